@@ -85,10 +85,10 @@ FRONT_MATTER = {
 def _front_case(name: str, text: str) -> None:
     @case(f"front matter: {name}", size=len(text))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.protocol.frontmatter import read
+        from mcphost.protocol.frontmatter import parse_frontmatter
 
         with meter.measuring(size):
-            read(f"---\n{text}\n---\n")
+            parse_frontmatter(f"---\n{text}\n---\n")
 
 
 for _name, _text in FRONT_MATTER.items():

@@ -62,67 +62,69 @@ async def packed_events(meter: Meter, size: int) -> None:
 
 @case("subscription: 230,000 acknowledged addresses", size=3 * MB)
 async def acknowledged(meter: Meter, size: int) -> None:
-    from mcphost.client.subscriptions import Stream
-    from mcphost.protocol.input_required import Filter
-    from mcphost.protocol.jsonrpc import Notification
+    from mcphost.client.subscriptions import SubscriptionStream
+    from mcphost.protocol.input_required import SubscriptionFilter
+    from mcphost.protocol.jsonrpc import JsonRpcNotification
     from mcphost.serialization import Raw
 
     del size
     body = b'{"notifications":{"resourceSubscriptions":[' + b",".join([b'"a:12345"'] * 230_000) + b"]}}"
-    message = Notification("notifications/subscriptions/acknowledged", Raw(body))
-    wanted = Filter(resource_subscriptions=tuple(f"a:{number}" for number in range(1_000)))
+    message = JsonRpcNotification("notifications/subscriptions/acknowledged", Raw(body))
+    wanted = SubscriptionFilter(resource_subscriptions=tuple(f"a:{number}" for number in range(1_000)))
 
     @contextlib.asynccontextmanager
-    async def opened(_wanted: Filter) -> AsyncIterator[AsyncIterator[Notification]]:
-        async def messages() -> AsyncIterator[Notification]:
+    async def opened(_wanted: SubscriptionFilter) -> AsyncIterator[AsyncIterator[JsonRpcNotification]]:
+        async def messages() -> AsyncIterator[JsonRpcNotification]:
             yield message
 
         yield messages()
 
     owner = SimpleNamespace(open=opened, server="s")
     with meter.measuring(len(body)):
-        await Stream(cast("Any", owner), "resources", wanted, None)._listen()  # pyright: ignore[reportPrivateUsage]
+        await SubscriptionStream(cast("Any", owner), "resources", wanted, None)._listen()  # pyright: ignore[reportPrivateUsage]
 
 
 @case("session: 12 MB of inputRequests", size=12 * MB)
 async def many_inputs(meter: Meter, size: int) -> None:
-    from mcphost.protocol.input_required import InputRequired, input_requests
+    from mcphost.protocol.input_required import InputRequiredResult, parse_input_requests
     from mcphost.serialization import Raw, decode
-    from mcphost.transport.throttle import at_leisure
+    from mcphost.transport.throttle import run_steps_cooperatively
 
     members = b",".join(b'"%d":{"method":"roots/list"}' % number for number in range(size // 30))
     raw = Raw(b'{"resultType":"input_required","inputRequests":{' + members + b"}}")
     with meter.measuring(len(raw)):
-        await at_leisure(input_requests(decode(raw, InputRequired).input_requests))
+        await run_steps_cooperatively(parse_input_requests(decode(raw, InputRequiredResult).input_requests))
 
 
 @case("tools: 15 MB of definitions that all changed", size=15 * MB)
 async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.config.schema import ServerConfig
-    from mcphost.host.audit.audit_log import in_memory
-    from mcphost.host.questions.frontend import RefusingFront
-    from mcphost.host.servers.catalog import ListedTool, Offers
-    from mcphost.host.servers.tool_changes import Drifts
+    from mcphost.host.audit.audit_log import create_in_memory_log
+    from mcphost.host.questions.frontend import RefusingFrontend
+    from mcphost.host.servers.catalog import ServerListing, ToolDefinition
+    from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
     from mcphost.serialization import Raw
     from mcphost.store.database import Database
     from mcphost.store.tool_fingerprints import Pins
 
-    def offers(word: bytes) -> Offers:
+    def offers(word: bytes) -> ServerListing:
         text = b"%s " % word * 12_000
         raws = {f"t{n}": b'{"name":"t%d","description":"%s"}' % (n, text) for n in range(size // len(text))}
-        return Offers(tools={name: ListedTool(name, Raw(raw)) for name, raw in raws.items()})
+        return ServerListing(tools={name: ToolDefinition(name, Raw(raw)) for name, raw in raws.items()})
 
     async def follow(*words: str) -> None:
         """Nothing was allowed."""
 
     with tempfile.TemporaryDirectory() as folder:
         pins = Pins(Database(Path(folder) / "store.db"))
-        drift = Drifts(pins, RefusingFront(), print, follow, in_memory()).of(ServerConfig(name="s"), print)
-        await drift.first(offers(b"good"))
+        drift = ToolChangeTrackerFactory(pins, RefusingFrontend(), print, follow, create_in_memory_log()).create(
+            ServerConfig(name="s"), print
+        )
+        await drift.compare_first(offers(b"good"))
         now = offers(b"evil")
         with meter.measuring(sum(len(bytes(tool.raw)) for tool in now.tools.values())):
-            drift.look(now, await drift.study(now))
-            print(len(drift.held))
+            drift.compare(now, await drift.compute_digests(now))
+            print(len(drift.quarantined))
 
 
 @case("sign-in: interim answers without end", size=1 * MB)
@@ -153,9 +155,9 @@ async def interim_answers(meter: Meter, size: int) -> None:
 
 def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
     """A server's form is read on its way to a question, which nobody answers."""
-    from mcphost.client.session import AskContext
+    from mcphost.client.session import ServerRequestContext
     from mcphost.host.questions.questions import Decline, FillForm
-    from mcphost.host.server_requests.elicitation import Elicitation
+    from mcphost.host.server_requests.elicitation import ElicitationHandler
     from mcphost.protocol.revisions import Revision
     from mcphost.protocol.server_requests import Elicit
     from mcphost.serialization import Raw, encode
@@ -165,11 +167,11 @@ def elicited(schema: dict[str, Any]) -> tuple[int, Work]:
 
     raw = Raw(encode(schema))
     front = cast("Any", SimpleNamespace(kinds=frozenset({FillForm.KIND}), ask=ask))
-    elicitation = Elicitation("s", front, lambda text, hint: None)
+    elicitation = ElicitationHandler("s", front, lambda text, hint: None)
 
     async def work() -> object:
         form = Elicit(message="?", requested_schema=raw)
-        return await elicitation.answer(form, "", AskContext(revision=Revision.V2025_11_25))
+        return await elicitation.answer(form, "", ServerRequestContext(revision=Revision.V2025_11_25))
 
     return len(bytes(raw)), work
 

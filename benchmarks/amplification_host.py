@@ -29,23 +29,23 @@ def host_case(make: Input) -> Input:
 
 def result_of(raw: bytes) -> Any:
     """A tool's result as it is decoded from the wire."""
-    from mcphost.protocol.tools import ToolResult
+    from mcphost.protocol.tools import CallToolResult
     from mcphost.serialization import decode
 
-    return decode(raw, ToolResult)
+    return decode(raw, CallToolResult)
 
 
 def rendering(raw: bytes) -> tuple[int, Work]:
     """A result is read, and put into words for the user and the model."""
-    from mcphost.host.results.presentation import joined, read, render
+    from mcphost.host.results.presentation import join_parts, make_parts_async, render
 
     render(result_of(b'{"content":[{"type":"text","text":"x"}]}'))
     size = len(raw)
 
     async def work() -> object:
         result = result_of(raw)
-        rendered = joined(await read(result, null_counts=True))
-        return result, rendered, rendered.for_model("kept")
+        rendered = join_parts(await make_parts_async(result, null_counts=True))
+        return result, rendered, rendered.bounded_model_text("kept")
 
     return size, work
 
@@ -144,17 +144,17 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
     async def work() -> object:
         import asyncio
 
-        from mcphost.tui.widgets.blocks import Block
+        from mcphost.tui.widgets.blocks import TranscriptBlock
 
         made = make_block()
-        blocks: list[Block] = made if isinstance(made, list) else [made]
+        blocks: list[TranscriptBlock] = made if isinstance(made, list) else [made]
         await asyncio.sleep(0)  # what was loaded is drawn with the next frame
         out: list[Any] = []
         rows = 0
         for block in blocks:
-            block.estimate(120)
+            block.estimate_height(120)
             if rows < 200:  # as much as two screens show
-                out.append(block.pieces(120))
+                out.append(block.render(120))
                 rows += sum(piece.content.plain.count("\n") + 1 for piece in out[-1])
             await asyncio.sleep(0)
         return blocks, out
@@ -164,11 +164,11 @@ def drawing(make_block: Callable[[], Any], size: int) -> tuple[int, Work]:
 
 def prose(text: str) -> tuple[int, Work]:
     """A finished answer of a model, as it comes from the store."""
-    from mcphost.tui.screens.conversation import prose_blocks
+    from mcphost.tui.screens.conversation import build_markdown_blocks
     from mcphost.tui.widgets.markdown import warm_up
 
     warm_up()
-    return drawing(lambda: prose_blocks(text), len(text.encode()))
+    return drawing(lambda: build_markdown_blocks(text), len(text.encode()))
 
 
 @host_case
@@ -243,11 +243,11 @@ def markdown_of_references() -> tuple[int, Work]:
 
 @host_case
 def reasoning_that_is_long() -> tuple[int, Work]:
-    from mcphost.tui.widgets.blocks import Thinking
+    from mcphost.tui.widgets.blocks import ThinkingBlock
 
     def make() -> Any:
-        block = Thinking("word " * 200_000)
-        block.unfolded = True
+        block = ThinkingBlock("word " * 200_000)
+        block.is_expanded = True
         return block
 
     return drawing(make, 1_000_000)
@@ -255,9 +255,9 @@ def reasoning_that_is_long() -> tuple[int, Work]:
 
 @host_case
 def reasoning_that_is_folded() -> tuple[int, Work]:
-    from mcphost.tui.widgets.blocks import Thinking
+    from mcphost.tui.widgets.blocks import ThinkingBlock
 
-    return drawing(lambda: Thinking("word " * 200_000), 1_000_000)
+    return drawing(lambda: ThinkingBlock("word " * 200_000), 1_000_000)
 
 
 def card(arguments: Any, result: str = "") -> tuple[int, Work]:
@@ -300,7 +300,7 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
     def make() -> Any:
         block = ToolCard("c", "server", "tool", None, "x" * 1_000_000)
-        block.unfolded = True
+        block.is_expanded = True
         return block
 
     return drawing(make, 1_000_000)
@@ -308,13 +308,13 @@ def raw_arguments_unfolded() -> tuple[int, Work]:
 
 def rows(text: str) -> tuple[int, Work]:
     """A whole text on a page of its own."""
-    from mcphost.tui.widgets.long_text import _drawn
+    from mcphost.tui.widgets.long_text import _prepare_text
     from mcphost.tui.widgets.row_index import RowIndex
 
     async def work() -> object:
-        drawn, is_cleaned = _drawn(text)
+        drawn, is_cleaned = _prepare_text(text)
         index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
-        await index.reach(len(drawn))
+        await index.advance_to(len(drawn))
         return [index.span(row) for row in range(min(50, index.rows))], index
 
     return len(text.encode()), work
@@ -380,42 +380,42 @@ def viewer_of_marks() -> tuple[int, Work]:
 
 @host_case
 def form_of_many_fields() -> tuple[int, Work]:
-    from mcphost.host.questions.forms import parse
+    from mcphost.host.questions.forms import parse_form
     from mcphost.serialization import Raw, encode
 
     raw = Raw(encode({"type": "object", "properties": {f"f{n}": {"type": "string"} for n in range(7_000)}}))
 
     async def work() -> object:
-        return parse(raw)
+        return parse_form(raw)
 
     return len(bytes(raw)), work
 
 
 @host_case
 def form_of_a_huge_choice() -> tuple[int, Work]:
-    from mcphost.host.questions.forms import parse
+    from mcphost.host.questions.forms import parse_form
     from mcphost.serialization import Raw, encode
 
     choice = {"type": "string", "enum": [f"{n}" for n in range(1_000)]}
     raw = Raw(encode({"type": "object", "properties": {f"f{n}": choice for n in range(30)}}))
 
     async def work() -> object:
-        return parse(raw)
+        return parse_form(raw)
 
     return len(bytes(raw)), work
 
 
 def sampling(params: bytes) -> tuple[int, Work]:
     """A sampling request is read and made a request for the model."""
-    from mcphost.host.server_requests.sampling import _read
+    from mcphost.host.server_requests.sampling import _parse_request
     from mcphost.protocol.revisions import Revision
-    from mcphost.protocol.server_requests import asking
+    from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
-    from mcphost.transport.throttle import at_leisure
+    from mcphost.transport.throttle import run_steps_cooperatively
 
     async def work() -> object:
-        got = await at_leisure(asking("sampling/createMessage", Raw(params)))
-        return got, _read(got, Revision.V2025_11_25, ())  # type: ignore[arg-type]
+        got = await run_steps_cooperatively(parse_server_request("sampling/createMessage", Raw(params)))
+        return got, _parse_request(got, Revision.V2025_11_25, ())  # type: ignore[arg-type]
 
     return len(params), work
 
@@ -455,14 +455,14 @@ def sampling_of_preferences() -> tuple[int, Work]:
 
 @host_case
 def difference_of_definitions() -> tuple[int, Work]:
-    from mcphost.host.servers.definition_diff import compare
+    from mcphost.host.servers.definition_diff import diff_definitions
     from mcphost.serialization import encode
 
     old = encode({f"k{n}": "same" for n in range(1_000)} | {"d": "x y. " * 50_000})
     new = encode({f"k{n + 1}": "same" for n in range(1_000)} | {"d": "y x. " * 50_000})
 
     async def work() -> object:
-        return compare(old, new)
+        return diff_definitions(old, new)
 
     return len(old) + len(new), work
 
@@ -481,12 +481,12 @@ def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
 
 @host_case
 def names_of_very_many_tools() -> tuple[int, Work]:
-    from mcphost.host.servers.tool_registry import Toolbox
+    from mcphost.host.servers.tool_registry import ToolRegistry
 
-    toolbox = Toolbox(list)
+    toolbox = ToolRegistry(list)
 
     async def work() -> object:
-        return [toolbox.name("server", "x" * 900 + f"{n}") for n in range(10_000)]
+        return [toolbox.model_name("server", "x" * 900 + f"{n}") for n in range(10_000)]
 
     return 9_000_000, work
 
@@ -565,12 +565,12 @@ def document_of_a_result() -> tuple[int, Work]:
 
 @host_case
 def resource_preview_of_json() -> tuple[int, Work]:
-    from mcphost.tui.screens.resources import pretty
+    from mcphost.tui.screens.resources import format_text
 
     text = "[" * 100 + "1," * 95_000 + "1" + "]" * 100
 
     async def work() -> object:
-        return pretty(text, "application/json")
+        return format_text(text, "application/json")
 
     return len(text), work
 

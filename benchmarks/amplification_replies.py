@@ -124,8 +124,8 @@ def _view_case(name: str, detail: str, count: int) -> None:
         import anyio.to_thread
 
         from mcphost.store.audit_reader import Wanted
-        from mcphost.tui.screens.audit import _words
-        from mcphost.tui.widgets.long_text import _drawn
+        from mcphost.tui.screens.audit import _format_detail
+        from mcphost.tui.widgets.long_text import _prepare_text
         from mcphost.tui.widgets.row_index import RowIndex
 
         await anyio.to_thread.run_sync(int)
@@ -134,9 +134,9 @@ def _view_case(name: str, detail: str, count: int) -> None:
             fed = sum(len(row.detail.encode()) for row in reader.page(Wanted(), count))
             with meter.measuring(fed):
                 rows = await anyio.to_thread.run_sync(reader.page, Wanted(), count)
-                drawn, is_cleaned = _drawn(_words(rows[0].detail))
+                drawn, is_cleaned = _prepare_text(_format_detail(rows[0].detail))
                 index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
-                await index.reach(len(drawn))
+                await index.advance_to(len(drawn))
 
 
 def _audit_case(name: str, detail: str, count: int) -> None:
@@ -176,12 +176,12 @@ def _warnings_case(name: str, env: dict[str, str]) -> None:
     @work_case(f"question about a project's server: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.config.schema import ServerConfig
-        from mcphost.host.servers.approval import question
+        from mcphost.host.servers.approval import make_question
 
         one = ServerConfig(name="x", source="project", file="/x/.mcp.json", cwd="/x", command="ls", env=env)
 
         async def work() -> object:
-            return question(one, None)
+            return make_question(one, None)
 
         return sum(len(key) + len(value) for key, value in env.items()), work
 

@@ -29,12 +29,12 @@ def work_case(name: str) -> Callable[[Make], Make]:
 
 def read_of(method: str, params: bytes) -> tuple[int, Work]:
     """A request of a server is decoded."""
-    from mcphost.protocol.server_requests import asking
+    from mcphost.protocol.server_requests import parse_server_request
     from mcphost.serialization import Raw
-    from mcphost.transport.throttle import at_leisure
+    from mcphost.transport.throttle import run_steps_cooperatively
 
     async def work() -> object:
-        return await at_leisure(asking(method, Raw(params)))
+        return await run_steps_cooperatively(parse_server_request(method, Raw(params)))
 
     return len(params), work
 
@@ -99,14 +99,14 @@ async def completion(meter: Meter, size: int) -> None:
 def _schema_case(name: str, raw: bytes) -> None:
     @work_case(f"schema: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.sandbox.schema_limits import fault, outside, too_much
+        from mcphost.sandbox.schema_limits import find_external_reference, find_schema_problem, find_size_problem
 
-        checks: tuple[Callable[[bytes], str], ...] = (too_much, fault, outside)
+        checks: tuple[Callable[[bytes], str], ...] = (find_size_problem, find_schema_problem, find_external_reference)
         for check in checks:
             check(b'{"type":"object"}')
 
         async def work() -> object:
-            return too_much(raw) or [check(raw) for check in checks]
+            return find_size_problem(raw) or [check(raw) for check in checks]
 
         return len(raw), work
 
@@ -120,13 +120,13 @@ def _template_case(name: str, template: str) -> None:
     @work_case(f"resource template: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.errors import UsageError
-        from mcphost.host.servers.resource_templates import needed, variables
+        from mcphost.host.servers.resource_templates import required_variables, template_variables
 
-        variables("a:{b}")
+        template_variables("a:{b}")
 
         async def work() -> object:
             try:
-                return variables(template), needed(template)
+                return template_variables(template), required_variables(template)
             except UsageError as error:
                 return error.message
 

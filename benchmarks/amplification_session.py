@@ -24,7 +24,7 @@ async def listed(meter: Meter, body: bytes, fed: int) -> None:
 
 async def answered(meter: Meter, method: str, body: bytes) -> None:
     """Make one request whose answer is `body`."""
-    from mcphost.protocol.completion import Argument, Complete, PromptRef
+    from mcphost.protocol.completion import Complete, CompletionArgument, PromptReference
     from mcphost.protocol.prompts import GetPrompt
     from mcphost.protocol.resources import ReadResource
     from mcphost.protocol.tools import CallTool
@@ -32,7 +32,7 @@ async def answered(meter: Meter, method: str, body: bytes) -> None:
     calls: dict[str, Any] = {
         "prompts/get": GetPrompt("x"),
         "resources/read": ReadResource("x:y"),
-        "completion/complete": Complete(PromptRef("x"), Argument("a", "b")),
+        "completion/complete": Complete(PromptReference("x"), CompletionArgument("a", "b")),
         "tools/call": CallTool("x"),
     }
     size = len(body)
@@ -132,8 +132,8 @@ for _name, _line in FLOODS.items():
 
 @case("session: instructions of 15 MB", size=15 * MB)
 async def instructions(meter: Meter, size: int) -> None:
-    from mcphost.protocol.jsonrpc import Response, read
-    from mcphost.protocol.lifecycle import InitializeResult, implementation
+    from mcphost.protocol.jsonrpc import JsonRpcResponse, parse_message
+    from mcphost.protocol.lifecycle import InitializeResult, parse_implementation
     from mcphost.serialization import decode
 
     body = (
@@ -146,8 +146,8 @@ async def instructions(meter: Meter, size: int) -> None:
         + b'"}}'
     )
     with meter.measuring(len(body)):
-        message = read(body)
-        assert isinstance(message, Response)
+        message = parse_message(body)
+        assert isinstance(message, JsonRpcResponse)
         found = decode(message.result, InitializeResult)
-        kept = implementation(found.server_info)
+        kept = parse_implementation(found.server_info)
         print(len(kept.name))

@@ -39,18 +39,18 @@ async def pipe(meter: Meter, data: bytes) -> None:
     """Send `data` as the answer to one request over standard output, and read to its end."""
     import anyio
 
-    from mcphost.protocol.jsonrpc import Request
-    from mcphost.transport.stdio import StdioDialer
+    from mcphost.protocol.jsonrpc import JsonRpcRequest
+    from mcphost.transport.stdio import StdioConnector
 
     with file_of(data, b"\n", ANSWER, b"\n") as name:
         size = len(data)
         del data
         argv = ["sh", "-c", f"read line; cat {name}; read line"]
-        dialer = StdioDialer("hostile", argv, {}, on_stderr=silent, warn=silent)
-        async with dialer.dial() as channel:
+        dialer = StdioConnector("hostile", argv, {}, on_stderr=silent, warn=silent)
+        async with dialer.connect() as channel:
             kept: list[object] = []
             with meter.measuring(size), anyio.fail_after(DEADLINE):
-                async with channel.exchange(Request(1, "tools/call")) as messages:
+                async with channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
                     kept += [message async for message in messages]
             print(repr(kept)[:200], file=sys.stderr)
 
@@ -59,16 +59,16 @@ async def http(meter: Meter, answer: bytes) -> None:
     """Send `answer`, head and all, to one POST, and read to its end."""
     import anyio
 
-    from mcphost.protocol.jsonrpc import Request
-    from mcphost.transport.http import HttpDialer
+    from mcphost.protocol.jsonrpc import JsonRpcRequest
+    from mcphost.transport.http import HttpConnector
 
     with file_of(answer) as name, started("hostile_http.py", name) as port:
         size = len(answer)
         del answer
-        async with HttpDialer("hostile", f"http://127.0.0.1:{port}/mcp", {}, warn=silent).dial() as channel:
+        async with HttpConnector("hostile", f"http://127.0.0.1:{port}/mcp", {}, warn=silent).connect() as channel:
             kept: list[object] = []
             with meter.measuring(size), anyio.fail_after(DEADLINE):
-                async with channel.exchange(Request(1, "tools/call")) as messages:
+                async with channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
                     kept += [message async for message in messages]
             print(repr(kept)[:200], file=sys.stderr)
 
@@ -100,13 +100,13 @@ class Silent:
 
     def log(self, message: object) -> None: ...
 
-    def call_over(self, number: int) -> None: ...
+    def on_call_ended(self, number: int) -> None: ...
 
-    def completed(self, ident: str) -> None: ...
+    def on_elicitation_complete(self, ident: str) -> None: ...
 
-    def taken_back(self, method: str) -> None: ...
+    def on_request_cancelled(self, method: str) -> None: ...
 
-    def running(self, context: object) -> AbstractContextManager[None]:
+    def track_request(self, context: object) -> AbstractContextManager[None]:
         return nullcontext()
 
     async def prepare(self, context: object) -> bool:
@@ -118,7 +118,7 @@ async def session_with(
     answers: dict[str, bytes], capabilities: dict[str, Any], revision: str = "2025-11-25"
 ) -> AsyncGenerator[Any]:
     """A session with a server on a pipe that answers each method with these bytes."""
-    from mcphost.client.connect import SessionOpener
+    from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
 
     with contextlib.ExitStack() as files:
@@ -126,7 +126,7 @@ async def session_with(
         answers.clear()
         argv = ("-S", "-E", str(HERE / "hostile_server.py"), revision, json.dumps(capabilities), *pairs)
         config = ServerConfig(name="hostile", command=sys.executable, args=argv, era="handshake")
-        async with SessionOpener(expand=str).open(config, Silent(), Silent()) as session:  # type: ignore[arg-type]
+        async with ClientSessionOpener(expand=str).open(config, Silent(), Silent()) as session:  # type: ignore[arg-type]
             yield session
 
 

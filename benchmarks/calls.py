@@ -39,7 +39,7 @@ Call = Callable[[int], Awaitable[str]]
 @asynccontextmanager
 async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> Any:
     """A session of ours with the echo server on a pipe, or at an address when `words` is one."""
-    from mcphost.client.connect import SessionOpener
+    from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.transport.line_splitter import MESSAGE_LIMIT
 
@@ -58,7 +58,7 @@ async def opened(words: list[str], era: str = "stateless", limit: int | None = N
         config = ServerConfig(name="echo", url=words[0], era=era)  # type: ignore[arg-type]
     else:
         config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, *words), era=era)  # type: ignore[arg-type]
-    opener = SessionOpener(expand=str, message_limit=limit or MESSAGE_LIMIT)
+    opener = ClientSessionOpener(expand=str, message_limit=limit or MESSAGE_LIMIT)
     async with opener.open(config, Nobody(), Nobody()) as session:
         yield session
 

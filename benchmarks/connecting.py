@@ -53,7 +53,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     from mcphost.cli.session_opener import ReadyOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
-    from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.store.database import Database
     from mcphost.store.grants import Grants
 
@@ -65,7 +65,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
         database = Database(Path(folder, "store.db"))
         opener = ReadyOpener(HostConfig().limits, Grants(database))
         config = HostConfig(servers=entries)
-        host = Host(config, store=database, opener=opener, models=lambda _: None, front=RefusingFront())  # type: ignore[arg-type]
+        host = Host(config, store=database, opener=opener, model_factory=lambda _: None, frontend=RefusingFrontend())  # type: ignore[arg-type]
         yield host, [entry.name for entry in entries]
         await opener.close()
         await database.close()

@@ -58,7 +58,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
     from mcphost.auth.token_store import Keep
     from mcphost.auth.tokens import Tokens
     from mcphost.auth.url_policy import canonical
-    from mcphost.client.connect import SessionOpener
+    from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool
     from tests.unit.client.people import Answers, Notes
@@ -71,7 +71,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
             server="slow", url=canonical(url), issuer=issuer, resource=url, token_endpoint="", tokens=tokens, client=me
         )
     )
-    opener = SessionOpener(expand=str, identities=Identities(keep, None))
+    opener = ClientSessionOpener(expand=str, accounts=Identities(keep, None))
     async with opener.open(ServerConfig(name="slow", url=url, era="handshake"), Answers(), Notes()) as session:
         yield lambda: session.request(CallTool("wait"))
 

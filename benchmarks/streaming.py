@@ -139,15 +139,16 @@ def stream_textual(count: int) -> dict[str, float]:
 
 def history_ours(count: int) -> dict[str, float]:
     """A stored conversation in our transcript."""
-    from mcphost.tui.widgets.blocks import Block, Prose, Words
+    from mcphost.tui.widgets.blocks import MarkdownBlock, TranscriptBlock, UserMessage
     from mcphost.tui.widgets.markdown import warm_up
     from mcphost.tui.widgets.transcript import Transcript
 
     warm_up()
 
     async def feed(app: Any, result: dict[str, float]) -> None:
-        blocks: list[Block] = [
-            Words(f"Question {n}") if n % 2 else Prose(f"Answer **{n}**: {PARAGRAPH}") for n in range(count)
+        blocks: list[TranscriptBlock] = [
+            UserMessage(f"Question {n}") if n % 2 else MarkdownBlock(f"Answer **{n}**: {PARAGRAPH}")
+            for n in range(count)
         ]
         app.query_one(Transcript).load(blocks)
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 _log = logging.getLogger(__name__)
 
 
-class _DescriptorWatcher(asyncio.AbstractChildWatcher):
+class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
     """Watches each child on the event loop that started it, through a pidfd (Linux 5.3 and newer)."""
 
     def add_child_handler(self, pid: int, callback: Callable[..., object], *args: Any) -> None:
@@ -62,15 +62,15 @@ class _DescriptorWatcher(asyncio.AbstractChildWatcher):
         pass
 
 
-def watch_children_by_descriptor() -> None:
+def install_pidfd_watcher() -> None:
     """Let asyncio watch the children of this process through descriptors, where the kernel has them. Idempotent."""
     if sys.version_info >= (3, 12) or sys.platform != "linux":
         return
     watcher = asyncio.get_child_watcher()  # pyright: ignore[reportDeprecated] - not in 3.11
-    if isinstance(watcher, _DescriptorWatcher):
+    if isinstance(watcher, _PidfdChildWatcher):
         return
     try:
         os.close(os.pidfd_open(os.getpid()))
     except OSError:  # Linux before 5.3, or a sandbox that forbids the call
         return
-    asyncio.set_child_watcher(_DescriptorWatcher())  # pyright: ignore[reportDeprecated] - not in 3.11
+    asyncio.set_child_watcher(_PidfdChildWatcher())  # pyright: ignore[reportDeprecated] - not in 3.11

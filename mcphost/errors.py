@@ -4,16 +4,16 @@
     ├─ UsageError                   the command line was not understood
     ├─ ConfigError                  a file, a key and the fix
     ├─ ServerError                  server
-    │  ├─ CannotStart               the child or the address
+    │  ├─ StartupError               the child or the address
     │  ├─ ConnectionLost            it was there and is gone
-    │  │  └─ NotSent                it could not be reached: nothing was run
-    │  ├─ DeadlinePassed            no answer in time
-    │  ├─ NotOffered                the server did not declare it, so it was not sent
+    │  │  └─ RequestNotSent                it could not be reached: nothing was run
+    │  ├─ RequestTimeout            no answer in time
+    │  ├─ UnsupportedCapability                the server did not declare it, so it was not sent
     │  ├─ Refused                   a JSON-RPC error: code, data
     │  ├─ MalformedMessage          what arrived is not what the specification says
     │  ├─ UnsupportedRevision       theirs, ours
-    │  ├─ TooManyRounds             input_required without end
-    │  └─ SignInNeeded              the server wants an account
+    │  ├─ TooManyInputRounds             input_required without end
+    │  └─ SignInRequired              the server wants an account
     ├─ ModelError                   kind: auth, quota, context, overloaded, refused, network, bad_request, other
     ├─ Declined                     the user or a rule said no (not a failure)
     └─ StoreError                   the database
@@ -25,21 +25,21 @@ A tool that reports an error is a result the model sees, not an exception.
 from collections.abc import Iterable
 from typing import Any, ClassVar, Literal
 
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "network", "bad_request", "other"]
 
 
-LAST_LINES = 3
+STDERR_TAIL_LINES = 3
 """How many lines of a program's error output an error about it repeats."""
-_LINE_SHOWN = 400
+_SHOWN_LINE_LENGTH = 400
 
 
-def last_words(lines: Iterable[str]) -> str:
+def describe_stderr_tail(lines: Iterable[str]) -> str:
     """Return what continues "It ended": the last lines of its error output, cleaned, in one line; or nothing."""
     from mcphost.redact import redact  # with the first error, not with the first frame
 
-    shown = [visible(redact(line.strip())[:_LINE_SHOWN], keep_newlines=False) for line in lines if line.strip()]
+    shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
     return f"; it last said: {' | '.join(shown)}" if shown else ""
 
 
@@ -53,10 +53,10 @@ class McpHostError(Exception):
     kind: ClassVar[str] = "error"
 
     def __init__(self, message: str, hint: str = "") -> None:
-        from mcphost.redact import without_known
+        from mcphost.redact import redact_registered
 
-        self.message = without_known(message)
-        self.hint = without_known(hint)
+        self.message = redact_registered(message)
+        self.hint = redact_registered(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class StoreError(McpHostError):
     kind = "store"
 
 
-class Declined(McpHostError):
+class ConsentDenied(McpHostError):
     """The user, a rule or the lack of consent said no; nothing was done."""
 
     exit_code = 5
@@ -126,7 +126,7 @@ class ServerError(McpHostError):
         self.server = server
 
 
-class CannotStart(ServerError):
+class StartupError(ServerError):
     """The child did not start or the address cannot be reached."""
 
     kind = "cannot_start"
@@ -139,17 +139,17 @@ class ConnectionLost(ServerError):
     may_have_run = True
 
 
-class InputNotRead(ConnectionLost):
+class UnreadInputError(ConnectionLost):
     """The server took nothing of what was written to it and said nothing; it was stopped."""
 
 
-class NotSent(ConnectionLost):
+class RequestNotSent(ConnectionLost):
     """The request did not leave, because there was no connection: nothing was run."""
 
     may_have_run = False
 
 
-class DeadlinePassed(ServerError):
+class RequestTimeout(ServerError):
     """No answer in time; the server was told that nobody waits any more."""
 
     kind = "timeout"
@@ -163,19 +163,19 @@ class MalformedMessage(ServerError):
     may_have_run = True
 
 
-class NotOffered(ServerError):
+class UnsupportedCapability(ServerError):
     """The server did not declare what this request needs; nothing was sent."""
 
     kind = "not_offered"
 
 
-class TooManyRounds(ServerError):
+class TooManyInputRounds(ServerError):
     """A stateless server asked for input again and again."""
 
     kind = "too_many_rounds"
 
 
-class SignInNeeded(ServerError):
+class SignInRequired(ServerError):
     """The server wants an account, or refuses the one we have."""
 
     exit_code = 6
@@ -188,22 +188,29 @@ class UnsupportedRevision(ServerError):
     kind = "revision"
 
     def __init__(
-        self, message: str, hint: str = "", *, theirs: tuple[str, ...] = (), ours: tuple[str, ...] = ()
+        self,
+        message: str,
+        hint: str = "",
+        *,
+        server_revisions: tuple[str, ...] = (),
+        client_revisions: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message, hint)
-        self.theirs = theirs
-        self.ours = ours
+        self.server_revisions = server_revisions
+        self.client_revisions = client_revisions
 
 
-class Refused(ServerError):
+class RequestRefused(ServerError):
     """The server answered with a JSON-RPC error; `data` is the decoded member or None, `said` its words alone."""
 
     kind = "refused"
 
-    def __init__(self, message: str, hint: str = "", *, code: int = 0, data: Any = None, said: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, code: int = 0, data: Any = None, server_message: str = ""
+    ) -> None:
         super().__init__(message, hint)
         self.code = code
         self.data = data
-        from mcphost.redact import without_known
+        from mcphost.redact import redact_registered
 
-        self.said = without_known(said) or self.message
+        self.server_message = redact_registered(server_message) or self.message

@@ -14,24 +14,24 @@ from mcphost.errors import MalformedMessage
 T = TypeVar("T")
 
 
-class OverBound(MalformedMessage):
+class JsonLimitExceeded(MalformedMessage):
     """JSON with more values, or deeper ones, than are read."""
 
 
-MOST_VALUES = 250_000
+MAX_MESSAGE_VALUES = 250_000
 """Values of a message that may become objects: containers, members and items."""
-MOST_PLAIN = 100_000
+MAX_PLAIN_VALUES = 100_000
 """Values that become plain Python values at once, in one turn of the event loop."""
-BYTES_A_VALUE = 32
+BYTES_PER_VALUE = 32
 """A message may have another value for each so many bytes; what is raw in it stays raw."""
-MOST_DEPTH = 128
-SMALL_VALUE = 2 * MOST_DEPTH
+MAX_DEPTH = 128
+SMALL_VALUE_BYTES = 2 * MAX_DEPTH
 """Text of so many bytes is within the bounds, whatever it holds."""
 
-_STEP = 256 * 1024
-_SMALL = 2 * MOST_PLAIN
+_CHUNK_SIZE = 256 * 1024
+_SMALL_TEXT_BYTES = 2 * MAX_PLAIN_VALUES
 _STRUCTURE = b'",[]{}'
-_REST = bytes(set(range(256)) - set(_STRUCTURE))
+_NOT_STRUCTURE = bytes(set(range(256)) - set(_STRUCTURE))
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_OPENING_OR_BREAK = bytes(set(range(256)) - set(b"[{\n"))
 _NOT_VALUES = bytes(set(range(256)) - set(b"[{,"))
@@ -40,81 +40,81 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check how many values a message holds, in steps of a few milliseconds. Raises OverBound."""
-    return _check(raw, MOST_VALUES + len(raw) // BYTES_A_VALUE, 0)
+    """Check how many values a message holds, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
-def check_values(raw: bytes, most: int) -> Generator[None]:
-    """Check that JSON has at most so many values, in steps of a few milliseconds. Raises OverBound."""
-    return _check(raw, most, 0)
+def check_value_count(raw: bytes, limit: int) -> Generator[None]:
+    """Check that JSON has at most so many values, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    return _check_limits(raw, limit, 0)
 
 
-def check_value(raw: bytes) -> None:
-    """Check number and depth of values in JSON that becomes plain Python values. Raises OverBound."""
+def check_plain_value(raw: bytes) -> None:
+    """Check number and depth of values in JSON that becomes plain Python values. Raises JsonLimitExceeded."""
     if is_small_value(raw):
         return  # the steps of a generator cost more than this
-    finished(_check(raw, MOST_PLAIN, MOST_DEPTH))
+    run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
     """Return whether a value is within the bounds at a glance, as nearly every one is."""
-    return len(raw) <= _SMALL and len(raw.translate(None, _NOT_OPENING)) <= MOST_DEPTH
+    return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
-def are_small_values(lines: bytes, count: int) -> bool:
+def has_only_small_values(lines: bytes, count: int) -> bool:
     """Return whether `count` values, each on a line of its own, are within the bounds at a glance."""
-    if len(lines) > _SMALL:
+    if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
-    return len(brackets) == count and max(map(len, brackets)) <= MOST_DEPTH
+    return len(brackets) == count and max(map(len, brackets)) <= MAX_DEPTH
 
 
-def objects_in(raw: bytes) -> int:
+def count_objects(raw: bytes) -> int:
     """Return how many objects a JSON text opens, texts in it left out; it may end early."""
-    return sum(outside.count(b"{") for outside in _structure(raw))
+    return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 
-def _check(raw: bytes, most: int, depth: int) -> Generator[None]:
+def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
     """`depth` 0 leaves the depth alone."""
-    many = len(raw) > _SMALL and _at_most(raw) > most
-    deep = depth > 0 and len(raw) > 2 * depth and raw.count(b"[") + raw.count(b"{") > depth
+    many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
+    deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
         return
     yield
     # Commas and brackets inside of texts were counted as well; now without them.
     values, level = 1, 0
-    for outside in _structure(raw):
+    for outside in _iter_structure(raw):
         values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
-        if values > most:
-            raise OverBound(f"It holds more than {most:,} JSON values.")
-        if depth:
+        if values > max_values:
+            raise JsonLimitExceeded(f"It holds more than {max_values:,} JSON values.")
+        if max_depth:
             brackets = outside.translate(_WEIGHTS, b",")
-            if level + max(map(sub, accumulate(brackets), count(1)), default=0) > depth:
-                raise OverBound(f"It is nested deeper than {depth} levels.")
+            if level + max(map(sub, accumulate(brackets), count(1)), default=0) > max_depth:
+                raise JsonLimitExceeded(f"It is nested deeper than {max_depth} levels.")
             level += sum(brackets) - len(brackets)
         yield
 
 
-def _at_most(raw: bytes) -> int:
+def _value_count_bound(raw: bytes) -> int:
     # One pass, in half the time that three counts of bytes as frequent as these take.
     return len(raw.translate(None, _NOT_VALUES)) + 1
 
 
-def _structure(raw: bytes) -> Generator[bytes]:
+def _iter_structure(raw: bytes) -> Generator[bytes]:
     """Commas and brackets outside of texts, step by step."""
     inside = False
-    for piece in pieces_of(raw):
+    for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
-        parts = bare.translate(None, _REST).split(b'"')
+        parts = bare.translate(None, _NOT_STRUCTURE).split(b'"')
         yield b"".join(parts[1::2] if inside else parts[::2])
         inside ^= len(parts) % 2 == 0
 
 
-def pieces_of(raw: bytes) -> Generator[bytes]:
+def iter_chunks(raw: bytes) -> Generator[bytes]:
     """Cut JSON into pieces of 256 KB, never between a backslash and what it escapes."""
     at = 0
     while at < len(raw):
-        piece = raw[at : at + _STEP]
+        piece = raw[at : at + _CHUNK_SIZE]
         backslashes = len(piece) - len(piece.rstrip(b"\\"))
         if backslashes % 2 and at + len(piece) < len(raw):
             piece = piece[:-1]
@@ -122,7 +122,7 @@ def pieces_of(raw: bytes) -> Generator[bytes]:
         yield piece
 
 
-def finished(steps: Generator[None, None, T]) -> T:
+def run_steps(steps: Generator[None, None, T]) -> T:
     """Take all steps at once, and return what the generator returns."""
     while True:
         try:

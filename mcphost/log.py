@@ -5,14 +5,14 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from mcphost.paths import make_private, state_dir
+from mcphost.paths import make_private_directory, state_dir
 from mcphost.redact import redact
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 LEVELS = ("debug", "info", "warning", "error")
-_BYTES = 2_000_000
-_KEPT = 3
-_LINE = 8_000
+_MAX_FILE_BYTES = 2_000_000
+_BACKUP_COUNT = 3
+_MAX_RECORD_LENGTH = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
@@ -21,8 +21,8 @@ class RedactingFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         text = redact(super().format(record))
         # A server's text inside a record must not be able to fake further records.
-        text = visible(text).replace("\n", "\n    ")
-        return text if len(text) <= _LINE else f"{text[:_LINE]}… ({len(text)} characters)"
+        text = sanitize(text).replace("\n", "\n    ")
+        return text if len(text) <= _MAX_RECORD_LENGTH else f"{text[:_MAX_RECORD_LENGTH]}… ({len(text)} characters)"
 
 
 def log_file() -> Path:
@@ -30,7 +30,7 @@ def log_file() -> Path:
     return state_dir() / "mcphost.log"
 
 
-def set_up(level: str = "info") -> Path | None:
+def configure_logging(level: str = "info") -> Path | None:
     """Send all logging of this process to the rotated, redacted file (0600).
 
     Returns its path, or None when it cannot be written: then nothing is logged, and the program goes on.
@@ -38,15 +38,15 @@ def set_up(level: str = "info") -> Path | None:
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
-        if isinstance(handler, _File | logging.NullHandler):
+        if isinstance(handler, _RotatingFileHandler | logging.NullHandler):
             root.removeHandler(handler)
             handler.close()
     logging.raiseExceptions = False  # a full disk must not print into the terminal UI
     path = log_file()
     try:
-        make_private(path.parent)
+        make_private_directory(path.parent)
         path.touch(mode=0o600)
-        handler: logging.Handler = _File(path, encoding="utf-8", delay=True)
+        handler: logging.Handler = _RotatingFileHandler(path, encoding="utf-8", delay=True)
     except OSError:
         root.addHandler(logging.NullHandler())
         return None
@@ -57,7 +57,7 @@ def set_up(level: str = "info") -> Path | None:
     return path
 
 
-class _File(logging.FileHandler):
+class _RotatingFileHandler(logging.FileHandler):
     """A file that is put aside when it is full; the newest of those are kept, as NAME.1 to NAME.3.
 
     Ours, so that setting up twice replaces it and leaves handlers of a test runner alone; and because
@@ -66,10 +66,10 @@ class _File(logging.FileHandler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with suppress(OSError):  # a log that grows on is better than none
-            self._make_room()
+            self._rotate_if_full()
         super().emit(record)
 
-    def _make_room(self) -> None:
+    def _rotate_if_full(self) -> None:
         """Put a full file aside, and let go of one that another process did that with."""
         try:
             now = os.stat(self.baseFilename)
@@ -78,10 +78,10 @@ class _File(logging.FileHandler):
             return
         if self.stream is not None and not os.path.samestat(now, os.fstat(self.stream.fileno())):
             self.close()
-        if now.st_size < _BYTES:
+        if now.st_size < _MAX_FILE_BYTES:
             return
         self.close()
-        for number in range(_KEPT - 1, 0, -1):
+        for number in range(_BACKUP_COUNT - 1, 0, -1):
             with suppress(FileNotFoundError):
                 os.replace(f"{self.baseFilename}.{number}", f"{self.baseFilename}.{number + 1}")
         os.replace(self.baseFilename, f"{self.baseFilename}.1")

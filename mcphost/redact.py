@@ -8,45 +8,49 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-MARK = "[secret]"
-SHORTEST = 6  # shorter known values would tear holes into ordinary words
-STRONG = 16
+PLACEHOLDER = "[secret]"
+MIN_SECRET_LENGTH = 6  # shorter known values would tear holes into ordinary words
+STRONG_SECRET_LENGTH = 16
 """Characters that a value which somebody else chose must have, with a digit and a letter among them."""
-_ALWAYS_STRONG = 32
-_MOST_RECEIVED = 200  # every line that a server logs is searched for each of them
-_LIMIT = 1_000_000
+_STRONG_LENGTH_OF_ANY = 32
+_MAX_RECEIVED = 200  # every line that a server logs is searched for each of them
+_TEXT_LIMIT = 1_000_000
 
-_known: tuple[str, ...] = ()
+_user_secrets: tuple[str, ...] = ()
 """Registered values of the user and of mcphost."""
-_received: tuple[str, ...] = ()
+_received_secrets: tuple[str, ...] = ()
 """Registered values that servers chose, in the order they came."""
-_removed: tuple[str, ...] = ()
+_all_secrets: tuple[str, ...] = ()
 """All of them, the longest first: a value may be the beginning of another."""
 
 # What a key's name ends in, from the word that gives it away; bounded, and without what stands before that word,
 # because an unbounded run on either side makes long words quadratic.
-_KEY = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
-_SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_KEY}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
-_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), MARK),
-    (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{MARK}"),
+_SENSITIVE_NAMES = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
+_SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
+_SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+        PLACEHOLDER,
+    ),
+    (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{PLACEHOLDER}"),
     # user:password@ in an address
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@\"'<>]{1,500}@"), rf"\1{MARK}@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@\"'<>]{1,500}@"), rf"\1{PLACEHOLDER}@"),
     # ?token=…&code=… in an address or a form body
     (
         re.compile(
             r"(?i)([?&#;](?:[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)|code|code_verifier|state"
             r"|assertion)=)[^&\s\"'<>#]+"
         ),
-        rf"\1{MARK}",
+        rf"\1{PLACEHOLDER}",
     ),
     # "api_key": "…", API_KEY=…, Authorization: …
-    (re.compile(rf"(?i)({_KEY}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{MARK}"),
+    (re.compile(rf"(?i)({_SENSITIVE_NAMES}\"\s{{0,8}}:\s{{0,8}}\")(?:[^\"\\]|\\.)+"), rf"\1{PLACEHOLDER}"),
     (
         re.compile(
-            rf"(?i)({_KEY}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)[^\s\"',;&]{{6,}}"
+            rf"(?i)({_SENSITIVE_NAMES}\s{{0,8}}[=:]\s{{0,8}})(?!\[secret\]|bearer |basic |dpop |\d{{1,7}}\b)"
+            r"[^\s\"',;&]{6,}"
         ),
-        rf"\1{MARK}",
+        rf"\1{PLACEHOLDER}",
     ),
     # well-known prefixes: OpenAI, Anthropic, GitHub, GitLab, Slack, Google, AWS, Hugging Face, Stripe, npm
     (
@@ -54,7 +58,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"\b(?:sk-[\w-]{16,}|gh[opusr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeoprs]-[\w-]{10,}"
             r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|npm_\w{30,})"
         ),
-        MARK,
+        PLACEHOLDER,
     ),
 )
 # A JSON Web Token. A long word that is none is consumed at once, and kept: trying it again at every "eyJ" inside would
@@ -62,37 +66,37 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
-def register(secret: str) -> None:
+def register_secret(secret: str) -> None:
     """Remove this value, which no server chose, wherever it appears from now on; ignored under six characters."""
-    global _known, _removed  # noqa: PLW0603 - one process, one set of secrets
-    if len(secret) >= SHORTEST and secret not in _known:
-        _known = _longest_first((*_known, secret))
-        _removed = _longest_first({*_known, *_received})
+    global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
+    if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
+        _user_secrets = _longest_first((*_user_secrets, secret))
+        _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
-def register_received(secret: str) -> None:
+def register_server_secret(secret: str) -> None:
     """Remove a value that a server chose, such as a token, from logs and messages from now on.
 
     Only one that no ordinary text contains: a server that calls its token "filesystem" must not blank that word. The
     newest two hundred are known.
     """
-    global _received, _removed  # noqa: PLW0603 - one process, one set of secrets
-    if is_strong(secret) and secret not in _received:
-        _received = (*_received, secret)[-_MOST_RECEIVED:]
-        _removed = _longest_first({*_known, *_received})
+    global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
+    if is_strong(secret) and secret not in _received_secrets:
+        _received_secrets = (*_received_secrets, secret)[-_MAX_RECEIVED:]
+        _all_secrets = _longest_first({*_user_secrets, *_received_secrets})
 
 
 def is_strong(secret: str) -> bool:
     """Whether a value cannot be a word of ordinary text: 16 characters with letter and digit, or 32 of any."""
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
-    return len(secret) >= (STRONG if mixed else _ALWAYS_STRONG)
+    return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
 
 
 def redact(text: str) -> str:
     """`text` without secrets. Never raises; text over a million characters is cut there."""
-    if len(text) > _LIMIT:
-        text = text[:_LIMIT] + "…"
-    return redact_shapes(without_known(text))
+    if len(text) > _TEXT_LIMIT:
+        text = text[:_TEXT_LIMIT] + "…"
+    return redact_patterns(redact_registered(text))
 
 
 def redact_identifier(name: str) -> str:
@@ -101,12 +105,12 @@ def redact_identifier(name: str) -> str:
     Only strong values of the user's are removed, and `identifier_mark` then tells which name it was: whoever chooses
     names may have chosen such a value, too.
     """
-    name = name[:_LIMIT]
-    shown = _without(name, [value for value in _known if is_strong(value)])
-    return name if shown == name else shown + identifier_mark(name)
+    name = name[:_TEXT_LIMIT]
+    shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
+    return name if shown == name else shown + identifier_digest(name)
 
 
-def identifier_mark(name: str) -> str:
+def identifier_digest(name: str) -> str:
     """Return what stands behind a name that something was removed from: a digest of the whole name."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
@@ -116,7 +120,7 @@ def redact_command(text: str) -> str:
 
     No value that a server chose is removed, nor a weak one of the user's.
     """
-    return redact_shapes(_without(text[:_LIMIT], [value for value in _known if is_strong(value)]))
+    return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 
 
 def redact_values(value: Any) -> Any:
@@ -124,41 +128,41 @@ def redact_values(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {name: _member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
+        return {name: _redact_member(str(name), inner) for name, inner in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
         return [redact_values(inner) for inner in cast("Sequence[Any]", value)]
     return value
 
 
-def _member(name: str, value: Any) -> Any:
-    return MARK if isinstance(value, str) and looks_secret(name, value) else redact_values(value)
+def _redact_member(name: str, value: Any) -> Any:
+    return PLACEHOLDER if isinstance(value, str) and is_probable_secret(name, value) else redact_values(value)
 
 
-def without_known(text: str) -> str:
+def redact_registered(text: str) -> str:
     """`text` without the values that were registered; fast enough for every line of a server."""
-    return _without(text, _removed)
+    return _replace_values(text, _all_secrets)
 
 
 def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(values, key=len, reverse=True))
 
 
-def _without(text: str, values: Iterable[str]) -> str:
+def _replace_values(text: str, values: Iterable[str]) -> str:
     # No pattern: with alternatives that begin alike, `re` would compare each of them at every character.
     parts = [text]
     for value in values:
         if value in text:
             parts = [piece for part in parts for piece in part.split(value)]
-    return MARK.join(parts)
+    return PLACEHOLDER.join(parts)
 
 
-def looks_secret(name: str, value: str) -> bool:
+def is_probable_secret(name: str, value: str) -> bool:
     """Whether a literal under that key (a header or environment name) is probably a secret."""
     if not value or "${" in value:
         return False
-    if len(value) >= SHORTEST and is_secret_name(name):
+    if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):
         return value.lower() not in {"true", "false", "none", "enabled", "disabled"}
-    return redact_shapes(value) != value
+    return redact_patterns(value) != value
 
 
 def is_secret_name(name: str) -> bool:
@@ -166,12 +170,12 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.fullmatch(name) is not None
 
 
-def redact_shapes(text: str) -> str:
+def redact_patterns(text: str) -> str:
     """Only the net of shapes, for deciding whether a text holds something that looks like a secret."""
-    for pattern, mark in _SHAPES:
+    for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
-    return _JWT.sub(_without_token, text)
+    return _JWT.sub(_redact_jwt, text)
 
 
-def _without_token(match: re.Match[str]) -> str:
-    return MARK if match["rest"] else match[0]
+def _redact_jwt(match: re.Match[str]) -> str:
+    return PLACEHOLDER if match["rest"] else match[0]

@@ -16,40 +16,40 @@ DEFAULT_IGNORABLE = (
     (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )  # fmt: skip
 """Default_Ignorable_Code_Point of Unicode 17.0 (DerivedCoreProperties.txt, 4174 code points)."""
-FORMAT = ((0xFFF9, 0xFFFB), (0x13430, 0x1343F))
+FORMAT_CHARACTERS = ((0xFFF9, 0xFFFB), (0x13430, 0x1343F))
 """General category Cf of Unicode 17.0 besides those, without the signs of PREPENDED."""
-PREPENDED = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2),
+PREPENDED_MARKS = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2),
              (0x110BD, 0x110BD), (0x110CD, 0x110CD))  # fmt: skip
 """Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): category Cf, too, but each is a sign that is seen."""
-BLANK = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
+BLANK_CHARACTERS = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
 """Blank by design, by their names: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
 
-SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
+UNUSUAL_SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
 """Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text is spelled with."""
 PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
 """Category Co: what is drawn is up to the font, and may be nothing."""
 
 
-def _class(*ranges: tuple[int, int]) -> str:
+def _character_class(*ranges: tuple[int, int]) -> str:
     """Ranges as they stand in a character class."""
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
 # And what moves the cursor or ends a line: C0 without TAB and LF, DEL, C1, the separators; and halves of characters.
 _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
-_ODD = re.compile(f"[{_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT, *BLANK)}]")
+_UNSAFE = re.compile(f"[{_character_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT_CHARACTERS, *BLANK_CHARACTERS)}]")
 _JOINERS = "\u200c\u200d"
-_PRESENTATION = "\ufe0e\ufe0f"
+_PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
 
-_MARKS_KEPT = 4_096
-_MARK_OF: dict[str, str] = {}
+_MARK_CACHE_SIZE = 4_096
+_MARK_CACHE: dict[str, str] = {}
 """Marks that were made before, of characters that always get one: making one costs three times as much."""
 
 
 # Compiled when first needed: the first frame has no such text.
 @cache
-def _joining() -> re.Pattern[str]:
+def _joiner_scripts() -> re.Pattern[str]:
     """Where a joiner is spelling: Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian,
     Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, Adlam.
     """
@@ -61,7 +61,7 @@ def _joining() -> re.Pattern[str]:
 
 
 @cache
-def _pictograph() -> re.Pattern[str]:
+def _pictograph_pattern() -> re.Pattern[str]:
     """What emoji sequences are made of: Extended_Pictographic and the modifiers of skin, by blocks."""
     return re.compile(
         "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
@@ -69,7 +69,7 @@ def _pictograph() -> re.Pattern[str]:
 
 
 @cache
-def _unseen() -> re.Pattern[str]:
+def _hidden_text_pattern() -> re.Pattern[str]:
     """Tags and supplementary selectors: they spell unseen text, but after an ideograph one chooses its form."""
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
@@ -77,7 +77,7 @@ def _unseen() -> re.Pattern[str]:
     )
 
 
-def visible(text: str, *, keep_newlines: bool = True) -> str:
+def sanitize(text: str, *, keep_newlines: bool = True) -> str:
     """`text` with everything that could deceive a reader or a terminal replaced by a mark.
 
     LF and TAB stay, CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become their
@@ -86,63 +86,65 @@ def visible(text: str, *, keep_newlines: bool = True) -> str:
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    if _ODD.search(text):
-        text = _ODD.sub(_mark, text)
+    if _UNSAFE.search(text):
+        text = _UNSAFE.sub(_mark, text)
     if not keep_newlines and ("\n" in text or "\t" in text):
         text = text.replace("\n", "⏎").replace("\t", " ")
     return text
 
 
-def is_visible(text: str) -> bool:
+def is_sanitized(text: str) -> bool:
     """Return whether `visible` would leave `text` as it is; stops at the first character that it would not."""
-    return all(_mark(match) == match.group() for match in _ODD.finditer(text))
+    return all(_mark(match) == match.group() for match in _UNSAFE.finditer(text))
 
 
 _IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff]"
 
 
 @cache
-def _not_literal() -> re.Pattern[str]:
+def _unusual_space_pattern() -> re.Pattern[str]:
     """What `literal` marks.
 
     Prose is set with blanks of several widths, French with U+00A0 before a colon: `visible` leaves them. In what a
     program acts on, a name, a path or an argument, each is another character than the space that it is drawn like.
     The ideographic space stays between two characters of CJK, where nobody takes it for another one.
     """
-    return re.compile(f"[{_class(*SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})")
+    return re.compile(
+        f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
+    )
 
 
-def literal(text: str) -> str:
+def mark_unusual_spaces(text: str) -> str:
     """`text` with marks for blanks that are drawn like a space and for private use; for names and values."""
-    return text if text.isascii() else _not_literal().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
+    return text if text.isascii() else _unusual_space_pattern().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
 
 
-def is_literal(text: str) -> bool:
+def has_only_plain_spaces(text: str) -> bool:
     """Return whether `literal` would leave `text` as it is."""
-    return text.isascii() or _not_literal().search(text) is None
+    return text.isascii() or _unusual_space_pattern().search(text) is None
 
 
-def count_odd(text: str, most: int) -> int:
+def count_unsafe(text: str, limit: int) -> int:
     """Count the characters that `visible` may mark, up to `most`."""
-    return sum(1 for _ in islice(_ODD.finditer(text), most))
+    return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
-def without_invisible(text: str) -> str:
+def strip_unsafe(text: str) -> str:
     """Return `text` without the characters that `visible` marks, for comparing what two texts read as."""
-    return _ODD.sub("", text)
+    return _UNSAFE.sub("", text)
 
 
 def _mark(match: re.Match[str]) -> str:
     char = match.group()
-    if mark := _MARK_OF.get(char):
+    if mark := _MARK_CACHE.get(char):
         return mark
-    mark = _new_mark(char, match)
-    if char not in _JOINERS and char not in _PRESENTATION and len(_MARK_OF) < _MARKS_KEPT:
-        _MARK_OF[char] = mark
+    mark = _make_mark(char, match)
+    if char not in _JOINERS and char not in _PRESENTATION_SELECTORS and len(_MARK_CACHE) < _MARK_CACHE_SIZE:
+        _MARK_CACHE[char] = mark
     return mark
 
 
-def _new_mark(char: str, match: re.Match[str]) -> str:
+def _make_mark(char: str, match: re.Match[str]) -> str:
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -150,37 +152,39 @@ def _new_mark(char: str, match: re.Match[str]) -> str:
         return "␡"
     if 0xD800 <= code <= 0xDFFF:
         return "\ufffd"
-    if char in _JOINERS and _joins(match):
+    if char in _JOINERS and _is_valid_joiner(match):
         return char
-    if char in _PRESENTATION and _presents(match):
+    if char in _PRESENTATION_SELECTORS and _is_valid_selector(match):
         return char
     return f"‹U+{code:04X}›"
 
 
-def _joins(match: re.Match[str]) -> bool:
+def _is_valid_joiner(match: re.Match[str]) -> bool:
     """A joiner between two letters of a script that is spelled with it, or inside an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
-    if _spelled(before) and _spelled(after):
+    if _can_touch_joiner(before) and _can_touch_joiner(after):
         return True
-    drawn = _pictograph().match(before) or (before == "\ufe0f" and _pictograph().match(text[at - 2 : at - 1]))
-    return match.group() == "\u200d" and drawn is not None and _pictograph().match(after) is not None
+    drawn = _pictograph_pattern().match(before) or (
+        before == "\ufe0f" and _pictograph_pattern().match(text[at - 2 : at - 1])
+    )
+    return match.group() == "\u200d" and drawn is not None and _pictograph_pattern().match(after) is not None
 
 
-def _spelled(char: str) -> bool:
+def _can_touch_joiner(char: str) -> bool:
     """Whether it is a letter, or a mark on one, that a joiner may touch."""
-    return bool(_joining().match(char)) and unicodedata.category(char)[0] in "LM" and not _ODD.match(char)
+    return bool(_joiner_scripts().match(char)) and unicodedata.category(char)[0] in "LM" and not _UNSAFE.match(char)
 
 
-def _presents(match: re.Match[str]) -> bool:
+def _is_valid_selector(match: re.Match[str]) -> bool:
     """A presentation selector directly after a symbol that has two forms, or in a keycap such as `1️⃣`."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
-    return keycap or _pictograph().match(before) is not None
+    return keycap or _pictograph_pattern().match(before) is not None
 
 
-def whole(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` without halves of characters: a lone surrogate becomes U+FFFD, so that it can be sent and stored."""
     try:
         text.encode()
@@ -189,22 +193,22 @@ def whole(text: str) -> str:
     return text
 
 
-def readable(text: str) -> str:
+def strip_hidden_text(text: str) -> str:
     """`text` for a model: without control characters, and without tags, which spell words that people cannot see."""
-    return _unseen().sub("", text)
+    return _hidden_text_pattern().sub("", text)
 
 
-def escaped(json_text: str) -> str:
+def escape_unsafe_json(json_text: str) -> str:
     """JSON text for a terminal: what `visible` marks becomes an escape, so that it stays the same JSON."""
-    return _ODD.sub(_escape, json_text) if _ODD.search(json_text) else json_text
+    return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 
 def _escape(match: re.Match[str]) -> str:
-    return _escape_of(match.group())
+    return _json_escape(match.group())
 
 
 @lru_cache(4_096)
-def _escape_of(char: str) -> str:
+def _json_escape(char: str) -> str:
     code = ord(char)
     if code <= 0xFFFF:
         return f"\\u{code:04x}"

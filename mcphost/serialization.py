@@ -15,54 +15,54 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import SMALL_VALUE, check_value
-from mcphost.sanitize import whole
+from mcphost.json_limits import SMALL_VALUE_BYTES, check_plain_value
+from mcphost.sanitize import replace_surrogates
 
 __all__ = [
     "UNSET",
-    "Data",
     "Raw",
+    "Struct",
     "UnsetType",
-    "Wire",
-    "array",
+    "WireStruct",
     "convert",
     "decode",
+    "decode_array",
     "decode_or_none",
-    "decoder",
-    "depth",
     "dumps",
     "encode",
     "encode_sorted",
     "field",
-    "fields_of",
+    "field_values",
     "is_number",
     "loads",
+    "make_decoder",
+    "nesting_depth",
     "replace",
-    "to_plain",
+    "to_builtins",
 ]
 
 INDENTED_FACTOR = 4
-INDENTED_FLOOR = 64 * 1024
+INDENTED_MINIMUM = 64 * 1024
 """JSON is indented only while that makes at most four times its bytes of it, or 64 kB."""
 MAX_TOKENS = 400_000
 """Nor is it when it has more brackets and quotes than these: looking how deep it is would take too long."""
-_FEW_COMMAS = 50_000
-_MAX_STEPS = 150_000
-_STEP = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
+_MAX_COMMAS_DECODED_AT_ONCE = 50_000
+_MAX_SCANNED_TOKENS = 150_000
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 _REASON_LIMIT = 2_000
-_SQUARE = bytes.maketrans(b"{}", b"[]")
+_BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 T = TypeVar("T")
-_RAWS = tuple[Raw, ...]
+_RAW_ITEMS = tuple[Raw, ...]
 _SORTED = msgspec.json.Encoder(order="sorted")
 _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
-class Data(msgspec.Struct, frozen=True):
+class Struct(msgspec.Struct, frozen=True):
     """A frozen value of our own; fields keep their Python names in JSON."""
 
 
-class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class WireStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A frozen value of the MCP wire; camelCase in JSON, unknown fields ignored, defaults left out."""
 
 
@@ -75,10 +75,10 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
     try:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise _malformed(what, error) from error
+        raise _malformed_message(what, error) from error
 
 
-def decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
+def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes as `decode` does, for a union or a tuple of types.
 
     Looking one of those up for each call, as `decode` does, costs more than decoding a small value.
@@ -89,7 +89,7 @@ def decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
         try:
             return decoding.decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            raise _malformed(what, error) from error
+            raise _malformed_message(what, error) from error
 
     return read
 
@@ -105,19 +105,19 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
         return None
 
 
-def array(raw: bytes | Raw, most: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
+def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
     """Return the first `most` items of a JSON array, still raw, and how many there are at least besides.
 
     No object is made of the others: four megabytes may hold two million. Raises MalformedMessage.
     """
     body = bytes(raw)
-    if len(body) <= most:  # each item takes a byte
-        return decode(body, _RAWS, what), 0
-    if body.count(b",") <= _FEW_COMMAS:
-        items = decode(body, _RAWS, what)
-        return items[:most], max(0, len(items) - most)
+    if len(body) <= limit:  # each item takes a byte
+        return decode(body, _RAW_ITEMS, what), 0
+    if body.count(b",") <= _MAX_COMMAS_DECODED_AT_ONCE:
+        items = decode(body, _RAW_ITEMS, what)
+        return items[:limit], max(0, len(items) - limit)
     level = count = end = 0
-    for step, match in enumerate(_STEP.finditer(body)):
+    for step, match in enumerate(_TOKEN.finditer(body)):
         char = body[match.start()]
         if char in b"[{":
             level += 1
@@ -125,9 +125,9 @@ def array(raw: bytes | Raw, most: int, what: str = "list") -> tuple[tuple[Raw, .
             level -= 1
         elif char == ord(",") and level == 1:
             count, end = count + 1, match.start()
-        if count == most or step > _MAX_STEPS:
-            return decode(body[: end or 1] + b"]", _RAWS, what), 1
-    return decode(body, _RAWS, what), 0
+        if count == limit or step > _MAX_SCANNED_TOKENS:
+            return decode(body[: end or 1] + b"]", _RAW_ITEMS, what), 1
+    return decode(body, _RAW_ITEMS, what), 0
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:
@@ -135,14 +135,14 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _malformed(what, error) from error
+        raise _malformed_message(what, error) from error
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
     """Decode JSON to plain Python values, within bounds of number and depth. Raises MalformedMessage."""
-    if len(raw) > SMALL_VALUE:
+    if len(raw) > SMALL_VALUE_BYTES:
         try:
-            check_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
+            check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
         except MalformedMessage as error:
             raise MalformedMessage(f"The {what} is not valid: {error.message}") from error
     return decode(raw, object, what)
@@ -156,7 +156,7 @@ def encode(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_whole(msgspec.to_builtins(value, enc_hook=loads)))
+        return msgspec.json.encode(_replace_surrogates_in(msgspec.to_builtins(value, enc_hook=loads)))
 
 
 def encode_sorted(value: Any) -> bytes:
@@ -175,13 +175,13 @@ def dumps(value: Any, *, indent: int = 0) -> str:
     return raw.decode()
 
 
-def depth(json: bytes, most: int = 1_000) -> int:
+def nesting_depth(json: bytes, limit: int = 1_000) -> int:
     """Return how many levels of objects and lists valid JSON has; `most` + 1 stands for any deeper one."""
     if b"\\" in json:
         json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
-    left = b"".join(json.split(b'"')[::2]).translate(_SQUARE, _NO_BRACKETS)
+    left = b"".join(json.split(b'"')[::2]).translate(_BRACES_TO_BRACKETS, _NO_BRACKETS)
     levels = 0
-    while left and levels <= most:
+    while left and levels <= limit:
         left = left.replace(b"[]", b"")
         levels += 1
     return levels
@@ -191,11 +191,11 @@ def _is_indentable(raw: bytes, indent: int) -> bool:
     """Whether `raw` stays within the bound when it is indented, going by the most bytes that it could have then."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
-    room = max(INDENTED_FLOOR, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
+    room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
     deepest = room // (indent * lines) if lines else opened
     if opened <= deepest:
         return True
-    return deepest > 0 and opened + raw.count(b'"') <= MAX_TOKENS and depth(raw, deepest) <= deepest
+    return deepest > 0 and opened + raw.count(b'"') <= MAX_TOKENS and nesting_depth(raw, deepest) <= deepest
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -208,12 +208,12 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return -sys.float_info.max <= value <= sys.float_info.max
 
 
-def to_plain(value: Any) -> Any:
+def to_builtins(value: Any) -> Any:
     """Structs to dicts and lists, ready for any JSON library."""
     return msgspec.to_builtins(value)
 
 
-def fields_of(value: Any) -> tuple[Any, ...]:
+def field_values(value: Any) -> tuple[Any, ...]:
     """Return the values of a struct's fields."""
     return msgspec.structs.astuple(value)
 
@@ -223,19 +223,19 @@ def replace(value: T, **changes: Any) -> T:
     return cast("T", msgspec.structs.replace(cast("Any", value), **changes))
 
 
-def _malformed(what: str, error: Exception) -> MalformedMessage:
+def _malformed_message(what: str, error: Exception) -> MalformedMessage:
     """Say what is wrong; the library quotes the value, which may be megabytes long."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 
-def _whole(value: Any) -> Any:
+def _replace_surrogates_in(value: Any) -> Any:
     match value:
         case str():
-            return whole(value)
+            return replace_surrogates(value)
         case dict():
             members = cast("dict[Any, Any]", value)
-            return {_whole(key): _whole(member) for key, member in members.items()}
+            return {_replace_surrogates_in(key): _replace_surrogates_in(member) for key, member in members.items()}
         case list() | tuple():
-            return [_whole(member) for member in cast("list[Any]", value)]
+            return [_replace_surrogates_in(member) for member in cast("list[Any]", value)]
         case _:
             return value

@@ -13,11 +13,11 @@ MARKS_LIMIT = 30
 """The longest run of marks that is put into order; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
 HOST_LIMIT = 255
 """Characters of a host with letters beyond ASCII; the domain name system takes no longer name (RFC 1035, 2.3.4)."""
-_SHORT = 100
-_GRAPHEME_JOINER = "\u034f"
+_SHORT_TEXT = 100
+_COMBINING_GRAPHEME_JOINER = "\u034f"
 _HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # no marks by their class, but made of nothing else
-_LAST = 0x1FFFF  # behind it there are no combining marks
-_REMOVED = str.maketrans("", "", "\t\r\n")
+_LAST_COMBINING_MARK = 0x1FFFF  # behind it there are no combining marks
+_STRIPPED_FROM_URLS = str.maketrans("", "", "\t\r\n")
 _AUTHORITY = re.compile(r"//([^/?#]*)")
 
 
@@ -25,8 +25,8 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
     """Return the normal form of `text`; after each 30 marks in a row a grapheme joiner is put in, as UAX 15 says."""
     if text.isascii():
         return text
-    if len(text) > _SHORT:
-        text = _long_runs().sub(_joined, text)
+    if len(text) > _SHORT_TEXT:
+        text = _long_mark_runs().sub(_insert_joiners, text)
     return unicodedata.normalize(form, text)
 
 
@@ -45,18 +45,18 @@ def join_url(base: str, url: str) -> str:
 
 def _check_host(url: str) -> None:
     if not url.isascii():
-        authority = _AUTHORITY.search(url.translate(_REMOVED))
+        authority = _AUTHORITY.search(url.translate(_STRIPPED_FROM_URLS))
         if authority is not None and len(authority[1]) > HOST_LIMIT and not authority[1].isascii():
             raise ValueError(f"a host with letters beyond ASCII has more than {HOST_LIMIT} characters")
 
 
 @cache
-def _long_runs() -> re.Pattern[str]:
+def _long_mark_runs() -> re.Pattern[str]:
     """Runs of more marks than the limit; made with the first long text, because it looks at every character."""
-    marks = "".join(chr(code) for code in range(0x300, _LAST) if unicodedata.combining(chr(code)))
+    marks = "".join(chr(code) for code in range(0x300, _LAST_COMBINING_MARK) if unicodedata.combining(chr(code)))
     return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")
 
 
-def _joined(run: re.Match[str]) -> str:
+def _insert_joiners(run: re.Match[str]) -> str:
     marks = run[0]
-    return _GRAPHEME_JOINER.join(marks[at : at + MARKS_LIMIT] for at in range(0, len(marks), MARKS_LIMIT))
+    return _COMBINING_GRAPHEME_JOINER.join(marks[at : at + MARKS_LIMIT] for at in range(0, len(marks), MARKS_LIMIT))

@@ -190,9 +190,9 @@ def _rank(path: str) -> int:
 @pytest.fixture(autouse=True)
 def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets that one test makes known are not removed from what another one reads."""
-    monkeypatch.setattr(redact, "_known", ())
-    monkeypatch.setattr(redact, "_received", ())
-    monkeypatch.setattr(redact, "_removed", ())
+    monkeypatch.setattr(redact, "_user_secrets", ())
+    monkeypatch.setattr(redact, "_received_secrets", ())
+    monkeypatch.setattr(redact, "_all_secrets", ())
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import math
 import time
 
 from mcphost.auth.token_expiry import running
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 EARNED = "earned"
 """The place of a token that is got without a person whenever it is wanted, and so kept nowhere."""
@@ -12,7 +12,7 @@ UNNAMED = "default"
 """What the account is called that nobody gave a name."""
 
 
-class Discovered(Data, frozen=True, kw_only=True):
+class Discovered(Struct, frozen=True, kw_only=True):
     """What was found out for one sign-in, as it was found then; all of it the servers' own claims, for people to see.
 
     `resource_metadata` and `issuer_metadata` are where the documents are, "" for none. No address here is used again.
@@ -32,7 +32,7 @@ class Discovered(Data, frozen=True, kw_only=True):
     """Whether its answers say who they are from (RFC 9207)."""
 
 
-class Account(Data, frozen=True, kw_only=True):
+class Account(Struct, frozen=True, kw_only=True):
     """One sign-in; `account` is the name the user gave it, "" for none; `expires` in seconds since 1970, 0: unknown."""
 
     server: str
@@ -78,7 +78,7 @@ class Account(Data, frozen=True, kw_only=True):
         return self.account == account_key(name)
 
 
-class Kept(Data, frozen=True, kw_only=True):
+class Kept(Struct, frozen=True, kw_only=True):
     """A sign-in that is kept, and for which of the configured servers."""
 
     account: Account

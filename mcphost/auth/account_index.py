@@ -12,21 +12,21 @@ from mcphost.auth.account import Account
 from mcphost.auth.file_lock import locked
 from mcphost.config.atomic_write import replace_file
 from mcphost.errors import MalformedMessage
-from mcphost.paths import make_private
-from mcphost.serialization import Data, decode, encode
+from mcphost.paths import make_private_directory
+from mcphost.serialization import Struct, decode, encode
 
 INDEX = "sign-ins.json"
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-class Chosen(Data, frozen=True):
+class Chosen(Struct, frozen=True):
     """The account that the user wants at the server of that address; "" is the one without a name."""
 
     url: str
     account: str
 
 
-class Listed(Data, frozen=True):
+class Listed(Struct, frozen=True):
     """What the file holds."""
 
     accounts: tuple[Account, ...] = ()
@@ -100,5 +100,5 @@ def _read(path: Path) -> Listed:
 
 
 def _replace(folder: Path, raw: bytes) -> None:
-    make_private(folder)
+    make_private_directory(folder)
     replace_file(folder / INDEX, raw, 0o600)

@@ -17,7 +17,7 @@ from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused, Tokens, is_scope, wanted
 from mcphost.auth.user_interaction import NotSignedIn, Person, Tell, unheard
 from mcphost.auth.www_authenticate import Challenge
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 
 OFFLINE = "offline_access"
 
@@ -96,7 +96,7 @@ class SignIn:
                 return await way(self._run, sought)
             except OtherWay:
                 with_code, self._run.note = not with_code, ""
-            except SignInNeeded as error:
+            except SignInRequired as error:
                 # A registration the server forgot (RFC 6749, invalid_client) is made anew, once.
                 stale = await self._keep.client(sought.issuer)
                 forgot = isinstance(error, TokenRefused) and error.code in ("invalid_client", "unauthorized_client")

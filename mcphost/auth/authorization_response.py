@@ -4,7 +4,7 @@ from mcphost.auth.callback_server import Redirect
 from mcphost.auth.client_registration import quoted
 from mcphost.auth.discovery import IssuerDocument, Untrusted
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.redact import register_received
+from mcphost.redact import register_server_secret
 
 
 def code_of(redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
@@ -21,5 +21,5 @@ def code_of(redirect: Redirect, document: IssuerDocument, issuer: str) -> str:
     code = redirect.get("code")
     if not code:
         raise NotSignedIn(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
-    register_received(code)
+    register_server_secret(code)
     return code

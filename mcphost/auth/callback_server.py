@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
 HOST = "127.0.0.1"
@@ -19,7 +19,7 @@ MOST_OPEN = 64
 SECONDS = 5.0
 
 
-class Redirect(Data, frozen=True):
+class Redirect(Struct, frozen=True):
     """The parameters that came back; none when one is repeated, which no honest server does."""
 
     params: dict[str, str]

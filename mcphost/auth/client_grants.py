@@ -15,8 +15,8 @@ from mcphost.auth.stored_sign_in import SignedIn
 from mcphost.auth.tokens import ScopesRefused, TokenRefused, exchange, wanted
 from mcphost.auth.url_policy import checked
 from mcphost.auth.www_authenticate import Challenge
-from mcphost.redact import register_received
-from mcphost.serialization import Data
+from mcphost.redact import register_server_secret
+from mcphost.serialization import Struct
 
 Grant = Literal["client_credentials", "enterprise", "workload"]
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -26,7 +26,7 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 ID_TOKEN = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
-class Machine(Data, frozen=True, kw_only=True):
+class Machine(Struct, frozen=True, kw_only=True):
     """What the user configured for one grant; its repr shows nothing."""
 
     grant: Grant
@@ -144,5 +144,5 @@ async def _id_jag(
             "it gave something other than an ID-JAG.",
             "Sign in to it again, and renew mcphost.oauth.idToken.",
         )
-    register_received(granted)
+    register_server_secret(granted)
     return granted

@@ -88,7 +88,7 @@ class Introduction:
         note = refusal.message
         with anyio.move_on_after(target.seconds * LONGER):
             for _ in range(_TRIES):
-                given = await self._person.client(
+                given = await self._person.ask_client_id(
                     server=target.server,
                     account=target.account,
                     issuer=issuer,

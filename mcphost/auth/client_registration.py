@@ -10,10 +10,10 @@ from typing import Any
 from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.oauth_http import Reply, Requests, Unreachable
 from mcphost.auth.url_policy import checked
-from mcphost.errors import SignInNeeded
-from mcphost.redact import register, register_received, without_known
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
+from mcphost.errors import SignInRequired
+from mcphost.redact import redact_registered, register_secret, register_server_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
 
 NAME = "mcphost"
 METHODS = ("none", "client_secret_basic", "client_secret_post")
@@ -26,7 +26,7 @@ _EARLY = 60.0
 _FOREVER = 1e12
 
 
-class Client(Data, frozen=True):
+class Client(Struct, frozen=True):
     """A client id and how it is used. `redirect_uri` is the registered one; empty: any loopback port will do.
 
     `method` is the way to authenticate at the token endpoint. Its repr must not be shown: it holds the secret.
@@ -48,9 +48,9 @@ class Client(Data, frozen=True):
     def conceal(self) -> None:
         """Remove its secret from whatever is logged or shown from now on."""
         if self.kind == "registered":
-            register_received(self.secret)
+            register_server_secret(self.secret)
         else:
-            register(self.secret)
+            register_secret(self.secret)
 
     def usable(self, now: float | None = None) -> bool:
         """Whether its secret has not run out."""
@@ -61,7 +61,7 @@ class Client(Data, frozen=True):
         return not self.scopes or set(scopes) <= set(self.scopes)
 
 
-class RegistrationRefused(SignInNeeded):
+class RegistrationRefused(SignInRequired):
     """The authorization server does not want us."""
 
 
@@ -85,7 +85,7 @@ def method_for(document: IssuerDocument, *, secret: bool, told: str = "") -> str
 def configured(document: IssuerDocument, issuer: str, client_id: str, secret: str) -> Client:
     """A client the user entered."""
     if secret:
-        register(secret)
+        register_secret(secret)
     return Client(issuer, client_id, secret, method_for(document, secret=bool(secret)))
 
 
@@ -96,15 +96,15 @@ def entered(document: IssuerDocument, issuer: str, ident: str, secret: str, redi
     if not ident or not fits:
         return None
     if secret:
-        register(secret)
+        register_secret(secret)
     return Client(issuer, ident, secret, method_for(document, secret=bool(secret)), redirect_uri, kind=ENTERED)
 
 
 def published(issuer: str, url: str) -> Client:
-    """The client of our metadata document. Raises SignInNeeded for an address that cannot be one."""
+    """The client of our metadata document. Raises SignInRequired for an address that cannot be one."""
     checked(url, "client metadata document")
     if not url.startswith("https://") or not url[8:].partition("/")[2]:
-        raise SignInNeeded("The address of the client metadata document is not https with a path.")
+        raise SignInRequired("The address of the client metadata document is not https with a path.")
     return Client(issuer, url, kind="document")
 
 
@@ -137,7 +137,7 @@ async def registered(
         )
     secret = members.get("client_secret")
     secret = secret if isinstance(secret, str) else ""
-    register_received(secret)
+    register_server_secret(secret)
     method = members.get("token_endpoint_auth_method")
     expires = members.get("client_secret_expires_at")
     return Client(
@@ -154,7 +154,7 @@ async def registered(
 
 def quoted(said: str) -> str:
     """Return the beginning of what an authorization server said, cleaned; secrets go before a cut can spare a part."""
-    return visible(without_known(said[:_MOST_SAID])[:300], keep_newlines=False)
+    return sanitize(redact_registered(said[:_MOST_SAID])[:300], keep_newlines=False)
 
 
 def told(reply: Reply, members: Mapping[str, Any]) -> str:

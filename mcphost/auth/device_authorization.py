@@ -11,9 +11,9 @@ from mcphost.auth.jwt_proofs import Signer
 from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.tokens import TokenRefused, Tokens, authentication, exchange, seconds
 from mcphost.auth.url_policy import Unsafe, checked, origin
-from mcphost.redact import register_received
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
+from mcphost.redact import register_server_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
 
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL = 5.0
@@ -23,7 +23,7 @@ _MOST_CODE = 64
 _MOST_WHOLE = 1_000
 
 
-class DeviceCode(Data, frozen=True):
+class DeviceCode(Struct, frozen=True):
     """What the user enters where, and what we ask with; `lasts` and `interval` in seconds.
 
     `whole` is the address with the code in it, for a picture that another machine takes it from; "" for none. Whoever
@@ -57,11 +57,11 @@ async def start(
         raise TokenRefused.by(
             reply, f"The authorization server {document.issuer[:200]} gave no code", "there was no code in its answer."
         )
-    register_received(code)
+    register_server_secret(code)
     await requests.judge(address, "verification address")
     return DeviceCode(
         code,
-        visible(user_code[:_MOST_CODE], keep_newlines=False),
+        sanitize(user_code[:_MOST_CODE], keep_newlines=False),
         address,
         seconds(members.get("expires_in")),
         min(max(seconds(members.get("interval", INTERVAL)), SHORTEST_INTERVAL), LONGEST_INTERVAL),

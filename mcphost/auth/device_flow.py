@@ -9,7 +9,7 @@ from mcphost.auth.device_authorization import poll, start
 from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
 from mcphost.auth.tokens import Tokens
 from mcphost.auth.user_interaction import Terms
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 
 
 async def by_code(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
@@ -20,7 +20,7 @@ async def by_code(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     async with AsyncExitStack() as stack:
         _, client = await run.introduction.client(stack, document, sought.issuer, sought.scopes)
     code = await start(run.requests, document, client, resource, sought.scopes)
-    outcome: list[Tokens | SignInNeeded | OtherWay] = []
+    outcome: list[Tokens | SignInRequired | OtherWay] = []
     seconds = min(run.target.seconds, code.lasts)
     until = anyio.current_time() + seconds
 
@@ -47,7 +47,7 @@ async def by_code(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
             tasks.start_soon(ask)
             try:
                 outcome.append(await poll(run.requests, document, client, resource, code, asked, run.signer))
-            except SignInNeeded as error:
+            except SignInRequired as error:
                 outcome.append(error)
             tasks.cancel_scope.cancel()
     came = next((one for one in outcome if isinstance(one, Tokens)), outcome[0] if outcome else run.nobody())

@@ -9,8 +9,8 @@ from typing import TypeVar
 from mcphost.auth.account import Discovered
 from mcphost.auth.oauth_http import LATER, Reply, Requests, Unreachable
 from mcphost.auth.url_policy import canonical, checked, covers, origin
-from mcphost.errors import MalformedMessage, SignInNeeded
-from mcphost.serialization import Data, convert, replace
+from mcphost.errors import MalformedMessage, SignInRequired
+from mcphost.serialization import Struct, convert, replace
 from mcphost.unicode_forms import split_url
 
 MOST_ISSUERS = 10
@@ -22,11 +22,11 @@ OPERATOR = "Nothing of it was used. Its operator must correct it."
 T = TypeVar("T")
 
 
-class Untrusted(SignInNeeded):
+class Untrusted(SignInRequired):
     """A document that contradicts itself or the server; nothing of it is used."""
 
 
-class ResourceDocument(Data, frozen=True):
+class ResourceDocument(Struct, frozen=True):
     """What a protected resource says of itself (RFC 9728)."""
 
     resource: str = ""
@@ -36,7 +36,7 @@ class ResourceDocument(Data, frozen=True):
     dpop_bound_access_tokens_required: bool = False
 
 
-class IssuerDocument(Data, frozen=True):
+class IssuerDocument(Struct, frozen=True):
     """What an authorization server says of itself (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str = ""
@@ -55,7 +55,7 @@ class IssuerDocument(Data, frozen=True):
     prompt_values_supported: tuple[str, ...] = ()
 
 
-class FoundIssuer(Data, frozen=True):
+class FoundIssuer(Struct, frozen=True):
     """An authorization server's document, and where it was; `place` "" when there is none."""
 
     document: IssuerDocument
@@ -63,7 +63,7 @@ class FoundIssuer(Data, frozen=True):
     form: str = "legacy"
 
 
-class Resource(Data, frozen=True):
+class Resource(Struct, frozen=True):
     """What was found about the MCP server; `identifier` goes into every request byte for byte.
 
     `place` is where its metadata was; "" for none.

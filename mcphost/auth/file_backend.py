@@ -17,9 +17,9 @@ import anyio.to_thread
 
 from mcphost.auth.file_lock import locked
 from mcphost.config.atomic_write import Written, read_own, swap
-from mcphost.errors import ConfigError, Declined, MalformedMessage, McpHostError
-from mcphost.paths import make_private
-from mcphost.serialization import Data, decode, encode
+from mcphost.errors import ConfigError, ConsentDenied, MalformedMessage, McpHostError
+from mcphost.paths import make_private_directory
+from mcphost.serialization import Struct, decode, encode
 
 PLAIN_FILE = "secrets.json"
 SEALED_FILE = "secrets.sealed.json"
@@ -32,7 +32,7 @@ _VERSION = 1
 T = TypeVar("T")
 
 
-class Locked(Declined):
+class Locked(ConsentDenied):
     """The file can only be read with its pass phrase, which nobody has given in this run."""
 
 
@@ -40,7 +40,7 @@ class _Damaged(McpHostError):
     """What is in the file is not what was put there."""
 
 
-class _Plain(Data, frozen=True):
+class _Plain(Struct, frozen=True):
     version: int
     secrets: dict[str, str]
 
@@ -48,7 +48,7 @@ class _Plain(Data, frozen=True):
         return f"_Plain({len(self.secrets)})"
 
 
-class _Sealed(Data, frozen=True):
+class _Sealed(Struct, frozen=True):
     version: int
     log_n: int
     salt: str
@@ -57,7 +57,7 @@ class _Sealed(Data, frozen=True):
     sealed: str
 
 
-class Seal(Data, frozen=True):
+class Seal(Struct, frozen=True):
     """What a pass phrase became: the key, and what tells it from a wrong one; its repr shows neither."""
 
     log_n: int
@@ -152,7 +152,7 @@ class FileVault:
 
     async def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         def work() -> None:
-            make_private(self.path.parent)
+            make_private_directory(self.path.parent)
             before, known = self._saved_from_damage()
             wanted = change(known)
             if wanted != known:

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from mcphost.errors import McpHostError
-from mcphost.paths import make_private
+from mcphost.paths import make_private_directory
 
 LOCK_SECONDS = 30.0
 _POLL = 0.05
@@ -67,7 +67,7 @@ def alone(path: Path) -> Generator[None]:
 def _opened(path: Path) -> int:
     """The file to lock; negative without a place for it: then there is none that processes could share either."""
     try:
-        make_private(path.parent)
+        make_private_directory(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError:
         return -1

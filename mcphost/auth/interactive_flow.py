@@ -13,7 +13,7 @@ from mcphost.auth.sign_in_target import Target
 from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.auth.token_store import Keep
 from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, Terms
-from mcphost.serialization import Data, replace
+from mcphost.serialization import Struct, replace
 
 
 class Step(StrEnum):
@@ -34,7 +34,7 @@ class OtherWay(Exception):
     """The person wants a code instead of a browser, or a browser instead of a code."""
 
 
-class Sought(Data, frozen=True):
+class Sought(Struct, frozen=True):
     """Which rights to what are sought, and who gives them; `document` is what the issuer says of itself."""
 
     resource: Resource

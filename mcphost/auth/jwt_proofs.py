@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlunsplit
 
 from mcphost.errors import ConfigError
-from mcphost.redact import register
+from mcphost.redact import register_secret
 from mcphost.serialization import dumps, loads
 from mcphost.unicode_forms import split_url
 
@@ -63,7 +63,7 @@ class Signer:
     def jwk(self) -> str:
         """The private key for the vault; known to redact."""
         members = self._key.as_dict(private=True)
-        register(members["d"])
+        register_secret(members["d"])
         return dumps(members)
 
     def proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
@@ -94,7 +94,7 @@ class Signer:
             "exp": now + _ASSERTION_SECONDS,
         }
         signed = self._signed({}, claims)
-        register(signed)
+        register_secret(signed)
         return signed
 
     def _signed(self, header: dict[str, Any], claims: dict[str, Any]) -> str:

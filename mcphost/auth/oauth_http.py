@@ -20,8 +20,8 @@ import anyio.to_thread
 from mcphost.auth.response_head_limit import HeadLimit
 from mcphost.auth.url_policy import Guard, Unsafe, checked, origin
 from mcphost.config.certificates import add_authorities
-from mcphost.errors import ConfigError, MalformedMessage, SignInNeeded
-from mcphost.serialization import Data, encode, loads
+from mcphost.errors import ConfigError, MalformedMessage, SignInRequired
+from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
 SECONDS = 10.0
@@ -35,11 +35,11 @@ LATER = "Check that it runs and that this machine's network reaches it, then try
 _REDIRECTS = frozenset({301, 302, 307, 308})
 
 
-class Unreachable(SignInNeeded):
+class Unreachable(SignInRequired):
     """No answer, or none that can be used."""
 
 
-class Reply(Data, frozen=True):
+class Reply(Struct, frozen=True):
     """One answer, read to its end; its repr shows nothing of what it says."""
 
     url: str

@@ -26,7 +26,7 @@ from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import split
 from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, unheard
 from mcphost.auth.www_authenticate import ours
-from mcphost.errors import McpHostError, SignInNeeded
+from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class _Flight:
 
     def __init__(self) -> None:
         self.over = anyio.Event()
-        self.error: SignInNeeded | None = None
+        self.error: SignInRequired | None = None
         self.cancelled = False
 
 
@@ -135,7 +135,7 @@ class OAuth:
             signed = await self._renewed(signed)
         return self._headers(signed, verb, url)
 
-    def current(self, verb: str, url: str) -> Mapping[str, str]:
+    def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
         """The headers of a last request: with the token that is there, which is not renewed."""
         return self._headers(self._using, verb, url)
 
@@ -150,11 +150,11 @@ class OAuth:
 
     async def recover(self, refusal: Refusal) -> bool:
         """Whether the same request may be sent again: someone else signed in, or the token could be renewed."""
-        challenge = ours(refusal.challenge)
+        challenge = ours(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
-        if refusal.nonce and challenge.get("error") == NONCE_NEEDED and refusal.nonce != self._nonce:
-            self._nonce = refusal.nonce
+        if refusal.dpop_nonce and challenge.get("error") == NONCE_NEEDED and refusal.dpop_nonce != self._nonce:
+            self._nonce = refusal.dpop_nonce
             return True
         if self._machine is not None:
             return refusal.status == 401 and await self._earned(self._machine, refusal)
@@ -162,20 +162,20 @@ class OAuth:
         self._signed = signed
         if signed is None:
             return False
-        if _header(signed) != refusal.sent and not signed.tokens.expired():
+        if _header(signed) != refusal.authorization and not signed.tokens.expired():
             return True
         if refusal.status == 403 or _fresh(signed):
             return False
         renewed = await self._renewed(signed)
-        return renewed is not None and _header(renewed) != refusal.sent
+        return renewed is not None and _header(renewed) != refusal.authorization
 
     # -- for whoever waits for an answer
     async def sign_in(self, refusal: Refusal, attempt: int = 1) -> None:
         """Have a person sign in; afterwards the same request may be sent again. `attempt` counts from 1 per action.
 
-        Raises SignInNeeded. Cancelling the last one who waits ends the flow.
+        Raises SignInRequired. Cancelling the last one who waits ends the flow.
         """
-        challenge = ours(refusal.challenge)
+        challenge = ours(refusal.www_authenticate)
         more = refusal.status == 403
         scopes = split(challenge.get("scope"))
         if self._machine is not None or (more and challenge.get("error") != "insufficient_scope"):
@@ -194,10 +194,12 @@ class OAuth:
             raise NotSignedIn(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
             signed = self._signed
-            if signed is not None and (_header(signed) != refusal.sent or (signed.tokens.ended() and not more)):
+            if signed is not None and (
+                _header(signed) != refusal.authorization or (signed.tokens.ended() and not more)
+            ):
                 # One that lives shortly may be over before it was used once, or on its way; that needs nobody.
                 now = await self._renewed(signed) if signed.tokens.expired() else signed
-                if now is not None and _header(now) != refusal.sent:
+                if now is not None and _header(now) != refusal.authorization:
                     return
             flight = self._flight
             if flight is None:
@@ -213,7 +215,7 @@ class OAuth:
         return self._signed is not None
 
     async def _joined(self, flight: _Flight) -> bool:
-        """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInNeeded."""
+        """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInRequired."""
         await flight.over.wait()
         if flight.error is not None:
             raise NotSignedIn(flight.error.message, flight.error.hint)
@@ -229,26 +231,26 @@ class OAuth:
         scopes: tuple[str, ...] = (),
     ) -> None:
         if self._machine is not None:
-            self._signed = await earn(self._machine, self._requests, ours(refusal.challenge))
+            self._signed = await earn(self._machine, self._requests, ours(refusal.www_authenticate))
             return
         flight = self._flight = _Flight()
         try:
-            if self._signed is None and not refusal.sent and await self._opened():
+            if self._signed is None and not refusal.authorization and await self._opened():
                 return
             if self._person is None:
-                raise await self._nobody(split(ours(refusal.challenge).get("scope")) if more else ())
+                raise await self._nobody(split(ours(refusal.www_authenticate).get("scope")) if more else ())
             await self._keep.prepare()
             machine = SignIn(self._target, self._requests, self._keep, self._person, self._told)
             before = self._signed or await self._keep.load(self._target.key, self._target.account)
             self._signed = await machine.run(
-                ours(refusal.challenge),
+                ours(refusal.www_authenticate),
                 before,
                 more=more or bool(scopes),
                 wanted_by_server=wanted,
                 device=device,
                 scopes=scopes,
             )
-        except SignInNeeded as error:
+        except SignInRequired as error:
             _log.warning("sign-in to %s: %s", self._target.server, error.message)
             error.server = error.server or self._target.server
             flight.error = error
@@ -287,7 +289,7 @@ class OAuth:
         With `device` the user enters a code in a browser anywhere (RFC 8628). With `scopes` those are asked for besides
         what was given before.
 
-        Raises SignInNeeded, also when the server wants no account.
+        Raises SignInRequired, also when the server wants no account.
         """
         if self._flight is not None:
             await self._joined(self._flight)
@@ -295,7 +297,7 @@ class OAuth:
                 return self._signed
         await self._choose()
         refusal = await probed(self._requests, self._target.url)
-        challenge = refusal.challenge
+        challenge = refusal.www_authenticate
         if self._machine is None and self._signed is None and not await self._opened():
             self._signed = await self._keep.load(self._target.key, self._target.account)
         if self._signed is not None:
@@ -336,9 +338,9 @@ class OAuth:
     async def forget_client(self) -> bool:
         """Drop the registrations with the server's authorization servers, so that the next sign-in makes a new one.
 
-        Whether there was one. Raises SignInNeeded when the server does not say who signs for it.
+        Whether there was one. Raises SignInRequired when the server does not say who signs for it.
         """
-        named = ours((await probed(self._requests, self._target.url)).challenge).get("resource_metadata")
+        named = ours((await probed(self._requests, self._target.url)).www_authenticate).get("resource_metadata")
         resource = await find_resource(self._requests, self._target.url, named)
         return any([await self._keep.forget_issuer(issuer) for issuer in resource.issuers])
 
@@ -370,11 +372,11 @@ class OAuth:
         """A token without a person; one that was just given and is refused is not asked for again."""
         async with self._renewing:
             signed = self._signed
-            if signed is not None and _header(signed) != refusal.sent:
+            if signed is not None and _header(signed) != refusal.authorization:
                 return True
             if signed is not None and _fresh(signed):
                 return False
-            self._signed = await earn(machine, self._requests, ours(refusal.challenge))
+            self._signed = await earn(machine, self._requests, ours(refusal.www_authenticate))
         return True
 
     def _signer_of(self, signed: SignedIn) -> Signer | None:

@@ -106,7 +106,7 @@ class Identities:
     async def sign_in(self, server: ServerConfig, account: str, *, warn: Warn, proxy_for: Callable[[str], str]) -> None:
         """Have a person sign in under that name, and use it from then on. Until it is done nothing is changed.
 
-        `server` has its references filled in. Raises SignInNeeded, UsageError.
+        `server` has its references filled in. Raises SignInRequired, UsageError.
         """
         if server.oauth.account != account:
             self._free(server)

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import secrets
 
-from mcphost.redact import register
+from mcphost.redact import register_secret
 
 
 class Attempt:
@@ -17,8 +17,8 @@ class Attempt:
         self.verifier = secrets.token_urlsafe(48)
         self.state = secrets.token_urlsafe(24)
         self.challenge = s256(self.verifier)
-        register(self.verifier)
-        register(self.state)
+        register_secret(self.verifier)
+        register_secret(self.state)
 
 
 def s256(verifier: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from mcphost.auth.oauth_http import Requests
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 _PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -15,22 +15,22 @@ class Refusal(Protocol):
     def status(self) -> int: ...
 
     @property
-    def challenge(self) -> str: ...
+    def www_authenticate(self) -> str: ...
 
     @property
-    def sent(self) -> str: ...
+    def authorization(self) -> str: ...
 
     @property
-    def nonce(self) -> str: ...
+    def dpop_nonce(self) -> str: ...
 
 
-class Asked(Data, frozen=True):
+class Asked(Struct, frozen=True):
     """The refusal of a question that we asked to be refused."""
 
     status: int
-    challenge: str
-    sent: str
-    nonce: str = ""
+    www_authenticate: str
+    authorization: str
+    dpop_nonce: str = ""
 
     def __repr__(self) -> str:
         return f"Asked({self.status})"

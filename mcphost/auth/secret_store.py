@@ -23,7 +23,7 @@ WRONG = "That is not the pass phrase of this file."
 class Owner(Protocol):
     """Whose secrets these are. Both methods wait for a person and may be cancelled."""
 
-    async def keep_secrets(
+    async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
         """There is no usable keyring (`reason`); where should the sign-ins to these servers be kept? The place, and
@@ -34,7 +34,7 @@ class Owner(Protocol):
         """
         ...
 
-    async def pass_phrase(self, *, file: str, note: str) -> str | None:
+    async def ask_passphrase(self, *, file: str, note: str) -> str | None:
         """The pass phrase of that file; None leaves it locked."""
         ...
 
@@ -112,7 +112,7 @@ class Places:
                 return
             note = ""
             while True:
-                place, phrase = await owner.keep_secrets(
+                place, phrase = await owner.choose_storage(
                     servers=servers, reason=reason, plain_file=str(plain.path), sealed_file=str(sealed.path),
                     is_new=not sealed.exists, note=note,
                 )  # fmt: skip
@@ -150,7 +150,7 @@ class Places:
                 return sealed is not None and sealed.is_open
             note = ""
             for _ in range(MOST_TRIES):
-                phrase = await self._owner.pass_phrase(file=str(sealed.path), note=note)
+                phrase = await self._owner.ask_passphrase(file=str(sealed.path), note=note)
                 if phrase is None:
                     break
                 try:

@@ -1,13 +1,13 @@
 """What there is to sign in to, and what the user configured for it."""
 
 from mcphost.auth.url_policy import canonical
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 SECONDS = 300.0
 """How long a person may take, unless the user configured something else."""
 
 
-class Target(Data, frozen=True, kw_only=True):
+class Target(Struct, frozen=True, kw_only=True):
     """What to sign in to, and what the user configured for it."""
 
     server: str

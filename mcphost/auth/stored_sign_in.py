@@ -5,11 +5,11 @@ import hashlib
 from mcphost.auth.account import EARNED, Account, Discovered
 from mcphost.auth.client_registration import Client
 from mcphost.auth.tokens import Tokens
-from mcphost.redact import register_received
-from mcphost.serialization import Data
+from mcphost.redact import register_server_secret
+from mcphost.serialization import Struct
 
 
-class SignedIn(Data, frozen=True, kw_only=True):
+class SignedIn(Struct, frozen=True, kw_only=True):
     """One sign-in with its secrets, as the vault has it; its repr shows none."""
 
     server: str
@@ -59,8 +59,8 @@ class SignedIn(Data, frozen=True, kw_only=True):
 
     def conceal(self) -> None:
         """From now on its secrets are removed from whatever is logged or shown."""
-        register_received(self.tokens.access)
-        register_received(self.tokens.refresh)
+        register_server_secret(self.tokens.access)
+        register_server_secret(self.tokens.refresh)
         self.client.conceal()
 
 

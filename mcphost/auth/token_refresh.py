@@ -10,7 +10,7 @@ from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.stored_sign_in import SignedIn
 from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused, authentication, refreshed
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from mcphost.serialization import replace
 
 _DEAD = ("invalid_grant", "invalid_client", "unauthorized_client")
@@ -61,6 +61,6 @@ async def _revoked(requests: Requests, gone: SignedIn, token: str, kind: str) ->
     headers = authentication(gone.client, form)
     try:
         reply = await requests.post_form(gone.revocation_endpoint, form, "revocation endpoint", headers)
-    except SignInNeeded:
+    except SignInRequired:
         return False
     return reply.ok

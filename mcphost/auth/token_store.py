@@ -20,7 +20,7 @@ from mcphost.auth.keyring_backend import SecretVault
 from mcphost.auth.secret_store import Places
 from mcphost.auth.stored_sign_in import SignedIn, entry_name
 from mcphost.errors import MalformedMessage, McpHostError
-from mcphost.serialization import Data, decode, encode, replace
+from mcphost.serialization import Struct, decode, encode, replace
 
 T = TypeVar("T")
 
@@ -292,7 +292,7 @@ class Keep:
         except MalformedMessage:
             return None  # of a later version, or damaged: a new sign-in replaces it
 
-    async def _write(self, place: str, name: str, value: Data) -> bool:
+    async def _write(self, place: str, name: str, value: Struct) -> bool:
         vault = self.places.vault(place)
         if vault is None:
             return False

@@ -15,10 +15,10 @@ from mcphost.auth.discovery import IssuerDocument
 from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
 from mcphost.auth.oauth_http import Reply, Requests, Unreachable
 from mcphost.auth.token_expiry import ages
-from mcphost.errors import SignInNeeded
-from mcphost.redact import register, register_received
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
+from mcphost.errors import SignInRequired
+from mcphost.redact import register_secret, register_server_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
 
 EARLY = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
@@ -29,7 +29,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
 _KINDS = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
-class TokenRefused(SignInNeeded):
+class TokenRefused(SignInRequired):
     """The token endpoint said no; `code` is the error code of OAuth, "" for none."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
@@ -45,7 +45,7 @@ class TokenRefused(SignInNeeded):
         return cls(f"{what}: {said}", hint, code=code if isinstance(code, str) else "")
 
 
-class Tokens(Data, frozen=True):
+class Tokens(Struct, frozen=True):
     """What one sign-in yields. Its repr must not be shown, and does not show anything."""
 
     access: str
@@ -89,7 +89,7 @@ class Tokens(Data, frozen=True):
         return self.age >= self.lifetime
 
 
-class ScopesRefused(SignInNeeded):
+class ScopesRefused(SignInRequired):
     """A server wants what is no scope of OAuth, or more scopes than a person can read."""
 
 
@@ -114,7 +114,7 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
         if not is_scope(scope):
             what = "is over 200 characters" if len(scope) > SCOPE_CHARS else "has characters that no scope may have"
             raise ScopesRefused(
-                f"The scope {visible(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
+                f"The scope {sanitize(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
                 "Nothing was sent. Whoever named it must correct that: the server, mcphost.oauth.scopes, or --scope.",
             )
     return scopes
@@ -144,7 +144,7 @@ def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
-        (register_received if client.kind == "registered" else register)(encoded)
+        (register_server_secret if client.kind == "registered" else register_secret)(encoded)
         return {"authorization": f"Basic {encoded}"}
     form["client_id"] = client.id
     if client.method == "client_secret_post":
@@ -206,9 +206,9 @@ def read(reply: Reply, issuer: str) -> Tokens:
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
     refresh, scope, lasts = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
     refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else ""
-    register_received(access)
+    register_server_secret(access)
     if refresh:
-        register_received(refresh)
+        register_server_secret(refresh)
     kind = str(members.get("token_type", "")).lower()
     if kind not in _KINDS:
         raise TokenRefused(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")

@@ -13,7 +13,7 @@ from urllib.parse import urlunsplit
 
 import anyio
 
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from mcphost.unicode_forms import split_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -53,7 +53,7 @@ _NEVER_PUBLIC = tuple(map(ipaddress.IPv6Network, ("5f00::/16", "3fff::/20", "100
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Unsafe(SignInNeeded):
+class Unsafe(SignInRequired):
     """An address of the server's or its authorization server's that we do not use."""
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from mcphost.errors import SignInNeeded
-from mcphost.serialization import Data
+from mcphost.errors import SignInRequired
+from mcphost.serialization import Struct
 
 
-class Terms(Data, frozen=True, kw_only=True):
+class Terms(Struct, frozen=True, kw_only=True):
     """What goes with the address that a person is shown.
 
     `seconds` is how long the answer is waited for, from now; `whole` the address with the code in it, "" for none;
@@ -24,7 +24,7 @@ class Terms(Data, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-class Progress(Data, frozen=True, kw_only=True):
+class Progress(Struct, frozen=True, kw_only=True):
     """Where a sign-in is now, for people to see; times in seconds.
 
     `step` is "resource", "issuer", "client", "person", "code" or "done", and "over" whichever way it ended; `text` says
@@ -76,7 +76,7 @@ class Person(Protocol):
         """
         ...
 
-    async def client(
+    async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
         """The client id, and its secret or "", that the user got at `issuer` for `redirect_uri`; None: there is none.
@@ -86,5 +86,5 @@ class Person(Protocol):
         ...
 
 
-class NotSignedIn(SignInNeeded):
+class NotSignedIn(SignInRequired):
     """The person, or the authorization server, said no; or nobody did anything in time."""

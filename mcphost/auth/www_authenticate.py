@@ -5,7 +5,7 @@ Grammar: RFC 9110, section 11.6.1. Broken input gives the challenges before the 
 
 import re
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 MOST_CHARS = 16 * 1024
 MOST_CHALLENGES = 20
@@ -16,7 +16,7 @@ _TOKEN68 = re.compile(r"[A-Za-z0-9._~+/-]+=*[ \t]*(?=,|$)")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
-class Challenge(Data, frozen=True):
+class Challenge(Struct, frozen=True):
     """One scheme and its parameters; scheme and names in lower case, the first of repeated parameters counts."""
 
     scheme: str

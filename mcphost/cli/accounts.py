@@ -4,7 +4,7 @@ import argparse
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from mcphost.errors import Declined, McpHostError, SignInNeeded, UsageError
+from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, UsageError
 
 if TYPE_CHECKING:
     from mcphost.auth.account import Account
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcphost.auth.token_store import Keep
     from mcphost.cli.options import Options
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.questions.frontend import Front
+    from mcphost.host.questions.frontend import Frontend
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -59,9 +59,9 @@ def run(command: str, given: argparse.Namespace) -> int:
     if command == "accounts" and (given.action == "use") != bool(given.account):
         raise UsageError("Which account of which server?", "mcphost accounts use SERVER NAME; see: mcphost accounts")
     if command == "login" and given.account:
-        from mcphost.host.servers.accounts import name_of
+        from mcphost.host.servers.accounts import parse_account_name
 
-        name_of(given.account)
+        parse_account_name(given.account)
 
     async def work() -> int:
         match command:
@@ -88,7 +88,7 @@ async def _login(options: "Options", given: argparse.Namespace) -> int:
 
     try:
         async with open_approvals() as (_, journal):
-            front = journal.front(Terminal(browser=not (given.no_browser or given.device)))
+            front = journal.wrap_frontend(Terminal(browser=not (given.no_browser or given.device)))
             oauth, server = await _oauth(options, given, front)
             try:
                 signed = await oauth.login(device=given.device, scopes=split(" ".join(given.scope)))
@@ -124,12 +124,12 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.cli.bootstrap import identities
     from mcphost.cli.command_runner import known
     from mcphost.cli.output import document, note, say
-    from mcphost.host.questions.frontend import RefusingFront
-    from mcphost.host.servers.accounts import others
+    from mcphost.host.questions.frontend import RefusingFrontend
+    from mcphost.host.servers.accounts import describe_other_accounts
     from mcphost.transport.proxies import proxy_for
 
     config = await _configured(options)
-    found = identities(options, RefusingFront(), config.store)
+    found = identities(options, RefusingFrontend(), config.store)
     found.keep.warn = note
     server = next((server for server in config.servers if server.name == given.server), None)
     all_kept = [one for one in await found.keep.accounts() if one.server == given.server]
@@ -173,7 +173,7 @@ async def _logout(options: "Options", given: argparse.Namespace) -> int:
         erased = "Its tokens were revoked." if revoked else "Its tokens are erased here."
         say(f"Signed out of {given.server}. {erased}")
     if left:
-        note(" ".join(others(given.server, left)))
+        note(" ".join(describe_other_accounts(given.server, left)))
     if given.forget_client:
         say("The next sign-in there introduces mcphost anew." if forgotten else "mcphost was not registered there.")
     return 0
@@ -201,16 +201,16 @@ async def _configured(options: "Options") -> "HostConfig":
 async def _approved_only(server: "ServerConfig | None") -> "ServerConfig | None":
     """The server, when it is approved."""
     from mcphost.cli.offline_store import open_grants
-    from mcphost.host.servers.approval import approved
+    from mcphost.host.servers.approval import approval_source
 
     if server is None:
         return None
     async with open_grants() as grants:
-        return server if await approved(grants, server) else None
+        return server if await approval_source(grants, server) else None
 
 
 async def _client_forgotten(found: "Identities", server: "ServerConfig", *, approved: bool) -> bool:
-    """Ask the server who signs for it, and drop the registration there; whether there was one. Raises Declined."""
+    """Ask the server who signs for it, and drop the registration there; whether there was one. Raises ConsentDenied."""
     from mcphost.cli.output import note
     from mcphost.transport.proxies import proxy_for
 
@@ -220,13 +220,13 @@ async def _client_forgotten(found: "Identities", server: "ServerConfig", *, appr
     return oauth is not None and await oauth.forget_client()
 
 
-def _not_approved(server: "ServerConfig") -> Declined:
-    return Declined(
+def _not_approved(server: "ServerConfig") -> ConsentDenied:
+    return ConsentDenied(
         f"The server {server.name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(server.name)}"
     )
 
 
-async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") -> "tuple[OAuth, ServerConfig]":
+async def _oauth(options: "Options", given: argparse.Namespace, front: "Frontend") -> "tuple[OAuth, ServerConfig]":
     """Who signs in to the server of the command line, and that server. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
 
@@ -236,7 +236,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
     from mcphost.cli.output import note
     from mcphost.cli.progress import Steps
     from mcphost.cli.session_opener import filled
-    from mcphost.host.servers.approval import approved
+    from mcphost.host.servers.approval import approval_source
     from mcphost.serialization import replace
     from mcphost.transport.proxies import proxy_for
 
@@ -251,7 +251,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
                 f"mcphost signs in to {server.name!r} without a person, as its entry in {server.file} says.",
                 "Its scopes, and who it is, are written there.",
             )
-        if not await approved(grants, server):
+        if not await approval_source(grants, server):
             raise _not_approved(server)
     if given.account:
         server = replace(server, oauth=replace(server.oauth, account=given.account))
@@ -259,7 +259,7 @@ async def _oauth(options: "Options", given: argparse.Namespace, front: "Front") 
     told = None if options.quiet else Steps().heard
     oauth = identities(options, front, config.store, told=told).of(server, warn=note, proxy_for=proxy_for)
     if oauth is None:
-        raise SignInNeeded(
+        raise SignInRequired(
             f"{server.name!r} is reached with the Authorization header of {server.file}.",
             "Remove it there to sign in instead.",
         )
@@ -272,22 +272,24 @@ async def _use(options: "Options", given: argparse.Namespace) -> int:
     from mcphost.cli.command_runner import known
     from mcphost.cli.offline_store import open_approvals
     from mcphost.cli.output import document, note, say
-    from mcphost.host.audit.audit_log import Act
-    from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.host.audit.audit_log import AuditSubject
+    from mcphost.host.questions.frontend import RefusingFrontend
 
     config = await _configured(options)
     known(config, given.server)
     server = next(server for server in config.servers if server.name == given.server)
-    found = identities(options, RefusingFront(), config.store)
+    found = identities(options, RefusingFrontend(), config.store)
     found.keep.warn = note
     async with open_approvals() as (_, journal):
-        effect = await journal.started(Act(kind="account", server=server.name, subject=given.account), who="person")
+        effect = await journal.start_span(
+            AuditSubject(kind="account", server=server.name, name=given.account), who="person"
+        )
         chosen = False
         try:
             await found.use(server, given.account)
             chosen = True
         finally:
-            effect.ended("chosen" if chosen else "not chosen")
+            effect.end("chosen" if chosen else "not chosen")
     if given.json:
         document({"server": server.name, "account": given.account})
     else:
@@ -300,11 +302,11 @@ async def _accounts(options: "Options", *, as_json: bool) -> int:
     from mcphost.cli.output import document, note, table
     from mcphost.headless.json_output import kept as document_of
     from mcphost.headless.json_output import state
-    from mcphost.host.questions.frontend import RefusingFront
-    from mcphost.host.servers.accounts import place
+    from mcphost.host.questions.frontend import RefusingFrontend
+    from mcphost.host.servers.accounts import describe_storage
 
     config = await _configured(options)
-    found = await identities(options, RefusingFront(), config.store).kept(config.servers)
+    found = await identities(options, RefusingFrontend(), config.store).kept(config.servers)
     if as_json:
         document({"accounts": [document_of(one) for one in found]})
         return 0
@@ -312,7 +314,7 @@ async def _accounts(options: "Options", *, as_json: bool) -> int:
         (
             f"{'*' if one.used_by else ' '} {one.account.server} {one.account.name}",
             state(one.account),
-            place(one.account),
+            describe_storage(one.account),
             one.account.issuer,
             " ".join(one.account.scopes),
         )

@@ -38,7 +38,7 @@ def run(command: str, given: argparse.Namespace) -> int:
     from mcphost.cli.options import options_of
     from mcphost.store.audit_reader import Reader, Wanted
 
-    log.set_up(options_of(given).log_level)
+    log.configure_logging(options_of(given).log_level)
     if (given.action in ("show", "export")) != bool(given.what):
         raise UsageError(
             "Which row?" if given.action == "show" else "Where to?" if given.action == "export" else
@@ -158,7 +158,7 @@ def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
 
 
 def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
-    from mcphost.sanitize import escaped
+    from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
     from mcphost.store.audit_reader import plain
     from mcphost.store.audit_store import FIELDS
@@ -168,7 +168,7 @@ def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
         lines.writerow(("v", *FIELDS))
         return reader.export(wanted, lambda row: lines.writerow([_cell(value) for value in plain(row).values()]))
     # The same JSON, and safe to look at, now or later.
-    return reader.export(wanted, lambda row: out.write(escaped(dumps(plain(row))) + "\n"))
+    return reader.export(wanted, lambda row: out.write(escape_unsafe_json(dumps(plain(row))) + "\n"))
 
 
 def _cell(value: object) -> object:
@@ -178,9 +178,9 @@ def _cell(value: object) -> object:
     also after blanks and in full width; an apostrophe before it makes it text. Where the comma is no separator, a
     semicolon would begin a cell, quoted or not: it becomes one in full width.
     """
-    from mcphost.sanitize import visible
+    from mcphost.sanitize import sanitize
 
     if not isinstance(value, str):
         return value
-    text = visible(value, keep_newlines=False).replace(";", "；")
+    text = sanitize(value, keep_newlines=False).replace(";", "；")
     return f"'{text}" if text.lstrip()[:1] in tuple("=+-@＝＋－＠|%") else text

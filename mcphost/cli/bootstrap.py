@@ -19,17 +19,17 @@ from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load, project_file
 from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.events import SigningIn
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.events import SignInUpdated
 from mcphost.host.host import Host
-from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.secret_storage_prompts import Keeping
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
-from mcphost.host.questions.sign_in_prompts import OpenUrl, SignIns
-from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.secret_storage_prompts import SecretStoragePrompts
+from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in_prompts import OpenUrl, SignInPrompts
+from mcphost.host.questions.sign_in_questions import SignInQuestion
 from mcphost.llm.model import ChatModel
-from mcphost.sanitize import whole
-from mcphost.serialization import replace, to_plain
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import replace, to_builtins
 from mcphost.store.audit_store import Ledger, Record
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants, Trust
@@ -54,7 +54,7 @@ DEMO_SERVER = ServerConfig(
 @asynccontextmanager
 async def open_host(
     options: Options,
-    front: Front,
+    front: Frontend,
     *,
     only: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
@@ -70,7 +70,7 @@ async def open_host(
 
     def heard_of(progress: "Progress") -> None:
         for host in hosts:
-            host.signing_in(SigningIn(**to_plain(progress)))
+            host.update_sign_in(SignInUpdated(**to_builtins(progress)))
 
     def tell(text: str, hint: str) -> None:
         for listener in told:
@@ -82,9 +82,9 @@ async def open_host(
     opener: ReadyOpener | None = None
     try:
         config = only(await configuration(options, grants))
-        journal = Journal(open_ledger(database, tell), config.ledger)
+        journal = AuditLog(open_ledger(database, tell), config.ledger)
         results = Results(paths.data_dir() / RESULTS, config.results)
-        heard, opened = journal.front(front), journal.browser(open_url)
+        heard, opened = journal.wrap_frontend(front), journal.wrap_open_url(open_url)
 
         def identified() -> "Identities":
             found = identities(options, heard, config.store, opened, heard_of)
@@ -94,11 +94,11 @@ async def open_host(
 
         opener = ReadyOpener(config.limits, grants, identified)
         host = Host(
-            config, store=database, opener=opener, models=models.model, front=front, open_url=open_url, journal=journal,
-            results=results,
+            config, store=database, opener=opener, model_factory=models.model, frontend=front, open_url=open_url,
+            journal=journal, results=results,
         )  # fmt: skip
         hosts.append(host)
-        told.append(lambda text, hint: host.tell("error", text, hint))
+        told.append(lambda text, hint: host.notify("error", text, hint))
         async with anyio.create_task_group() as tasks:
             beside.append(tasks)
             tasks.start_soon(results.sweep, name="old results")
@@ -151,11 +151,11 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
     return replace(config, problems=(*config.problems, problem)) if problem else config
 
 
-async def approve_project(grants: Grants, journal: Journal, project: ProjectFile) -> None:
+async def approve_project(grants: Grants, journal: AuditLog, project: ProjectFile) -> None:
     """Record and keep that exactly this content of a folder's `.mcp.json` is trusted. Raises StoreError, Declined."""
-    act = Act(kind="file", subject=whole(project.path), definition=project.digest)
-    await journal.noted(act, "kept", decision="always", who="person")
-    await grants.approve(Trust(whole(project.path), project.digest, whole(project.path)))
+    act = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
+    await journal.record_event(act, "kept", decision="always", who="person")
+    await grants.approve(Trust(replace_surrogates(project.path), project.digest, replace_surrogates(project.path)))
 
 
 async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
@@ -164,7 +164,7 @@ async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
         project = project_file(Path.cwd())
         if project is None:
             return None, ""
-        known = await grants.trust(whole(project.path))
+        known = await grants.trust(replace_surrogates(project.path))
     except (ConfigError, StoreError, OSError) as error:
         return None, str(error)
     if known is not None and known.digest == project.digest:
@@ -203,7 +203,7 @@ class Models:
 
 def identities(
     options: Options,
-    front: Front,
+    front: Frontend,
     store: SecretStore,
     open_url: OpenUrl | None = None,
     told: "Callable[[Progress], None] | None" = None,
@@ -220,7 +220,7 @@ def identities(
     from mcphost.auth.token_store import Keep
     from mcphost.auth.user_interaction import unheard
 
-    asks = KeepSecrets.KIND in front.kinds
+    asks = ChooseSecretStorage.KIND in front.kinds
 
     async def remember(place: SecretStore) -> str:
         from mcphost.config.text_edits import remember_store
@@ -233,19 +233,19 @@ def identities(
         return f'Sign-ins are kept as you chose from now on. {path} says so: secrets.store = "{place}".'
 
     places = Places(KeyringVault(), paths.data_dir(), chosen=store, owner=_owner(front), asks=asks, remember=remember)
-    person = SignIns(front, open_url, can_open) if SignIn.KIND in front.kinds else None
+    person = SignInPrompts(front, open_url, can_open) if SignInQuestion.KIND in front.kinds else None
     keep = Keep(places, paths.data_dir())
     return Identities(keep, person, told=told or unheard, longest=options.timeout)
 
 
-def _owner(front: Front) -> Keeping | None:
+def _owner(front: Frontend) -> SecretStoragePrompts | None:
     """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
     from mcphost.cli.prompts import at_terminal
     from mcphost.cli.terminal_frontend import Terminal
 
     if UnlockSecrets.KIND in front.kinds:
-        return Keeping(front)
-    return Keeping(Terminal()) if at_terminal() else None
+        return SecretStoragePrompts(front)
+    return SecretStoragePrompts(Terminal()) if at_terminal() else None
 
 
 async def _key_in_keyring(name: str) -> str | None:

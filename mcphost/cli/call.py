@@ -11,7 +11,7 @@ from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.protocol.resources import ReadResult, ResourceContents
+    from mcphost.protocol.resources import ReadResourceResult, ResourceContents
 
 
 HIDDEN = "A server may hide tools that ask something back, since nobody can answer that here; to use one: mcphost pipe"
@@ -83,7 +83,7 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.headless.json_output import exit_code, outcome
 
     pairs(given.pairs)  # a mistake here should not cost a connection
-    view = await host.ready(given.server)
+    view = await host.ensure_ready(given.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == given.name), None)
     if tool is None:
         names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
@@ -95,8 +95,8 @@ async def _call(host: "Host", given: argparse.Namespace) -> int:
         document(outcome(called))
     else:
         say(called.text)
-    if called.checked.text:
-        note(called.checked.text)
+    if called.validation.text:
+        note(called.validation.text)
     return exit_code(called)
 
 
@@ -111,7 +111,7 @@ async def _prompt(host: "Host", given: argparse.Namespace) -> int:
         document(filled(prompt))
         return 0
     for message in prompt.messages:
-        say(f"[{message.role}]\n{render_block(message.block())[0]}")
+        say(f"[{message.role}]\n{render_block(message.parse_content())[0]}")
     return 0
 
 
@@ -119,9 +119,9 @@ async def _complete(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.cli.argument_values import pairs
     from mcphost.cli.output import document, note, say
     from mcphost.headless.json_output import completion
-    from mcphost.protocol.completion import PromptRef, TemplateRef
+    from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 
-    ref = PromptRef(given.name) if given.kind == "prompt" else TemplateRef(given.name)
+    ref = PromptReference(given.name) if given.kind == "prompt" else ResourceTemplateReference(given.name)
     found = await host.features.complete(given.server, ref, given.argument, given.value, pairs(given.pairs))
     if given.json:
         document(completion(found))
@@ -156,7 +156,7 @@ async def _read(host: "Host", given: argparse.Namespace) -> int:
     from mcphost.headless.json_output import contents
 
     values = pairs(given.pairs)
-    uri = host.features.expand(given.uri, values) if values else given.uri
+    uri = host.features.expand_template(given.uri, values) if values else given.uri
     read = await host.read_resource(given.server, uri)
     if given.output:
         return _write(read, given.output)
@@ -175,7 +175,7 @@ async def _read(host: "Host", given: argparse.Namespace) -> int:
     return 0
 
 
-def _write(read: "ReadResult", name: str) -> int:
+def _write(read: "ReadResourceResult", name: str) -> int:
     from mcphost.config.atomic_write import replace_file
 
     if len(read.contents) != 1:

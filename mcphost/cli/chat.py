@@ -105,12 +105,12 @@ async def _show(options: "Options", ended: list[str]) -> None:
             await app.run_async()
             waiting.start()
             left.set()
-            if not app.is_attached:
+            if not app.has_host:
                 opening.cancel()
     finally:
         waiting.cancel()
-    if app.crashed is not None:
-        raise app.crashed
+    if app.crash_error is not None:
+        raise app.crash_error
     if failures:
         raise failures[0]
 
@@ -120,14 +120,14 @@ async def _open(
 ) -> None:
     """Open the host once the first frame is there, and close it when the user has left; a failure ends the app."""
     try:
-        await app.painted.wait()
+        await app.first_frame_drawn.wait()
         # On a thread: the import takes as long as the first frame did, and the person may be typing.
         await asyncio.to_thread(_import_host, options)
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import resume
-        from mcphost.tui.frontend import TuiFront
+        from mcphost.tui.frontend import TuiFrontend
 
-        front = TuiFront()
+        front = TuiFrontend()
         async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
             if options.resume is not None:
                 await resume(host, options.resume)
@@ -145,7 +145,7 @@ def _import_host(options: "Options") -> None:
 
     # What the first frame left behind is freed here, so that the host is loaded into its memory.
     _collect()
-    log.set_up(options.log_level)
+    log.configure_logging(options.log_level)
     for name in (
         "mcphost.cli.bootstrap",
         "mcphost.cli.command_runner",
@@ -198,7 +198,7 @@ def _leave_on_signals(app: "McpHostApp") -> None:
 
     def leave(number: int) -> None:
         # In the user's editor ctrl+c is the editor's.
-        if number != signal.SIGINT or not app.is_away:
+        if number != signal.SIGINT or not app.is_suspended:
             app.request_quit()
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

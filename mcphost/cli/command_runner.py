@@ -16,13 +16,13 @@ from mcphost.config.loader import broken_file, problem_of
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import ConfigError, UsageError
 from mcphost.host.host import Host
-from mcphost.host.questions.frontend import Front, RefusingFront
+from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.serialization import replace
 
 
 def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
     """Run it to its end; an interrupt, SIGTERM or SIGHUP cancels it in order, and the exit code is 130."""
-    log.set_up(options.log_level)
+    log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
 
     async def main() -> int:
@@ -46,19 +46,19 @@ def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 
 @asynccontextmanager
-async def one_server(options: Options, name: str, front: Front | None = None) -> AsyncGenerator[Host]:
+async def one_server(options: Options, name: str, front: Frontend | None = None) -> AsyncGenerator[Host]:
     """A Host for a command about one server; nothing of the others starts.
 
     Raises ConfigError when its entry or the file it may be in is broken, UsageError when there is none.
     """
-    async with open_host(options, front or RefusingFront(), only=without_model) as host:
+    async with open_host(options, front or RefusingFrontend(), only=without_model) as host:
         known(host.config, name)
         yield host
 
 
 async def resume(host: Host, ident: str) -> None:
     """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
-    found = await host.conversations(prefix=ident) if ident else await host.conversations(limit=1)
+    found = await host.list_conversations(prefix=ident) if ident else await host.list_conversations(limit=1)
     ids = [row.id for row in found]
     if not ids:
         raise no_conversation(ident)

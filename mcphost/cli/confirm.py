@@ -4,8 +4,8 @@ import os
 import sys
 from typing import TextIO
 
-from mcphost.errors import Declined, UsageError
-from mcphost.sanitize import visible
+from mcphost.errors import ConsentDenied, UsageError
+from mcphost.sanitize import sanitize
 
 
 class Confirmation:
@@ -24,12 +24,12 @@ class Confirmation:
     def show(self, text: str) -> None:
         """Write what the question is about; control characters of it reach neither a terminal nor a pipe."""
         if not self._silent and self._screen is not None:
-            self._screen.write(f"{visible(text)}\n")
+            self._screen.write(f"{sanitize(text)}\n")
 
     def confirm(self, question: str, otherwise: str) -> None:
         """Ask; what was typed before the question does not answer it.
 
-        Raises Declined with the sentence `otherwise`, UsageError when there is nobody to ask and no `--yes`.
+        Raises ConsentDenied with the sentence `otherwise`, UsageError when there is nobody to ask and no `--yes`.
         """
         if self._yes:
             return
@@ -39,10 +39,10 @@ class Confirmation:
         import termios
 
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        self._screen.write(f"{visible(question, keep_newlines=False)} [y/N] ")
+        self._screen.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
         self._screen.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise Declined(otherwise)
+            raise ConsentDenied(otherwise)
 
 
 def _screen(*, as_json: bool) -> TextIO | None:

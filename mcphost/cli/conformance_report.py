@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Any, cast
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 WIDTH = 110
 
 
-class Spoken(Data, frozen=True):
+class Spoken(Struct, frozen=True):
     """One revision: the methods in each direction, and the capabilities declared by a front that can ask anything."""
 
     revision: str
@@ -22,7 +22,7 @@ class Spoken(Data, frozen=True):
     capabilities: dict[str, Any]
 
 
-class Limit(Data, frozen=True):
+class Limit(Struct, frozen=True):
     """A bound on what a server can make us do."""
 
     name: str
@@ -30,7 +30,7 @@ class Limit(Data, frozen=True):
     unit: str
 
 
-class Abilities(Data, frozen=True):
+class Abilities(Struct, frozen=True):
     """Everything; revisions newest first."""
 
     version: str
@@ -56,15 +56,15 @@ def abilities() -> Abilities:
                 revision.value,
                 revision.era,
                 _transports(revision),
-                methods.at(revision, methods.REQUESTS),
-                methods.at(revision, methods.NOTICES),
-                methods.at(revision, methods.ANSWERED),
-                methods.at(revision, methods.HEARD),
+                methods.methods_in(revision, methods.CLIENT_REQUESTS),
+                methods.methods_in(revision, methods.CLIENT_NOTIFICATIONS),
+                methods.methods_in(revision, methods.SERVER_REQUESTS),
+                methods.methods_in(revision, methods.SERVER_NOTIFICATIONS),
                 capabilities_for(revision, declared),
             )
             for revision in sorted(Revision, reverse=True)
         ),
-        {name: tuple(table) for name, table in methods.EXTENSIONS.items()},
+        {name: tuple(table) for name, table in methods.EXTENSION_REQUESTS.items()},
         DIALECTS,
         _limits(),
     )
@@ -79,10 +79,10 @@ def _declared() -> dict[str, Any]:
     from mcphost.config.schema import ModelConfig, SamplingConfig
     from mcphost.errors import UsageError
     from mcphost.headless.question_answers import PipeFront
-    from mcphost.host.audit.audit_log import in_memory
-    from mcphost.host.event_queue import Feeds
-    from mcphost.host.model_selection import Answering
-    from mcphost.host.server_requests.request_handler import Desks
+    from mcphost.host.audit.audit_log import create_in_memory_log
+    from mcphost.host.event_queue import EventBus
+    from mcphost.host.model_selection import ModelSelection
+    from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
     from mcphost.host.server_requests.roots import Roots
     from mcphost.host.server_requests.sampling_models import SamplingModels
     from mcphost.llm.model import ChatModel
@@ -93,8 +93,12 @@ def _declared() -> dict[str, Any]:
     def unmade(config: ModelConfig) -> ChatModel:
         raise UsageError(f"Nobody asks {config.name} here.")
 
-    models = SamplingModels(Answering(unmade, ModelConfig(), Feeds()), SamplingConfig(), tuple)
-    return Desks(PipeFront(), models, Roots(()), untold, in_memory()).desk("").capabilities
+    models = SamplingModels(ModelSelection(unmade, ModelConfig(), EventBus()), SamplingConfig(), tuple)
+    return (
+        ServerRequestHandlerFactory(PipeFront(), models, Roots(()), untold, create_in_memory_log())
+        .create("")
+        .capabilities
+    )
 
 
 def _limits() -> tuple[Limit, ...]:
@@ -115,8 +119,8 @@ def _limits() -> tuple[Limit, ...]:
         Limit("a list", pagination.MAX_ITEMS, "items"),
         Limit("pages of a list", pagination.MAX_PAGES, "pages"),
         Limit("input rounds of a request", input_required.MAX_ROUNDS, "rounds"),
-        Limit("schema", schema_limits.SIZE, "bytes"),
-        Limit("depth of a schema", schema_limits.DEPTH, "levels"),
+        Limit("schema", schema_limits.MAX_SCHEMA_SIZE, "bytes"),
+        Limit("depth of a schema", schema_limits.MAX_SCHEMA_DEPTH, "levels"),
         Limit("time to connect", defaults.connect_timeout, "seconds"),
         Limit("time of a request", defaults.request_timeout, "seconds"),
         Limit("time of a request that reports progress", defaults.request_timeout_max, "seconds"),

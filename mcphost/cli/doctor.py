@@ -6,8 +6,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcphost.pluralize import counted
-from mcphost.serialization import Data
+from mcphost.pluralize import pluralize
+from mcphost.serialization import Struct
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Status = Literal["ok", "warning", "failed"]
 
 
-class Check(Data, frozen=True):
+class Check(Struct, frozen=True):
     """One thing that was looked at; `exit` is the exit code it stands for when it failed."""
 
     name: str
@@ -46,7 +46,7 @@ def run(command: str, given: argparse.Namespace) -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.command_runner import without_model
         from mcphost.cli.output import document, say
-        from mcphost.host.questions.frontend import RefusingFront
+        from mcphost.host.questions.frontend import RefusingFrontend
 
         checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]
         config = await _configuration(options)
@@ -57,7 +57,7 @@ def run(command: str, given: argparse.Namespace) -> int:
             *await _sign_ins(config, options),
             _terminal(),
         ]
-        async with open_host(options, RefusingFront(), only=without_model) as host:
+        async with open_host(options, RefusingFrontend(), only=without_model) as host:
             checks += await _servers(host)
         if given.json:
             document({"ok": all(one.status != "failed" for one in checks), "checks": checks})
@@ -125,7 +125,7 @@ def _config(config: "HostConfig", options: "Options") -> list[Check]:
         status: Status = "warning" if any(text in problem for text in harmless) else "failed"
         checks.append(Check("config", status, problem, exit=3))
     if not checks:
-        checks.append(Check("config", "ok", f"{counted(len(config.servers), 'server')} configured"))
+        checks.append(Check("config", "ok", f"{pluralize(len(config.servers), 'server')} configured"))
     return checks
 
 
@@ -155,15 +155,17 @@ async def _sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
     """Where sign-ins are kept, how many there are in each place, and what is wrong with the files of them."""
     from mcphost.cli.bootstrap import identities
     from mcphost.errors import McpHostError
-    from mcphost.host.questions.frontend import RefusingFront
-    from mcphost.host.servers.accounts import PLACES
+    from mcphost.host.questions.frontend import RefusingFrontend
+    from mcphost.host.servers.accounts import STORAGE_LABELS
 
     told: list[str] = []
-    keep = identities(options, RefusingFront(), config.store).keep
+    keep = identities(options, RefusingFrontend(), config.store).keep
     keep.warn = told.append
     count = Counter(one.place for one in await keep.accounts())
-    chosen = PLACES[config.store] if config.store else "in the keyring; you are asked when there is none"
-    detail = "; ".join([f"kept {chosen}", *(f"{number} {PLACES.get(place, place)}" for place, number in count.items())])
+    chosen = STORAGE_LABELS[config.store] if config.store else "in the keyring; you are asked when there is none"
+    detail = "; ".join(
+        [f"kept {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
+    )
     checks = [Check("sign-ins", "ok", detail)]
     for place in {*count, config.store} & {"file", "encrypted"}:
         vault = keep.places.vault(place)
@@ -199,7 +201,7 @@ async def _servers(host: Any) -> list[Check]:
         error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
         if error is None and facts is not None:
             catalog = answer.view.catalog
-            detail = f"{facts.revision.value}, {counted(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
+            detail = f"{facts.revision.value}, {pluralize(len(catalog.tools), 'tool')}, {answer.seconds:.2f} s"
             checks.append(Check(name, "ok", detail))
         elif error is not None:
             status: Status = "warning" if error.exit_code == 5 else "failed"

@@ -44,7 +44,7 @@ async def ask_servers(
     async def one(name: str) -> None:
         began = time.monotonic()
         try:
-            view, error = await host.ready(name), None
+            view, error = await host.ensure_ready(name), None
         except McpHostError as caught:
             view, error = host.server(name), caught
         answer = answers[name] = Answer(view, error, time.monotonic() - began)
@@ -61,4 +61,4 @@ async def measure(host: Host, answer: Answer) -> None:
     """Measure what one round trip takes to a server that is ready; one that failed has none."""
     if answer.error is None:
         with suppress(McpHostError), anyio.move_on_after(ROUND_TRIP_SECONDS):
-            answer.latency = await host.features.round_trip(answer.view.name)
+            answer.latency = await host.features.measure_round_trip(answer.view.name)

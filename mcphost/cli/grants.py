@@ -9,7 +9,7 @@ from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.options import Options
-    from mcphost.host.consent.grants import FolderPermission, Permission
+    from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -49,18 +49,18 @@ async def _work(options: "Options", action: str, what: str, server: str, *, as_j
     from mcphost.cli.command_runner import without_model
     from mcphost.cli.output import document, note, say, table
     from mcphost.headless.json_output import folder_permission, permission
-    from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFrontend
 
-    async with open_host(options, RefusingFront(), only=without_model) as host:
+    async with open_host(options, RefusingFrontend(), only=without_model) as host:
         if action == "revoke":
-            grant = await host.permissions.revoke(what)
+            grant = await host.grants.revoke(what)
             if as_json:
                 document({"revoked": grant.id, "rule": grant.text})
             else:
                 say(f"Revoked: {grant.text}. It is asked about again.")
             return 0
-        found = await host.permissions.all(server=server, text=what)
-        folders = await host.permissions.folders(server=server, text=what)
+        found = await host.grants.list_grants(server=server, text=what)
+        folders = await host.grants.list_folder_answers(server=server, text=what)
     if as_json:
         document({"grants": [permission(one) for one in found], "folders": [folder_permission(one) for one in folders]})
         return 0
@@ -70,7 +70,7 @@ async def _work(options: "Options", action: str, what: str, server: str, *, as_j
     return 0
 
 
-def _row(one: "Permission") -> tuple[str, ...]:
+def _row(one: "GrantStatus") -> tuple[str, ...]:
     grant = one.grant
     where = {"everywhere": "", "project": f"in {grant.place}", "conversation": f"in conversation {grant.place}"}
     until = f"until {_when(grant.rule.expires)}" if grant.rule.expires is not None else ""
@@ -81,7 +81,7 @@ def _row(one: "Permission") -> tuple[str, ...]:
     return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", one.why or "counts"
 
 
-def _folder_row(one: "FolderPermission") -> tuple[str, ...]:
+def _folder_row(one: "FolderAnswerStatus") -> tuple[str, ...]:
     return one.answer.id, one.answer.text, "everywhere", f"since {_when(one.answer.created)}", one.why or "counts"
 
 

@@ -25,9 +25,9 @@ def run(command: str, given: argparse.Namespace) -> int:
         from mcphost.cli.fan_out import ask_servers
         from mcphost.cli.output import complain, document, first_line, note, table
         from mcphost.headless.json_output import offers
-        from mcphost.host.questions.frontend import RefusingFront
+        from mcphost.host.questions.frontend import RefusingFrontend
 
-        async with open_host(options, RefusingFront(), only=without_model) as host:
+        async with open_host(options, RefusingFrontend(), only=without_model) as host:
             if given.server:
                 known(host.config, given.server)
             else:

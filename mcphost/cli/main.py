@@ -98,6 +98,6 @@ def _log(error: BaseException) -> str:
 
     from mcphost import log
 
-    path = log.log_file() if logging.getLogger().handlers else log.set_up()
+    path = log.log_file() if logging.getLogger().handlers else log.configure_logging()
     logging.getLogger("mcphost").error("command failed", exc_info=error)
     return str(path) if path else ""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from mcphost.cli.options import Options
     from mcphost.config.plaintext_secrets import Literal
     from mcphost.config.schema import ServerConfig
-    from mcphost.host.audit.audit_log import Journal
+    from mcphost.host.audit.audit_log import AuditLog
     from mcphost.store.grants import Grants
 
 
@@ -61,7 +61,7 @@ async def secure(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 
 async def _step(
-    server: "ServerConfig", literal: "Literal", vault: "SecretVault", grants: "Grants", journal: "Journal"
+    server: "ServerConfig", literal: "Literal", vault: "SecretVault", grants: "Grants", journal: "AuditLog"
 ) -> "tuple[ServerConfig, str, bool]":
     """One secret: the server as it is now, the reference, and whether it is approved as it was."""
     import anyio
@@ -73,13 +73,13 @@ async def _step(
     raise AssertionError("a shield stops nothing")
 
 
-async def _carried(grants: "Grants", journal: "Journal", before: "ServerConfig", after: "ServerConfig") -> bool:
+async def _carried(grants: "Grants", journal: "AuditLog", before: "ServerConfig", after: "ServerConfig") -> bool:
     """Whether it is approved as it was; that what we wrote needs a new approval is no failure."""
     from mcphost.cli.output import note
-    from mcphost.host.servers.approval import carry
+    from mcphost.host.servers.approval import carry_over
 
     try:
-        return await carry(grants, journal, before, after)
+        return await carry_over(grants, journal, before, after)
     except McpHostError as error:
         note(f"Approve it again with: mcphost servers trust {quote(after.name)}. {error.message}")
         return False

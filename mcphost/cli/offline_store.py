@@ -7,7 +7,7 @@ from mcphost import paths
 from mcphost.cli.bootstrap import open_ledger
 from mcphost.cli.output import note
 from mcphost.config.schema import LedgerConfig
-from mcphost.host.audit.audit_log import Journal
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 
@@ -20,10 +20,10 @@ async def open_grants() -> AsyncGenerator[Grants]:
 
 
 @asynccontextmanager
-async def open_approvals() -> AsyncGenerator[tuple[Grants, Journal]]:
+async def open_approvals() -> AsyncGenerator[tuple[Grants, AuditLog]]:
     """The same for commands that change something, with the journal that records it."""
     database = Database(paths.database_file(), _tell)
-    journal = Journal(open_ledger(database, _tell), LedgerConfig())
+    journal = AuditLog(open_ledger(database, _tell), LedgerConfig())
     try:
         yield Grants(database), journal
     finally:

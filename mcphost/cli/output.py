@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from mcphost.errors import McpHostError
-from mcphost.sanitize import escaped, visible
+from mcphost.sanitize import escape_unsafe_json, sanitize
 
 
 def say(text: str) -> None:
     """One piece of output with a line end; cleaned when a terminal shows it, as it is for a file or a program."""
-    shown = visible(text) if sys.stdout.isatty() else text
+    shown = sanitize(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
 
@@ -19,12 +19,12 @@ def document(value: Any) -> None:
     from mcphost.serialization import dumps
 
     text = dumps(value, indent=2)
-    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def note(text: str) -> None:
     """One line for people, on stderr."""
-    sys.stderr.write(f"mcphost: {visible(text, keep_newlines=False)}\n")
+    sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
 
 
 def paragraph(error: McpHostError) -> str:
@@ -41,13 +41,13 @@ def complain(error: McpHostError) -> None:
 
 def row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
     """One row of a table whose other rows are not known yet, at once; cut like the rows of `table`."""
-    _line(tuple(visible(cell, keep_newlines=False) for cell in cells), widths)
+    _line(tuple(sanitize(cell, keep_newlines=False) for cell in cells), widths)
     sys.stdout.flush()
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> None:
     """Columns that line up; the last one is cut to the terminal's width, when there is a terminal."""
-    shown = [tuple(visible(cell, keep_newlines=False) for cell in row) for row in rows]
+    shown = [tuple(sanitize(cell, keep_newlines=False) for cell in row) for row in rows]
     if not shown:
         return
     widths = [min(40, max(len(cells[column]) for cells in shown)) for column in range(len(shown[0]) - 1)]

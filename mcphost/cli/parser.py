@@ -4,7 +4,7 @@ import argparse
 from typing import Any, NoReturn
 
 from mcphost.errors import UsageError
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", "the terminal UI (the default)"),
@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError."""
         # parse_intermixed_args names arguments that may be absent among the missing ones.
         text = (message[0].upper() + message[1:]).replace(", KEY=VALUE", "")
-        raise UsageError(visible(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
+        raise UsageError(sanitize(f"{text.rstrip('.')}.", keep_newlines=False), f"See: {self.prog} --help")
 
 
 def seconds(text: str) -> float:
@@ -117,7 +117,7 @@ def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
 
         near = get_close_matches(command, COMMANDS, 1)
         hint = f"Did you mean: mcphost {near[0]}" if near else "See: mcphost --help"
-        raise UsageError(f"There is no command {visible(command, keep_newlines=False)!r}.", hint)
+        raise UsageError(f"There is no command {sanitize(command, keep_newlines=False)!r}.", hint)
     return given, command, rest
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Any
 
-from mcphost.errors import Declined, UsageError
+from mcphost.errors import ConsentDenied, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.confirm import Confirmation
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcphost.cli.options import Options
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.audit.audit_log import Journal
+    from mcphost.host.audit.audit_log import AuditLog
     from mcphost.store.grants import Grants
 
 
@@ -95,11 +95,11 @@ async def _list(options: "Options", *, as_json: bool) -> int:
 
 
 async def _state(server: "ServerConfig", grants: "Grants") -> str:
-    from mcphost.host.servers.approval import approved
+    from mcphost.host.servers.approval import approval_source
 
     if server.disabled:
         return "disabled"
-    return "approved" if await approved(grants, server) else "not approved"
+    return "approved" if await approval_source(grants, server) else "not approved"
 
 
 def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
@@ -132,7 +132,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
     from mcphost.config.approval_digest import describe, difference, server_digest
     from mcphost.config.certificates import bound
     from mcphost.config.loader import PROJECT_FILE, project_file
-    from mcphost.host.servers.approval import approve, approved_by_name, warnings
+    from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
     async with open_approvals() as (grants, journal):
@@ -146,11 +146,11 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         configured = next(server for server in config.servers if server.name == name)
         server = bound(configured)
         lines = describe(server)
-        if approved_by_name(server):
+        if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         review.show(f"{name} ({server.file})")
         review.show("\n".join(f"  {line}" for line in lines))
-        for warning in warnings(server):
+        for warning in server_warnings(server):
             review.show(f"  Warning: {warning}")
         if server.trust_annotations:
             review.show("  trustAnnotations: what it claims to be read-only runs without a question")
@@ -164,7 +164,7 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
         review.show(_in_a_line(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
         if server_digest(configured) != digest or describe(configured) != lines:
-            raise Declined("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
+            raise ConsentDenied("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
         await approve(grants, journal, server)
     if as_json:
         document({"approved": name, "digest": server_digest(server), "covers": list(lines)})
@@ -175,16 +175,16 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
 
 def _in_a_line(server: "ServerConfig") -> str:
     """What would run or be reached, once more: a long list above may have scrolled it away."""
-    from mcphost.sanitize import visible
+    from mcphost.sanitize import sanitize
 
-    text = visible(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
+    text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
     if len(text) > _LINE:
         text = f"{text[:_LINE]}… ({len(text) - _LINE} more characters, see above)"
     return f"{'Command' if server.is_stdio else 'Address'}: {text}"
 
 
 async def _trust_project(
-    project: "ProjectFile", grants: "Grants", journal: "Journal", review: "Confirmation", *, as_json: bool
+    project: "ProjectFile", grants: "Grants", journal: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
     from mcphost.cli.bootstrap import approve_project
@@ -192,20 +192,20 @@ async def _trust_project(
     from mcphost.config.approval_digest import describe
     from mcphost.config.json_files import json_of, text_of
     from mcphost.config.mcp_json import roots_in, servers_of
-    from mcphost.host.servers.approval import warnings
-    from mcphost.sanitize import visible
+    from mcphost.host.servers.approval import server_warnings
+    from mcphost.sanitize import sanitize
 
     problems: list[str] = []
     content = json_of(text_of(project.content, project.path), project.path)
     servers = servers_of(content, project.path, "project", problems.append)
     review.show(project.path)
     for server in servers:
-        lines = (*describe(server), *(f"Warning: {warning}" for warning in warnings(server)))
+        lines = (*describe(server), *(f"Warning: {warning}" for warning in server_warnings(server)))
         review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
     roots = roots_in(content, project.path, "project", problems.append)
     if roots:
         review.show("  Folders that servers may be told of, each server after a question:")
-        review.show("\n".join(f"    {visible(one.path, keep_newlines=False)}" for one in roots))
+        review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
         review.show(f"  {problem}")
     review.confirm("Use this file?", "Nothing was approved.")
@@ -224,10 +224,10 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     from mcphost.cli.fan_out import Answer, ask_servers, measure
     from mcphost.cli.output import document, row
     from mcphost.headless.json_output import server
-    from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
 
-    async with open_host(options, RefusingFront(), only=without_model) as host:
+    async with open_host(options, RefusingFrontend(), only=without_model) as host:
         if name:
             known(host.config, name)
         elif as_json:
@@ -287,13 +287,13 @@ def _widths(names: list[str]) -> tuple[int, ...]:
 def _row(answer: "Answer") -> tuple[str, ...]:
     from mcphost.cli.output import paragraph
     from mcphost.headless.json_output import plain
-    from mcphost.host.views import listed
+    from mcphost.host.views import summarize_catalog
 
     view, facts = answer.view, answer.view.facts
     if answer.error is not None or facts is None:
         error = answer.error
         return view.name, "failed", "", "", paragraph(error) if error else view.detail
-    counts = listed(view.catalog)
+    counts = summarize_catalog(view.catalog)
     who = f"{facts.info.name} {facts.info.version}".strip()
     times = f"ready in {answer.seconds:.2f} s"
     if answer.latency is not None:

@@ -11,7 +11,7 @@ import anyio.from_thread
 import anyio.to_thread
 
 from mcphost import paths
-from mcphost.client.session import Account, Kept, Observer, Prepare, Responder, Session, nothing_to_prepare
+from mcphost.client.session import Account, Kept, PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
 from mcphost.config.package_runners import START_SECONDS, is_installer
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConfigError, StoreError
@@ -21,12 +21,12 @@ from mcphost.store.grants import Grants
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import Identities
-    from mcphost.client.connect import SessionOpener
-    from mcphost.transport.watchdog import Guardian
+    from mcphost.client.connect import ClientSessionOpener
+    from mcphost.transport.watchdog import Watchdog
 
 
 class StoredEras:
-    """EraMemory over the store: read once before the first connection, written after each change."""
+    """EraStore over the store: read once before the first connection, written after each change."""
 
     def __init__(self, grants: Grants) -> None:
         self._grants = grants
@@ -73,7 +73,7 @@ class ReadyOpener:
         self._make_identities = identities
         self._identities: Identities | None = None
         self._eras = StoredEras(grants)
-        self._guardian: Guardian | None = None
+        self._guardian: Watchdog | None = None
         self._loading = anyio.Lock()
 
     async def close(self) -> None:
@@ -84,26 +84,30 @@ class ReadyOpener:
 
     @asynccontextmanager
     async def open(
-        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
+        self,
+        server: ServerConfig,
+        responder: RequestHandler,
+        observer: SessionObserver,
+        prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
         """See client.session.Opener; references are expanded here, so that no secret outlives the connection."""
         async with self._loading:  # ten servers that start at once would start ten threads for it
             if not is_loaded(server):
                 await anyio.to_thread.run_sync(load, server)
         ready = await anyio.to_thread.run_sync(filled, server) if needs_filling(server) else server
-        from mcphost.client.connect import SessionOpener, server_digest
-        from mcphost.transport.watchdog import Guardian
+        from mcphost.client.connect import ClientSessionOpener, server_digest
+        from mcphost.transport.watchdog import Watchdog
 
         # An era that was demanded says nothing about what the server would have chosen.
         eras = self._eras if server.era == "auto" and server.revision is None else None
         if self._guardian is None:
-            self._guardian = Guardian(paths.state_dir() / "servers")
-        opener = SessionOpener(
+            self._guardian = Watchdog(paths.state_dir() / "servers")
+        opener = ClientSessionOpener(
             expand=str,
             limits=_limits_for(server, self._limits),
             eras=eras,
-            guardian=self._guardian,
-            identities=self._identified(server),
+            watchdog=self._guardian,
+            accounts=self._identified(server),
         )
 
         async def prepared() -> None:
@@ -114,39 +118,39 @@ class ReadyOpener:
             await self._eras.save()
             yield session
 
-    async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
+    async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """See client.session.Opener."""
         ready = await anyio.to_thread.run_sync(filled, server)
-        from mcphost.client.connect import SessionOpener
+        from mcphost.client.connect import ClientSessionOpener
 
-        await SessionOpener(expand=str, identities=self._identified(server)).sign_in(ready, observer, account)
+        await ClientSessionOpener(expand=str, accounts=self._identified(server)).sign_in(ready, observer, account)
 
-    async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
+    async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """See client.session.Opener."""
         ready = await anyio.to_thread.run_sync(filled, server)
-        from mcphost.client.connect import SessionOpener
+        from mcphost.client.connect import ClientSessionOpener
 
-        return await SessionOpener(expand=str, identities=self._identified(server)).sign_out(ready, observer)
+        return await ClientSessionOpener(expand=str, accounts=self._identified(server)).sign_out(ready, observer)
 
-    async def accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
         """See client.session.Opener."""
-        return await (await self._keeping()).accounts(servers)
+        return await (await self._keeping()).list_accounts(servers)
 
-    async def use(self, server: ServerConfig, account: str) -> None:
+    async def use_account(self, server: ServerConfig, account: str) -> None:
         """See client.session.Opener."""
-        await (await self._keeping()).use(server, account)
+        await (await self._keeping()).use_account(server, account)
 
-    async def sign_out_kept(self, account: Account, server: ServerConfig | None) -> bool:
+    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
         """See client.session.Opener."""
-        return await (await self._keeping()).sign_out_kept(account, server)
+        return await (await self._keeping()).sign_out_account(account, server)
 
-    async def _keeping(self) -> "SessionOpener":
+    async def _keeping(self) -> "ClientSessionOpener":
         """For what is about kept sign-ins alone; what that needs is imported on a thread."""
         for name in ("client.connect", "auth.oauth_registry"):
             await anyio.to_thread.run_sync(import_module, f"mcphost.{name}")
-        from mcphost.client.connect import SessionOpener
+        from mcphost.client.connect import ClientSessionOpener
 
-        return SessionOpener(expand=str, identities=self._identified(None))
+        return ClientSessionOpener(expand=str, accounts=self._identified(None))
 
     def _identified(self, server: ServerConfig | None) -> "Identities | None":
         """Who signs in; not made for a program, which needs nobody. None as a server: for all there is."""

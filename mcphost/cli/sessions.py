@@ -6,7 +6,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from mcphost.errors import UsageError
-from mcphost.pluralize import counted
+from mcphost.pluralize import pluralize
 
 if TYPE_CHECKING:
     from mcphost.llm.messages import ToolReturnPart
@@ -33,27 +33,27 @@ def run(command: str, given: argparse.Namespace) -> int:
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.cli.output import document, note, say, table
-        from mcphost.host.questions.frontend import RefusingFront
-        from mcphost.serialization import to_plain
+        from mcphost.host.questions.frontend import RefusingFrontend
+        from mcphost.serialization import to_builtins
 
-        async with open_host(options, RefusingFront(), only=without_model) as host:
+        async with open_host(options, RefusingFrontend(), only=without_model) as host:
             if given.action == "list":
-                rows = await host.conversations()
+                rows = await host.list_conversations()
                 if given.json:
-                    document({"sessions": [to_plain(row) for row in rows]})
+                    document({"sessions": [to_builtins(row) for row in rows]})
                 else:
-                    table((row.id, _when(row.updated), counted(row.messages, "message"), row.title) for row in rows)
+                    table((row.id, _when(row.updated), pluralize(row.messages, "message"), row.title) for row in rows)
                     if not rows and not options.quiet:
                         note("There are no saved conversations yet.")
                 return 0
-            found = await host.conversations(prefix=given.id)
+            found = await host.list_conversations(prefix=given.id)
             exact = [row for row in found if row.id == given.id] or list(found)
             if len(exact) != 1:
                 what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
                 raise UsageError(f"{what} {given.id!r}.", "List them with: mcphost sessions")
             await host.open_conversation(exact[0].id)
             if given.json:
-                document({**to_plain(exact[0]), "messages": [to_plain(message) for message in host.messages]})
+                document({**to_builtins(exact[0]), "messages": [to_builtins(message) for message in host.messages]})
             else:
                 say(f"{exact[0].title}\n{_when(exact[0].created)}, {exact[0].model or 'no model'}")
                 for message in host.messages:

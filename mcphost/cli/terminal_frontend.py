@@ -5,21 +5,21 @@ from typing import TypeVar, cast
 
 from mcphost.cli.output import note
 from mcphost.cli.prompts import Typed, at_terminal
-from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.questions import Question
 from mcphost.host.questions.secret_storage_questions import (
-    KeepForRun,
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
-    KeepVerdict,
+    ChooseSecretStorage,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    KeepInMemory,
+    KeepInPlainFile,
     LeaveLocked,
-    PassPhrase,
+    SecretStorageVerdict,
     UnlockSecrets,
     UnlockVerdict,
 )
-from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, PastedRedirect, SignIn
-from mcphost.sanitize import visible
+from mcphost.host.questions.sign_in_questions import DeclineSignIn, OpenInBrowser, PastedRedirect, SignInQuestion
+from mcphost.sanitize import sanitize
 
 A = TypeVar("A")
 
@@ -32,24 +32,24 @@ class Terminal:
     def __init__(self, *, browser: bool = False) -> None:
         self._browser = browser
         self._typed = Typed()
-        secret = {KeepSecrets.KIND, UnlockSecrets.KIND} if at_terminal() else set[str]()
-        self.kinds = frozenset({SignIn.KIND, EnterClient.KIND, *secret})
+        secret = {ChooseSecretStorage.KIND, UnlockSecrets.KIND} if at_terminal() else set[str]()
+        self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
         """The answer; what cannot be asked here is refused."""
         if question.KIND not in self.kinds:
             return question.refusal()
-        if isinstance(question, SignIn):
+        if isinstance(question, SignInQuestion):
             return cast("A", await self._sign_in(question))
-        if isinstance(question, EnterClient):
+        if isinstance(question, EnterClientId):
             return cast("A", await self._client(question))
-        if isinstance(question, KeepSecrets):
+        if isinstance(question, ChooseSecretStorage):
             return cast("A", await self._keep(question))
         if isinstance(question, UnlockSecrets):
             return cast("A", await self._unlock(question))
         return question.refusal()
 
-    async def _sign_in(self, question: SignIn) -> InBrowser | PastedRedirect | NoSignIn:
+    async def _sign_in(self, question: SignInQuestion) -> OpenInBrowser | PastedRedirect | DeclineSignIn:
         from mcphost.auth.browser import open_url
 
         if question.note:
@@ -67,14 +67,14 @@ class Terminal:
                 note("Your browser has it.")
         if question.code:
             note("Waiting for you to enter it; ctrl+c stops waiting.")
-            return InBrowser()
+            return OpenInBrowser()
         note("If the browser cannot come back here, paste the address it ended at:")
         while (text := await self._typed.line()) is not None:
             if text:
                 return PastedRedirect(text)
-        return InBrowser()
+        return OpenInBrowser()
 
-    async def _client(self, question: EnterClient) -> ClientVerdict:
+    async def _client(self, question: EnterClientId) -> ClientVerdict:
         note(question.note)
         note(f"Register mcphost at {question.issuer} for the address {question.redirect_uri}")
         note("and enter the client id it got there. It is sent there and nowhere else.")
@@ -82,12 +82,12 @@ class Terminal:
         sys.stderr.flush()
         ident = await self._typed.line()
         if not ident:
-            return NoClient()
+            return DeclineClient()
         prompt = "Client secret, which is not shown (empty: there is none): "
         secret = await self._typed.hidden(prompt) if at_terminal() else await self._typed.line()
-        return ClientEntered(ident, secret or "")
+        return EnteredClient(ident, secret or "")
 
-    async def _keep(self, question: KeepSecrets) -> KeepVerdict:
+    async def _keep(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
         if question.note:
             note(question.note)
         else:
@@ -98,25 +98,25 @@ class Terminal:
                 f"  e  encrypted under a pass phrase, in {question.sealed_file}",
                 f"  f  in {question.plain_file}, which only you may read; not encrypted",
             ):
-                sys.stderr.write(visible(line, keep_newlines=False) + "\n")
+                sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
         match "e" if question.note else await self._typed.choice("[n] "):
             case "f":
-                return KeepInFile()
+                return KeepInPlainFile()
             case "e":
                 return await self._chosen(question)
             case _:
-                return KeepForRun()
+                return KeepInMemory()
 
-    async def _chosen(self, question: KeepSecrets) -> KeepVerdict:
+    async def _chosen(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
         """A pass phrase, twice when it is a new one; an empty one means nowhere."""
         while phrase := await self._typed.hidden("Pass phrase (empty: keep it nowhere): "):
             if not question.is_new or await self._typed.hidden("The same again: ") == phrase:
-                return KeepSealed(phrase)
+                return KeepInEncryptedFile(phrase)
             note("The two differ.")
-        return KeepForRun()
+        return KeepInMemory()
 
     async def _unlock(self, question: UnlockSecrets) -> UnlockVerdict:
         if question.note:
             note(question.note)
-        phrase = await self._typed.hidden(f"Pass phrase of {visible(question.file, keep_newlines=False)}: ")
-        return PassPhrase(phrase) if phrase else LeaveLocked()
+        phrase = await self._typed.hidden(f"Pass phrase of {sanitize(question.file, keep_newlines=False)}: ")
+        return EnterPassphrase(phrase) if phrase else LeaveLocked()

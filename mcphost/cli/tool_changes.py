@@ -12,23 +12,23 @@ if TYPE_CHECKING:
 async def changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
     """Show them; with `keep` they may be what was shown, after a question or with `yes`.
 
-    Returns 5 when tools are held back still, 0 when none is. Raises Declined, UsageError.
+    Returns 5 when tools are held back still, 0 when none is. Raises ConsentDenied, UsageError.
     """
     from mcphost.cli.bootstrap import open_host
     from mcphost.cli.command_runner import known, without_model
     from mcphost.cli.confirm import Confirmation
     from mcphost.cli.output import document, say
-    from mcphost.host.questions.frontend import RefusingFront
+    from mcphost.host.questions.frontend import RefusingFrontend
 
-    async with open_host(options, RefusingFront(), only=without_model) as host:
+    async with open_host(options, RefusingFrontend(), only=without_model) as host:
         known(host.config, name)
-        changed = await host.held.changes(name)
+        changed = await host.quarantine.list_changes(name)
         review = Confirmation(yes=yes or not keep, as_json=as_json)
         _show(name, changed, review)
         kept: tuple[str, ...] = ()
         if keep and changed:
             review.confirm(f"Keep {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was kept.")
-            kept = await host.held.keep(name, changed)
+            kept = await host.quarantine.accept(name, changed)
         held = [one.tool for one in changed if one.tool not in kept]
     if as_json:
         document(

@@ -2,55 +2,55 @@
 
 from collections.abc import Callable
 
-from mcphost.client.session import Watch
+from mcphost.client.session import WatchedChanges
 from mcphost.protocol.notifications import (
-    Notice,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ResourceUpdated,
-    ToolsListChanged,
+    Notification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    ToolListChangedNotification,
 )
-from mcphost.transport.wakeup import Waited
+from mcphost.transport.wakeup import WakeupFuture
 
-URI_LIMIT = 10_000
+MAX_UNREAD = 10_000
 
 
-def covers(uris: tuple[str, ...], uri: str) -> bool:
+def matches_any(uris: tuple[str, ...], uri: str) -> bool:
     """Whether `uri` is one of them, or something below one: a server may tell which part of it changed."""
     return uri in uris or any(uri.startswith(one) and (one[-1:] in "/#?" or uri[len(one)] in "/#?") for one in uris)
 
 
-class Changes(Waited):
+class ChangeNotifications(WakeupFuture):
     """A set of unread changes with one reader; iterating ends when it is closed and read.
 
     `hear` gets every change at once, wanted or not.
     """
 
-    def __init__(self, hear: Callable[[Notice], None] | None = None) -> None:
+    def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
         super().__init__()
-        self._hear = hear
-        self._unread: dict[str, Notice] = {}
+        self._on_change = on_change
+        self._unread: dict[str, Notification] = {}
         self._closed = False
-        self.want = Watch(tools=True, prompts=True, resources=True)
+        self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
-    def put(self, notice: Notice, *, always: bool = False) -> bool:
+    def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
         """Take a change; False when it is none, or nobody wants to hear of it. `always` asks nobody."""
-        if self._hear is not None:
-            self._hear(notice)
+        if self._on_change is not None:
+            self._on_change(notice)
         match notice:
-            case ToolsListChanged():
-                wanted = self.want.tools
-            case PromptsListChanged():
-                wanted = self.want.prompts
-            case ResourcesListChanged():
-                wanted = self.want.resources
-            case ResourceUpdated():
-                wanted = covers(self.want.uris, notice.uri)
+            case ToolListChangedNotification():
+                wanted = self.wanted.tools
+            case PromptListChangedNotification():
+                wanted = self.wanted.prompts
+            case ResourceListChangedNotification():
+                wanted = self.wanted.resources
+            case ResourceUpdatedNotification():
+                wanted = matches_any(self.wanted.uris, notice.uri)
             case _:
                 return False
-        wanted = wanted or always
-        if wanted and len(self._unread) < URI_LIMIT:
-            key = notice.METHOD + (notice.uri if isinstance(notice, ResourceUpdated) else "")
+        wanted = wanted or is_forced
+        if wanted and len(self._unread) < MAX_UNREAD:
+            key = notice.METHOD + (notice.uri if isinstance(notice, ResourceUpdatedNotification) else "")
             self._unread[key] = notice
             self._wake()
         return wanted
@@ -60,12 +60,12 @@ class Changes(Waited):
         self._closed = True
         self._wake()
 
-    def __aiter__(self) -> "Changes":
+    def __aiter__(self) -> "ChangeNotifications":
         return self
 
-    async def __anext__(self) -> Notice:
+    async def __anext__(self) -> Notification:
         while not self._unread:
             if self._closed:
                 raise StopAsyncIteration
-            await self._woken()
+            await self._wait_for_wakeup()
         return self._unread.pop(next(iter(self._unread)))

@@ -10,30 +10,30 @@ from mcphost.protocol.tasks import EXTENSION as TASKS_EXTENSION
 from mcphost.serialization import replace
 
 # What we did not declare does not exist for a server.
-_CAPABILITY = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
-WHO_CAN_ANSWER = "Nobody can be asked here. The chat would ask you; a program can answer through: mcphost pipe"
-US = Implementation(name="mcphost", version=__version__, title="mcphost")
+_CAPABILITY_BY_METHOD = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
+NO_USER_HINT = "Nobody can be asked here. The chat would ask you; a program can answer through: mcphost pipe"
+CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
 # The first revision that knows a client capability, and the first one that does not any more.
-_FIRST = {
+_ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
     "extensions": Revision.V2026_07_28,
 }
-_GONE = {"tasks": Revision.V2026_07_28}
+_REMOVED_IN = {"tasks": Revision.V2026_07_28}
 
 
-def may_ask(method: str, capabilities: dict[str, Any]) -> bool:
+def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
     """Whether a server may ask that of us."""
-    return _CAPABILITY.get(method) in capabilities
+    return _CAPABILITY_BY_METHOD.get(method) in capabilities
 
 
 def client_info(revision: Revision) -> Implementation:
     """Who we are; titles came with 2025-06-18."""
-    return US if revision >= Revision.V2025_06_18 else replace(US, title=None)
+    return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
-def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[str, Any]:
+def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
     """The client capabilities as `revision` knows them.
 
     `all_of_them` is what the Responder supports, with the members of every revision side by side: `roots.listChanged`
@@ -41,8 +41,8 @@ def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[st
     """
     shaped: dict[str, Any] = {
         name: value
-        for name, value in all_of_them.items()
-        if revision >= _FIRST.get(name, revision) and (name not in _GONE or revision < _GONE[name])
+        for name, value in supported.items()
+        if revision >= _ADDED_IN.get(name, revision) and (name not in _REMOVED_IN or revision < _REMOVED_IN[name])
     }
     if revision < Revision.V2025_11_25:
         # Sub-features of both came with 2025-11-25; before, elicitation meant forms.
@@ -56,12 +56,12 @@ def capabilities_for(revision: Revision, all_of_them: dict[str, Any]) -> dict[st
         shaped["roots"] = {name: value for name, value in roots.items() if name != "listChanged"}
     if revision.era == "stateless":
         shaped["extensions"] = {**cast("dict[str, Any]", shaped.get("extensions", {})), TASKS_EXTENSION: {}}
-    elif revision is Revision.V2025_11_25 and (hosted := hosted_tasks(shaped)):
+    elif revision is Revision.V2025_11_25 and (hosted := task_request_capabilities(shaped)):
         shaped["tasks"] = {"list": {}, "cancel": {}, "requests": hosted}
     return shaped
 
 
-def hosted_tasks(declared: dict[str, Any]) -> dict[str, Any]:
+def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
     """The requests that we answer as tasks in 2025-11-25, of those that are declared."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
-    return {name: value for name, value in requests.items() if name in declared}
+    return {name: value for name, value in requests.items() if name in capabilities}

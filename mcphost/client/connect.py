@@ -10,43 +10,43 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.negotiation import Negotiation, Plan, plan_for
-from mcphost.client.pre_init import Early
-from mcphost.client.requests import Caller
+from mcphost.client.negotiation import Negotiation, NegotiationPlan, choose_plan
+from mcphost.client.pre_init import PreInitHandler
+from mcphost.client.requests import RequestSender
 from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (
     Account,
-    EraMemory,
+    EraStore,
     Kept,
-    Observer,
-    Prepare,
-    Responder,
+    PrepareFn,
+    RequestHandler,
     ServerFacts,
     Session,
-    nothing_to_prepare,
+    SessionObserver,
+    prepare_nothing,
 )
-from mcphost.client.timeouts import Patience, limited
-from mcphost.client.trace_context import trace_of
+from mcphost.client.timeouts import Timeouts, time_limit
+from mcphost.client.trace_context import read_trace_context
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import CannotStart, ConfigError, ConnectionLost, DeadlinePassed, ServerError, SignInNeeded
+from mcphost.errors import ConfigError, ConnectionLost, RequestTimeout, ServerError, SignInRequired, StartupError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import encode
-from mcphost.transport.channel import Channel, Dialer, HttpStatus, Unauthorized
+from mcphost.transport.channel import Channel, Connector, HttpStatusError, Unauthorized
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
-from mcphost.transport.task_group import Tasks
+from mcphost.transport.task_group import CancellingTaskGroup
 
 if TYPE_CHECKING:
     from mcphost.auth.oauth_provider import OAuth
     from mcphost.auth.oauth_registry import Identities
     from mcphost.client.handshake_session import HandshakeSession
     from mcphost.client.stateless_session import StatelessSession
-    from mcphost.transport.watchdog import Guardian
+    from mcphost.transport.watchdog import Watchdog
 
-_SSE_STATUS = frozenset({400, 404, 405})
+_SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
-class NoMemory:
-    """An EraMemory that forgets."""
+class NullEraStore:
+    """An EraStore that forgets."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
         """Nothing."""
@@ -61,7 +61,7 @@ def server_digest(server: ServerConfig) -> str:
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
-class SessionOpener:
+class ClientSessionOpener:
     """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError.
 
     `message_limit` in bytes: a server that sends one message larger than that is stopped. `guardian` ends local
@@ -73,93 +73,95 @@ class SessionOpener:
         *,
         expand: Callable[[str], str],
         limits: Limits | None = None,
-        eras: EraMemory | None = None,
+        eras: EraStore | None = None,
         message_limit: int = MESSAGE_LIMIT,
-        guardian: "Guardian | None" = None,
-        identities: "Identities | None" = None,
+        watchdog: "Watchdog | None" = None,
+        accounts: "Identities | None" = None,
     ) -> None:
         self._expand = expand
-        self._identities = identities
-        self._guardian = guardian
+        self._identities = accounts
+        self._watchdog = watchdog
         self._limits = limits or Limits()
-        self._eras = eras or NoMemory()
+        self._eras = eras or NullEraStore()
         self._message_limit = message_limit
-        self._trace = trace_of(os.environ)
+        self._trace = read_trace_context(os.environ)
 
     @asynccontextmanager
     async def open(
-        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
-    ) -> AsyncGenerator[Session]:
+        self, server: ServerConfig, responder: RequestHandler, observer: SessionObserver,
+        prepare: PrepareFn = prepare_nothing,
+    ) -> AsyncGenerator[Session]:  # fmt: skip
         """See Opener."""
         digest = server_digest(server)
         if self._identities is not None and not server.is_stdio:
             await self._identities.follow(server)
-        oauth = self._identity(server, observer)
-        dialer = self._dialer(server, observer)
+        oauth = self._oauth_for(server, observer)
+        dialer = self._create_connector(server, observer)
         tried: ServerError | None = None
         until = anyio.current_time() + self._limits.connect_timeout
         only = server.revision
         again = False
         known: ServerEras | None = None
-        plan: Plan | None = None
+        plan: NegotiationPlan | None = None
         pinned = False
         attempts = 0
         while True:
-            async with _dialled(dialer, tried, oauth) as channel, Tasks() as tasks:
+            async with _open_channel(dialer, tried, oauth) as channel, CancellingTaskGroup() as tasks:
                 await prepare()
                 if plan is None:
                     known = self._eras.get(server.name, digest)
-                    plan, pinned = self._plan(server, known)
-                early = Early(channel, observer, tasks)
-                caller = Caller(channel, server.name, self._patience(server), early.take, observer.warn)
+                    plan, pinned = self._choose_plan(server, known)
+                early = PreInitHandler(channel, observer, tasks)
+                caller = RequestSender(channel, server.name, self._timeouts(server), early.handle, observer.warn)
                 negotiation = Negotiation(channel, caller, responder)
                 try:
-                    async with Tasks() as reading:
+                    async with CancellingTaskGroup() as reading:
                         reading.start_soon(early.serve)
-                        facts = await self._negotiate(negotiation.run(plan, pinned=pinned, only=only), until, server)
+                        run = negotiation.run(plan, is_era_fixed=pinned, required=only)
+                        facts = await self._negotiate(run, until, server)
                 except ConnectionLost as error:
                     if not (again or pinned) and server.is_stdio:
                         again, plan = True, negotiation.next_plan(plan)
                         continue
-                    raise CannotStart(error.message, error.hint, server=server.name) from error
+                    raise StartupError(error.message, error.hint, server=server.name) from error
                 except Unauthorized as error:
                     if oauth is None:
                         raise
                     attempts += 1
-                    await oauth.sign_in(error.refusal, attempts)
+                    await oauth.sign_in(error.challenge, attempts)
                     until = anyio.current_time() + self._limits.connect_timeout
                     continue
-                except (CannotStart, HttpStatus) as error:
+                except (StartupError, HttpStatusError) as error:
                     if tried is not None or not _may_be_sse(server, error):
                         raise
                     tried, plan, pinned = error, "handshake", True
-                    dialer = self._http_dialer(server, observer, sse=True)
+                    dialer = self._create_http_connector(server, observer, sse=True)
                     continue
-                if (eras := negotiation.eras(facts, known)) is not None:
+                if (eras := negotiation.eras_to_store(facts, known)) is not None:
                     self._eras.put(server.name, digest, eras)
                 caller.sign_in = oauth.sign_in if oauth is not None else None
-                session = self._session(server, facts, channel, caller, responder, observer, tasks, oauth)
-                caller.stray = session.stray
-                for message, context in early.held:
-                    session.stray(message, context)
+                session = self._create_session(server, facts, channel, caller, responder, observer, tasks, oauth)
+                caller.on_unsolicited = session.handle_unsolicited
+                for message, context in early.pending:
+                    session.handle_unsolicited(message, context)
                 tasks.start_soon(session.serve)
                 yield session
                 return
 
-    def _plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[Plan, bool]:
+    def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
         """Return which openings to send first, and whether the other era is forbidden."""
         if server.transport == "sse":
             return "handshake", True  # that transport carries nothing else
         only = server.revision
-        return plan_for(only.era if only else server.era, known, is_pipe=server.is_stdio)
+        return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
-    async def sign_in(self, server: ServerConfig, observer: Observer, account: str | None = None) -> None:
+    async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """See Opener."""
         from mcphost.transport.proxies import proxy_for
 
-        oauth = self._identity(server, observer)
+        oauth = self._oauth_for(server, observer)
         if oauth is None:
-            raise SignInNeeded(
+            raise SignInRequired(
                 f"The server {server.name!r} has an Authorization header of its own, or nobody can sign in here.",
                 "Remove the header in mcp.json to sign in instead.",
                 server=server.name,
@@ -169,23 +171,23 @@ class SessionOpener:
         else:
             await self._identities.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
 
-    async def sign_out(self, server: ServerConfig, observer: Observer) -> bool:
+    async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """See Opener."""
-        oauth = self._identity(server, observer)
+        oauth = self._oauth_for(server, observer)
         if oauth is None or self._identities is None:
             return False
         return await self._identities.sign_out(server, oauth)
 
-    async def accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
         """See Opener."""
         return () if self._identities is None else await self._identities.kept(servers)
 
-    async def use(self, server: ServerConfig, account: str) -> None:
+    async def use_account(self, server: ServerConfig, account: str) -> None:
         """See Opener."""
         if self._identities is not None:
             await self._identities.use(server, account)
 
-    async def sign_out_kept(self, account: Account, server: ServerConfig | None) -> bool:
+    async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
         """See Opener."""
         if self._identities is None:
             return False
@@ -193,14 +195,14 @@ class SessionOpener:
 
         return (await self._identities.sign_out_kept(account, server, proxy_for=proxy_for))[1]
 
-    def _session(
+    def _create_session(
         self,
         server: ServerConfig,
         facts: ServerFacts,
         channel: Channel,
-        caller: Caller,
-        responder: Responder,
-        observer: Observer,
+        sender: RequestSender,
+        handler: RequestHandler,
+        observer: SessionObserver,
         tasks: TaskGroup,
         oauth: "OAuth | None",
     ) -> "HandshakeSession | StatelessSession":
@@ -209,68 +211,68 @@ class SessionOpener:
 
             return HandshakeSession(
                 channel,
-                caller,
+                sender,
                 facts,
-                responder,
+                handler,
                 observer,
                 tasks,
                 ping_interval=self._limits.ping_interval,
-                renew=functools.partial(self._renew, Negotiation(channel, caller, responder), server),
+                renew=functools.partial(self._renew, Negotiation(channel, sender, handler), server),
             )
         from mcphost.client.stateless_session import StatelessSession
 
         return StatelessSession(
             channel,
-            caller,
+            sender,
             facts,
-            responder,
+            handler,
             observer,
-            mirrors=not server.is_stdio,
+            has_parameter_headers=not server.is_stdio,
             trace=self._trace,
             credential=no_credential if oauth is None else lambda: oauth.credential,
         )
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
         until = anyio.current_time() + self._limits.connect_timeout
-        renewing = negotiation.run("handshake", pinned=True, only=server.revision)
+        renewing = negotiation.run("handshake", is_era_fixed=True, required=server.revision)
         return await self._negotiate(renewing, until, server)
 
-    async def _negotiate(self, negotiating: Awaitable[ServerFacts], until: float, server: ServerConfig) -> ServerFacts:
+    async def _negotiate(self, negotiation: Awaitable[ServerFacts], until: float, server: ServerConfig) -> ServerFacts:
         try:
-            with limited(max(0.0, until - anyio.current_time())):
-                return await negotiating
+            with time_limit(max(0.0, until - anyio.current_time())):
+                return await negotiation
         except ServerError as error:
             error.server = error.server or server.name
             raise
-        raise DeadlinePassed(
+        raise RequestTimeout(
             f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
             "Look at its log, or restart it.",
             server=server.name,
         )
 
-    def _patience(self, server: ServerConfig) -> Patience:
+    def _timeouts(self, server: ServerConfig) -> Timeouts:
         base = server.timeout or self._limits.request_timeout
-        return Patience(
+        return Timeouts(
             base,
             max(base, self._limits.request_timeout_max),
             max(base, self._limits.task_timeout),
-            hard=self._limits.hard,
+            includes_user_time=self._limits.hard,
         )
 
-    def _identity(self, server: ServerConfig, observer: Observer) -> "OAuth | None":
+    def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuth | None":
         """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""
         if self._identities is None or server.is_stdio:
             return None
         from mcphost.transport.proxies import proxy_for  # 3 MB, which a program on a pipe does not need
 
-        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.signed_in)
+        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.on_account_changed)
 
-    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         if server.is_stdio:
-            from mcphost.transport.stdio import StdioDialer
+            from mcphost.transport.stdio import StdioConnector
 
-            environment = self._expanded(server.env, server.name)
-            return StdioDialer(
+            environment = self._expand_values(server.env, server.name)
+            return StdioConnector(
                 server.name,
                 server.argv,
                 environment,
@@ -278,29 +280,29 @@ class SessionOpener:
                 on_stderr=observer.stderr,
                 warn=observer.warn,
                 message_limit=self._message_limit,
-                guardian=self._guardian,
+                watchdog=self._watchdog,
             )
-        return self._http_dialer(server, observer, sse=server.transport == "sse")
+        return self._create_http_connector(server, observer, sse=server.transport == "sse")
 
-    def _http_dialer(self, server: ServerConfig, observer: Observer, *, sse: bool) -> Dialer:
+    def _create_http_connector(self, server: ServerConfig, observer: SessionObserver, *, sse: bool) -> Connector:
         if sse:
-            from mcphost.transport.legacy_sse import SseDialer as MadeBy
+            from mcphost.transport.legacy_sse import SseConnector as MadeBy
         else:
-            from mcphost.transport.http import HttpDialer as MadeBy
+            from mcphost.transport.http import HttpConnector as MadeBy
 
-        headers = self._expanded(server.headers, server.name)
+        headers = self._expand_values(server.headers, server.name)
         return MadeBy(
             server.name,
             server.url,
             headers,
             warn=observer.warn,
-            authorizer=self._identity(server, observer),
+            authorizer=self._oauth_for(server, observer),
             message_limit=self._message_limit,
             ca_file=server.ca_file,
             ca_digest=server.ca_digest,
         )
 
-    def _expanded(self, values: dict[str, str], name: str) -> dict[str, str]:
+    def _expand_values(self, values: dict[str, str], name: str) -> dict[str, str]:
         try:
             return {key: self._expand(value) for key, value in values.items()}
         except ConfigError as error:
@@ -309,38 +311,40 @@ class SessionOpener:
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
     """Whether a refused `initialize` leads on to HTTP+SSE (specification 2025-11-25, basic/transports)."""
-    refusal = error if isinstance(error, HttpStatus) else error.__cause__
+    refusal = error if isinstance(error, HttpStatusError) else error.__cause__
     return (
         not server.is_stdio
         and server.transport == "auto"
         and server.era != "stateless"
-        and isinstance(refusal, HttpStatus)
-        and refusal.status in _SSE_STATUS
+        and isinstance(refusal, HttpStatusError)
+        and refusal.status in _SSE_FALLBACK_STATUSES
     )
 
 
 @asynccontextmanager
-async def _dialled(dialer: Dialer, tried: ServerError | None, oauth: "OAuth | None") -> AsyncGenerator[Channel]:
+async def _open_channel(
+    connector: Connector, first_error: ServerError | None, oauth: "OAuth | None"
+) -> AsyncGenerator[Channel]:
     """The channel; when that fails, too, one error says all that was tried."""
     async with AsyncExitStack() as stack:
         try:
-            channel = await _dial(stack, dialer, oauth)
-        except CannotStart as error:
-            if tried is None:
+            channel = await _connect(stack, connector, oauth)
+        except StartupError as error:
+            if first_error is None:
                 raise
-            message = f"{tried.message}; HTTP+SSE: {error.message}"
-            raise CannotStart(message, tried.hint, server=error.server) from error
+            message = f"{first_error.message}; HTTP+SSE: {error.message}"
+            raise StartupError(message, first_error.hint, server=error.server) from error
         yield channel
 
 
-async def _dial(stack: AsyncExitStack, dialer: Dialer, oauth: "OAuth | None") -> Channel:
+async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuth | None") -> Channel:
     """The channel; HTTP+SSE may want a sign-in before there is one."""
     attempt = 0
     while True:
         try:
-            return await stack.enter_async_context(dialer.dial())
+            return await stack.enter_async_context(connector.connect())
         except Unauthorized as error:
             if oauth is None:
                 raise
             attempt += 1
-            await oauth.sign_in(error.refusal, attempt)
+            await oauth.sign_in(error.challenge, attempt)

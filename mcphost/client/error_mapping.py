@@ -2,38 +2,38 @@
 
 from typing import Any, cast
 
-from mcphost.client.client_info import WHO_CAN_ANSWER
-from mcphost.errors import MalformedMessage, Refused
+from mcphost.client.client_info import NO_USER_HINT
+from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.jsonrpc import (
     HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    MISSING_CAPABILITY,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
     PARSE_ERROR,
     RESOURCE_NOT_FOUND,
-    UNSUPPORTED_VERSION,
-    RpcError,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import loads
 
-SHOWN_ERROR = 2_000
-SHOWN_DATA = 64 * 1024
-_SHOWN_NAMES = 10
-_ASKING = frozenset({"elicitation", "sampling", "roots"})
+MAX_ERROR_LENGTH = 2_000
+MAX_ERROR_DATA = 64 * 1024
+_MAX_NAMES = 10
+_USER_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 
 # Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the server's words
 # say what they are about. -32002 alone was "resource not found" before.
-_MEANINGS = {
+_HINTS = {
     PARSE_ERROR: "The server could not read our message.",
     INVALID_REQUEST: "The server does not take this for a valid request.",
     METHOD_NOT_FOUND: "The server does not know this method.",
     INTERNAL_ERROR: "Something broke inside the server; its log may say what.",
     HEADER_MISMATCH: "The HTTP headers did not fit the message; something between us and the server may change them.",
 }
-_WRONG_PARAMS = {
+_INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",
     "resources/read": "There is no such resource, or its address is wrong.",
@@ -41,23 +41,23 @@ _WRONG_PARAMS = {
 }
 
 
-def refused(server: str, method: str, error: RpcError) -> Refused:
+def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
     """The exception for an error answer; `said` is the server's text alone, cut to 2,000 characters."""
-    said = error.message[:SHOWN_ERROR] or "no reason given"
-    data = _data(bytes(error.data))
-    made = Refused(
+    said = error.message[:MAX_ERROR_LENGTH] or "no reason given"
+    data = _decode_data(bytes(error.data))
+    made = RequestRefused(
         f"The server {server!r} refused {method} with error {error.code}: {said}",
         _hint(error.code, method, data),
         code=error.code,
         data=data,
-        said=said,
+        server_message=said,
     )
     made.server = server
     return made
 
 
-def _data(raw: bytes) -> Any:
-    if not raw or len(raw) > SHOWN_DATA:
+def _decode_data(raw: bytes) -> Any:
+    if not raw or len(raw) > MAX_ERROR_DATA:
         return None
     try:
         return loads(raw)
@@ -66,21 +66,21 @@ def _data(raw: bytes) -> Any:
 
 
 def _hint(code: int, method: str, data: Any) -> str:
-    if code == MISSING_CAPABILITY:
-        wanted = _names(data, "requiredCapabilities")
+    if code == MISSING_REQUIRED_CLIENT_CAPABILITY:
+        wanted = _join_names(data, "requiredCapabilities")
         named = f"The server wants the client capability {wanted or 'that it names'}, which was not offered to it."
-        return f"{named} {WHO_CAN_ANSWER}" if wanted.partition(".")[0] in _ASKING else named
-    if code == UNSUPPORTED_VERSION:
-        theirs = _names(data, "supported") or "none that it names"
+        return f"{named} {NO_USER_HINT}" if wanted.partition(".")[0] in _USER_CAPABILITIES else named
+    if code == UNSUPPORTED_PROTOCOL_VERSION:
+        theirs = _join_names(data, "supported") or "none that it names"
         return f"It speaks {theirs}; mcphost speaks {', '.join(revision.value for revision in Revision)}."
     if code == INVALID_PARAMS:
-        return _WRONG_PARAMS.get(method, "The server does not accept these parameters.")
+        return _INVALID_PARAMS_HINTS.get(method, "The server does not accept these parameters.")
     if code == RESOURCE_NOT_FOUND and method == "resources/read":
         return "There is no such resource."
-    return _MEANINGS.get(code, "")
+    return _HINTS.get(code, "")
 
 
-def _names(data: Any, member: str) -> str:
+def _join_names(data: Any, member: str) -> str:
     """The names in a member of the error's data, be it a list of texts or an object, dotted where it goes deeper."""
     held: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
@@ -90,4 +90,4 @@ def _names(data: Any, member: str) -> str:
         for name, below in cast("dict[str, Any]", held).items():
             deeper = cast("dict[str, Any]", below) if isinstance(below, dict) else {}
             names += [f"{name}.{one}" for one in deeper] or [name]
-    return ", ".join(name[:100] for name in names[:_SHOWN_NAMES])
+    return ", ".join(name[:100] for name in names[:_MAX_NAMES])

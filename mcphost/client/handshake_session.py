@@ -10,42 +10,57 @@ from typing import Any, TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.capability_guard import check_offered, may_tell
-from mcphost.client.change_notifications import Changes
+from mcphost.client.capability_guard import can_notify, check_capability
+from mcphost.client.change_notifications import ChangeNotifications
 from mcphost.client.client_info import capabilities_for
-from mcphost.client.incoming_requests import Answering
-from mcphost.client.keepalive import Pulse
-from mcphost.client.requests import Caller, repeated
-from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
-from mcphost.client.session_renewal import Renew, Renewal
-from mcphost.client.tasks_2025 import CoreTasks
-from mcphost.client.timeouts import unhurried
-from mcphost.client.url_elicitation import UrlRounds
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, ServerError
-from mcphost.protocol.base import Call, Notice
+from mcphost.client.incoming_requests import ServerRequestDispatcher
+from mcphost.client.keepalive import Keepalive
+from mcphost.client.requests import RequestSender, run_before_send
+from mcphost.client.session import (
+    BeforeSendFn,
+    NotificationFn,
+    RequestHandler,
+    ServerFacts,
+    ServerRequestContext,
+    SessionObserver,
+    WatchedChanges,
+)
+from mcphost.client.session_renewal import RenewFn, SessionRenewal
+from mcphost.client.tasks_2025 import CoreTaskRunner
+from mcphost.client.timeouts import pause_time_limits
+from mcphost.client.url_elicitation import UrlElicitation
+from mcphost.errors import (
+    ConnectionLost,
+    MalformedMessage,
+    RequestRefused,
+    RequestTimeout,
+    ServerError,
+    UnsupportedCapability,
+)
+from mcphost.protocol.base import ClientRequest, Notification
 from mcphost.protocol.input_required import INPUT_REQUIRED
-from mcphost.protocol.jsonrpc import Message, Notification, Request
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
 from mcphost.protocol.logging import SetLevel
 from mcphost.protocol.notifications import (
-    Cancelled,
-    ElicitationComplete,
-    LogMessage,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-    notice,
+    CancelledNotification,
+    ElicitationCompleteNotification,
+    LoggingMessageNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+    parse_notification,
 )
 from mcphost.protocol.resources import Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import ResumeTask
-from mcphost.protocol.tools import ToolPage
+from mcphost.protocol.tools import ListToolsResult
 from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")
-ANSWERED_SECONDS = 1.0
+ROOTS_RESPONSE_TIMEOUT = 1.0
 """How long a call waits for answers that are on their way to its server."""
-_NO_CONTEXT = AskContext()
+_NO_CONTEXT = ServerRequestContext()
 
 
 class HandshakeSession:
@@ -59,54 +74,54 @@ class HandshakeSession:
     def __init__(
         self,
         channel: Channel,
-        caller: Caller,
+        sender: RequestSender,
         facts: ServerFacts,
-        responder: Responder,
-        observer: Observer,
+        handler: RequestHandler,
+        observer: SessionObserver,
         tasks: TaskGroup,
         *,
         ping_interval: float = 0,
-        renew: Renew | None = None,
+        renew: RenewFn | None = None,
     ) -> None:
         """`ping_interval` in seconds; 0 means that the server is not pinged.
 
         `renew` is the handshake, on the same channel, where sessions can be forgotten. Raises ServerError.
         """
         self._channel = channel
-        self._caller = caller
+        self._sender = sender
         self._facts = facts
-        self._responder = responder
+        self._handler = handler
         self._observer = observer
-        self._declared = capabilities_for(facts.revision, responder.capabilities)
-        self._answering = Answering(
-            responder,
+        self._client_capabilities = capabilities_for(facts.revision, handler.capabilities)
+        self._dispatcher = ServerRequestDispatcher(
+            handler,
             channel.send,
             tasks,
-            declared=self._declared,
+            declared=self._client_capabilities,
             observer=observer,
-            server=caller.server,
-            flooded=self._flooded,
-            pauses=caller.pauses,
+            server=sender.server,
+            on_flood=self._on_flood,
+            pauses=sender.pauses,
         )
-        caller.over = self._answering.call_over
-        self._changes = Changes()
+        sender.on_request_end = self._dispatcher.on_call_ended
+        self._changes = ChangeNotifications()
         self._subscribed: set[str] = set()
         self._lock = anyio.Lock()
-        self._over = anyio.Event()
-        self._renewal = Renewal(caller, renew, self._renewed, self._expired)
-        self._stop = anyio.CancelScope()
-        self._pulse = Pulse(caller, observer, ping_interval, self.give_up, self._renewal.now)
-        tasks.start_soon(self._pulse.run)
-        self._why: ConnectionLost | None = None
+        self._closed = anyio.Event()
+        self._renewal = SessionRenewal(sender, renew, self._on_renewed, self._on_expired)
+        self._read_scope = anyio.CancelScope()
+        self._keepalive = Keepalive(sender, observer, ping_interval, self.abort, self._renewal.renew)
+        tasks.start_soon(self._keepalive.run)
+        self._close_error: ConnectionLost | None = None
         # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
-        self._tasks = CoreTasks(
-            caller,
+        self._tasks = CoreTaskRunner(
+            sender,
             declared,
             tasks,
             warn=observer.warn,
-            alive=lambda: not self._over.is_set(),
-            through=self._renewal.through,
+            is_connected=lambda: not self._closed.is_set(),
+            send_with_renewal=self._renewal.send,
         )
 
     @property
@@ -116,128 +131,146 @@ class HandshakeSession:
 
     async def request(
         self,
-        call: Call[R],
+        call: ClientRequest[R],
         *,
         deadline: float | None = None,
-        on_notice: NoticeFn | None = None,
-        again: AgainFn | None = None,
+        on_notification: NotificationFn | None = None,
+        before_send: BeforeSendFn | None = None,
     ) -> R:
         """See Session."""
-        if self._why is not None:
-            lost = self._lost()
+        if self._close_error is not None:
+            lost = self._lost_error()
             lost.may_have_run = False  # this one was not even sent
             raise lost
-        check_offered(call.METHOD, self._facts, self._caller.server)
+        check_capability(call.METHOD, self._facts, self._sender.server)
         if call.METHOD == ResumeTask.METHOD:  # its call was made before this session
-            return await self._request(call, deadline, on_notice, again)
-        context = self._caller.context(call)
-        with self._responder.running(context):
-            await self._prepared(context, deadline)
-            return await self._request(call, deadline, on_notice, again)
+            return await self._request_with_urls(call, deadline, on_notification, before_send)
+        context = self._sender.context_of(call)
+        with self._handler.track_request(context):
+            await self._prepare(context, deadline)
+            return await self._request_with_urls(call, deadline, on_notification, before_send)
 
-    async def _prepared(self, context: AskContext, deadline: float | None) -> None:
-        """Ask what was put off until a call needs it, and let the answers leave before the call. Raises DeadlinePassed
+    async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
+        """Ask what was put off until a call needs it, and let the answers leave before the call. Raises RequestTimeout
         where the time of a person counts."""
-        patience = self._caller.patience
-        limit = None if not patience.hard else patience.base if deadline is None else deadline
-        with unhurried(), anyio.move_on_after(limit) as scope:
-            if await self._responder.prepare(context):
-                with anyio.move_on_after(ANSWERED_SECONDS):
-                    await self._answering.folders_sent()
+        patience = self._sender.timeouts
+        limit = None if not patience.includes_user_time else patience.request if deadline is None else deadline
+        with pause_time_limits(), anyio.move_on_after(limit) as scope:
+            if await self._handler.prepare(context):
+                with anyio.move_on_after(ROOTS_RESPONSE_TIMEOUT):
+                    await self._dispatcher.wait_for_roots()
         if scope.cancelled_caught:
-            text = f"Nobody said within {limit:.0f} s whether {self._caller.server!r} may know your folders."
-            raise DeadlinePassed(text, "It was not sent.", server=self._caller.server)
+            text = f"Nobody said within {limit:.0f} s whether {self._sender.server!r} may know your folders."
+            raise RequestTimeout(text, "It was not sent.", server=self._sender.server)
 
-    async def _request(
-        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    async def _request_with_urls(
+        self,
+        call: ClientRequest[R],
+        deadline: float | None,
+        on_notification: NotificationFn | None,
+        before_send: BeforeSendFn | None,
     ) -> R:
-        urls = UrlRounds(self._facts.revision, self._declared, self._responder)
+        urls = UrlElicitation(self._facts.revision, self._client_capabilities, self._handler)
         while True:
             try:
-                return await self._once(call, deadline, on_notice, again)
-            except Refused as error:
-                if not await urls.visited(error, self._caller.context(call)):
+                return await self._send_once(call, deadline, on_notification, before_send)
+            except RequestRefused as error:
+                if not await urls.resolve(error, self._sender.context_of(call)):
                     raise
-                await repeated(again)
+                await run_before_send(before_send)
 
-    async def _once(
-        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    async def _send_once(
+        self,
+        call: ClientRequest[R],
+        deadline: float | None,
+        on_notification: NotificationFn | None,
+        before_send: BeforeSendFn | None,
     ) -> R:
         if isinstance(call, ResumeTask):
-            raw = await self._tasks.resume(call, deadline, on_notice)
-            return cast("R", self._caller.decode(raw, call))
-        if self._tasks.takes(call):
-            raw = await self._tasks.run(call, deadline, on_notice, again)
-            return cast("R", self._caller.decode(raw, call))
-        session = self._renewal.count or await self._renewal.settled()
+            raw = await self._tasks.resume(call, deadline, on_notification)
+            return cast("R", self._sender.decode_result(raw, call))
+        if self._tasks.is_task_call(call):
+            raw = await self._tasks.run(call, deadline, on_notification, before_send)
+            return cast("R", self._sender.decode_result(raw, call))
+        session = self._renewal.generation or await self._renewal.wait_for_renewal()
         try:
-            result = await self._caller.call(call, deadline=deadline, on_notice=on_notice, again=again)
+            result = await self._sender.send(
+                call, deadline=deadline, on_notification=on_notification, before_send=before_send
+            )
         except SessionExpired:
 
             async def send() -> R:
-                await repeated(again, doubtful=True)
-                return await self._caller.call(call, deadline=deadline, on_notice=on_notice, again=again)
+                await run_before_send(before_send, has_context_changed=True)
+                return await self._sender.send(
+                    call, deadline=deadline, on_notification=on_notification, before_send=before_send
+                )
 
-            result = await self._renewal.repeat(session, send)
+            result = await self._renewal.resend(session, send)
         if getattr(result, "result_type", "") == INPUT_REQUIRED:
             raise MalformedMessage(
-                f"The server {self._caller.server!r} answered {call.METHOD} with a request for input, which "
+                f"The server {self._sender.server!r} answered {call.METHOD} with a request for input, which "
                 f"{self._facts.revision} does not have.",
                 "It mixes revisions of the protocol; update it, or pin another revision for it.",
-                server=self._caller.server,
+                server=self._sender.server,
             )
-        self._renewal.keep(call)
-        if isinstance(result, ToolPage):
-            self._tasks.learn(result)
+        self._renewal.remember_state(call)
+        if isinstance(result, ListToolsResult):
+            self._tasks.record_tools(result)
         return result
 
-    async def changes(self, want: Watch) -> AsyncIterator[Notice]:
+    async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
         """See Session."""
-        refusals = await self._want(want)
+        refusals = await self._update_subscriptions(wanted)
         for refusal in refusals:
             self._observer.warn(f"Changes of a resource are not heard of: {refusal.message}")
         async for change in self._changes:
             yield change
 
-    async def watch(self, want: Watch) -> None:
+    async def watch(self, wanted: WatchedChanges) -> None:
         """See Session."""
-        refusals = await self._want(want)
+        refusals = await self._update_subscriptions(wanted)
         if refusals:
             raise refusals[0]
 
     @property
-    def watched(self) -> Watch:
+    def watched(self) -> WatchedChanges:
         """See Session."""
-        return self._changes.want
+        return self._changes.wanted
 
-    async def _want(self, want: Watch) -> list[ServerError]:
+    async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
         """Subscribe to what is new and unsubscribe from what is not wanted any more; why some were refused."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
-            new = [uri for uri in want.uris if uri not in self._subscribed]
+            new = [uri for uri in wanted.uris if uri not in self._subscribed]
             # Known before the answer is: the first update may come on its heels.
-            self._changes.want = want
+            self._changes.wanted = wanted
             if offered is None or not offered.subscribe:
-                return [NotOffered(f"The server {self._caller.server!r} offers no subscriptions.")] if new else []
-            for uri in sorted(self._subscribed - set(want.uris)):
+                return (
+                    [UnsupportedCapability(f"The server {self._sender.server!r} offers no subscriptions.")]
+                    if new
+                    else []
+                )
+            for uri in sorted(self._subscribed - set(wanted.uris)):
                 self._subscribed.discard(uri)
-                with suppress(Refused, MalformedMessage, DeadlinePassed):  # nobody hears of it any more either way
+                with suppress(
+                    RequestRefused, MalformedMessage, RequestTimeout
+                ):  # nobody hears of it any more either way
                     await self.request(Unsubscribe(uri))
             for uri in new:
                 try:
                     await self.request(Subscribe(uri))
                     self._subscribed.add(uri)
-                except (Refused, MalformedMessage, DeadlinePassed) as error:
+                except (RequestRefused, MalformedMessage, RequestTimeout) as error:
                     refusals.append(error)
             refused = set(new) - self._subscribed
-            self._changes.want = replace(want, uris=tuple(uri for uri in want.uris if uri not in refused))
+            self._changes.wanted = replace(wanted, uris=tuple(uri for uri in wanted.uris if uri not in refused))
         return refusals
 
-    def forget(self, method: str = "") -> None:
+    def invalidate(self, method: str = "") -> None:
         """See Session; in this era nothing is remembered."""
 
-    def is_fresh(self, call: Call[Any]) -> bool:
+    def is_cached(self, call: ClientRequest[Any]) -> bool:
         """See Session."""
         return False
 
@@ -246,94 +279,100 @@ class HandshakeSession:
         if level:
             await self.request(SetLevel(level))
 
-    async def tell(self, notice: Notice) -> None:
+    async def notify(self, notification: Notification) -> None:
         """See Session."""
-        if not may_tell(notice, self._declared):
+        if not can_notify(notification, self._client_capabilities):
             return
-        body = encode(notice)
-        message = Notification(notice.METHOD, Raw() if body == b"{}" else Raw(body))
-        await self._renewal.through(lambda: self._channel.send(message))
+        body = encode(notification)
+        message = JsonRpcNotification(notification.METHOD, Raw() if body == b"{}" else Raw(body))
+        await self._renewal.send(lambda: self._channel.send(message))
 
     @property
-    def counts(self) -> Counter[str]:
+    def anomaly_counts(self) -> Counter[str]:
         """See Session."""
-        own = {"pings missed": self._pulse.missed, "progress left out": self._caller.dropped_progress}
-        return Counter(own) + Counter(self._channel.counts) + self._answering.counts
+        own = {"pings missed": self._keepalive.missed_count, "progress left out": self._sender.dropped_progress_count}
+        return Counter(own) + Counter(self._channel.anomaly_counts) + self._dispatcher.counts
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """See Session."""
-        return self._why is not None or self._over.is_set() or self._channel.is_over
+        return self._close_error is not None or self._closed.is_set() or self._channel.is_closed
 
-    async def closed(self) -> ConnectionLost:
+    async def wait_closed(self) -> ConnectionLost:
         """See Session."""
-        await self._over.wait()
-        return self._lost()
+        await self._closed.wait()
+        return self._lost_error()
 
-    def _lost(self) -> ConnectionLost:
-        why = self._why or ConnectionLost(f"The server {self._caller.server!r} closed the connection.")
-        return ConnectionLost(why.message, why.hint, server=self._caller.server)
+    def _lost_error(self) -> ConnectionLost:
+        why = self._close_error or ConnectionLost(f"The server {self._sender.server!r} closed the connection.")
+        return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
-    def give_up(self, why: ConnectionLost) -> None:
+    def abort(self, error: ConnectionLost) -> None:
         """The server is there but of no use any more: the session, with every call in flight, is over as if it left."""
-        self._why = self._why or why
-        self._stop.cancel()
-        self._caller.end(self._lost)
+        self._close_error = self._close_error or error
+        self._read_scope.cancel()
+        self._sender.fail_all(self._lost_error)
 
-    def _flooded(self) -> None:
-        text = f"The server {self._caller.server!r} asks without end and does not read the answers; it was stopped."
-        self.give_up(ConnectionLost(text, "Its log may say why.", server=self._caller.server))
+    def _on_flood(self) -> None:
+        text = f"The server {self._sender.server!r} asks without end and does not read the answers; it was stopped."
+        self.abort(ConnectionLost(text, "Its log may say why.", server=self._sender.server))
 
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
         try:
-            with self._stop:
+            with self._read_scope:
                 while True:
                     try:
                         async for message in self._channel.unsolicited():
-                            is_request = isinstance(message, Request)
-                            self.stray(message, self._caller.only_context() if is_request else _NO_CONTEXT)
+                            is_request = isinstance(message, JsonRpcRequest)
+                            self.handle_unsolicited(
+                                message, self._sender.single_context() if is_request else _NO_CONTEXT
+                            )
                     except SessionExpired:
-                        await self._renewal.now()
+                        await self._renewal.renew()
         except ConnectionLost as error:
-            self._why = self._why or error
+            self._close_error = self._close_error or error
         finally:
             self._changes.close()
-            self._over.set()
+            self._closed.set()
 
-    def _renewed(self, facts: ServerFacts) -> None:
+    def _on_renewed(self, facts: ServerFacts) -> None:
         """A forgotten session was opened anew: everything that was listed may be another now."""
-        name, before = self._caller.server, self._facts.revision
+        name, before = self._sender.server, self._facts.revision
         if facts.revision != before:
             raise ConnectionLost(f"The server {name!r} spoke {before} and speaks {facts.revision} now.", server=name)
         self._facts = facts
         self._observer.warn(f"The server {name!r} forgot our session; a new one was opened.")
-        for change in (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged()):
-            self._changes.put(change, always=True)
+        for change in (
+            ToolListChangedNotification(),
+            PromptListChangedNotification(),
+            ResourceListChangedNotification(),
+        ):
+            self._changes.put(change, is_forced=True)
 
-    def _expired(self, why: ConnectionLost) -> None:
-        self._observer.warn(why.message)
-        self.give_up(why)
+    def _on_expired(self, error: ConnectionLost) -> None:
+        self._observer.warn(error.message)
+        self.abort(error)
 
-    def stray(self, message: Message, context: AskContext) -> None:
+    def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
         """One message that is neither answer nor progress."""
-        self._caller.heard_at = asyncio.get_running_loop().time()
-        if isinstance(message, Request):
+        self._sender.last_received_at = asyncio.get_running_loop().time()
+        if isinstance(message, JsonRpcRequest):
             context = replace(context, revision=self._facts.revision)
-            self._answering.take(message, partial(self._tasks.context, message.params, context))
+            self._dispatcher.dispatch(message, partial(self._tasks.resolve_context, message.params, context))
             return
-        if not isinstance(message, Notification) or self._tasks.heard(message):
+        if not isinstance(message, JsonRpcNotification) or self._tasks.handle_notification(message):
             return
-        said = notice(message.method, message.params)
+        said = parse_notification(message.method, message.params)
         if said is None:
             return
-        if isinstance(said, Cancelled):
-            if said.request_id is not None and self._answering.taken_back(said.request_id) and said.reason:
+        if isinstance(said, CancelledNotification):
+            if said.request_id is not None and self._dispatcher.cancel(said.request_id) and said.reason:
                 text = f"A question was taken back: {said.reason[:200]}"
-                self._observer.log(LogMessage("info", data=Raw(encode(text))))
-        elif isinstance(said, LogMessage):
+                self._observer.log(LoggingMessageNotification("info", data=Raw(encode(text))))
+        elif isinstance(said, LoggingMessageNotification):
             self._observer.log(said)
-        elif isinstance(said, ElicitationComplete):
-            self._responder.completed(said.elicitation_id)
+        elif isinstance(said, ElicitationCompleteNotification):
+            self._handler.on_elicitation_complete(said.elicitation_id)
         else:
             self._changes.put(said)

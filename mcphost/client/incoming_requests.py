@@ -10,50 +10,56 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from mcphost.client.client_info import WHO_CAN_ANSWER, may_ask
-from mcphost.client.pre_init import SENDING_LIMIT
-from mcphost.client.server_tasks import HostedTasks
-from mcphost.client.session import AskContext, Observer, Responder
-from mcphost.client.timeouts import Pauses, pausing
-from mcphost.errors import ConnectionLost, Declined, MalformedMessage, McpHostError
+from mcphost.client.client_info import NO_USER_HINT, is_request_allowed
+from mcphost.client.pre_init import MAX_CONCURRENT_SENDS
+from mcphost.client.server_tasks import ServerTaskRunner
+from mcphost.client.session import RequestHandler, ServerRequestContext, SessionObserver
+from mcphost.client.timeouts import UserPauses, provide_pause
+from mcphost.errors import ConnectionLost, ConsentDenied, MalformedMessage, McpHostError
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    ErrorResponse,
-    Message,
-    Request,
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcRequest,
+    JsonRpcResponse,
     RequestId,
-    Response,
-    RpcError,
 )
 from mcphost.protocol.lifecycle import Ping
-from mcphost.protocol.server_requests import Ask, AskDeclined, ListRoots, RootsReply, asking
-from mcphost.protocol.tasks import related_task, with_related
+from mcphost.protocol.server_requests import (
+    ListRoots,
+    ListRootsResult,
+    ServerRequest,
+    ServerRequestRejection,
+    parse_server_request,
+)
+from mcphost.protocol.tasks import add_related_task, read_related_task
 from mcphost.serialization import Raw, decode, encode
-from mcphost.transport.bounded_queue import size_of
-from mcphost.transport.throttle import at_leisure
+from mcphost.transport.bounded_queue import message_size
+from mcphost.transport.throttle import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)
-PENDING_LIMIT = 100
-PENDING_BYTES = 32 * 1024 * 1024
+MAX_PENDING_REQUESTS = 100
+MAX_PENDING_BYTES = 32 * 1024 * 1024
 """Of the requests that are being answered; what comes beyond is refused and not kept."""
-QUEUE_LIMIT = 1_000
+MAX_QUEUED_REQUESTS = 1_000
 DECLINED = -1
-_STANDARD = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
-_RESERVED = range(-32_768, -31_999)
+_STANDARD_CODES = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
+_RESERVED_CODES = range(-32_768, -31_999)
 _WARNED_METHODS = 20
-Tied = Callable[[], Awaitable[AskContext]]
+ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 """Which call a request of the server belongs to; it may take a moment until that is known."""
 
 
-def emitted(code: int) -> int:
+def allowed_error_code(code: int) -> int:
     """The code as it may be sent: what JSON-RPC and the specification keep for themselves becomes a plain refusal."""
-    own = code not in _RESERVED and abs(code) < 2**53
-    return code if own or code in _STANDARD else DECLINED
+    own = code not in _RESERVED_CODES and abs(code) < 2**53
+    return code if own or code in _STANDARD_CODES else DECLINED
 
 
-class Answering:
+class ServerRequestDispatcher:
     """One task for each request of the server; a request it takes back is cancelled and never answered.
 
     `declared` are the client capabilities as they were declared; what is not among them is refused, and said once.
@@ -63,54 +69,54 @@ class Answering:
 
     def __init__(
         self,
-        responder: Responder,
-        send: Callable[[Message], Awaitable[None]],
+        handler: RequestHandler,
+        send: Callable[[JsonRpcMessage], Awaitable[None]],
         tasks: TaskGroup,
         *,
         declared: dict[str, Any],
-        observer: Observer,
+        observer: SessionObserver,
         server: str,
-        flooded: Callable[[], None],
-        pauses: Pauses,
+        on_flood: Callable[[], None],
+        pauses: UserPauses,
     ) -> None:
-        self._responder = responder
+        self._handler = handler
         self._send = send
         self._tasks = tasks
         self._declared = declared
         self._observer = observer
         self._server = server
-        self._flooded = flooded
+        self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
-        self._asked_for: list[int] = []  # the calls to which open questions belong
+        self._calls_with_questions: list[int] = []  # the calls to which open questions belong
         self._pending = 0
         self._pending_bytes = 0
-        self._sending = anyio.Semaphore(SENDING_LIMIT)
-        self._hosted = HostedTasks(declared, send, tasks, server)
-        self._lists: set[anyio.Event] = set()
+        self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
+        self._server_tasks = ServerTaskRunner(declared, send, tasks, server)
+        self._pending_roots_requests: set[anyio.Event] = set()
         self._warned: set[str] = set()
         self.counts: Counter[str] = Counter()
 
-    def take(self, request: Request, tied: Tied) -> None:
+    def dispatch(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> None:
         """Start answering; returns at once."""
-        if self._pending >= QUEUE_LIMIT:
-            self._flooded()
+        if self._pending >= MAX_QUEUED_REQUESTS:
+            self._on_flood()
             return
-        size = size_of(request)
+        size = message_size(request)
         # A first one is always taken, whatever its size.
-        fits = not self._pending or self._pending_bytes + size <= PENDING_BYTES
+        fits = not self._pending or self._pending_bytes + size <= MAX_PENDING_BYTES
         if not fits:
-            request = Request(request.id, request.method)
-            size = size_of(request)
+            request = JsonRpcRequest(request.id, request.method)
+            size = message_size(request)
         self._pending += 1
         self._pending_bytes += size
         scope = anyio.CancelScope()
         # Now, not in the task: the next message may take it back. An id used twice at the same time: the first one
         # keeps it, both are answered.
         self._scopes.setdefault(request.id, scope)
-        self._tasks.start_soon(self._run, request, tied, scope, size, fits)
+        self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
-    def taken_back(self, ident: RequestId) -> bool:
+    def cancel(self, ident: RequestId) -> bool:
         """The server does not want its answer any more; whether there was something to take back."""
         scope = self._scopes.get(ident)
         if scope is None:
@@ -118,106 +124,118 @@ class Answering:
         scope.cancel()
         return True
 
-    def call_over(self, number: int) -> None:
+    def on_call_ended(self, number: int) -> None:
         """A call of ours is over. What the server asked for it stays open: it wants an answer until it takes that back.
 
         Specification 2025-11-25, basic/utilities/cancellation: whoever sent a request cancels it.
         """
-        if number in self._asked_for:
-            self._observer.call_over(number)
+        if number in self._calls_with_questions:
+            self._observer.on_call_ended(number)
 
-    async def folders_sent(self) -> None:
+    async def wait_for_roots(self) -> None:
         """Wait until each roots/list that is being answered now has its answer, or was taken back."""
-        for over in tuple(self._lists):
+        for over in tuple(self._pending_roots_requests):
             await over.wait()
 
-    async def _run(self, request: Request, tied: Tied, scope: anyio.CancelScope, size: int, fits: bool) -> None:
+    async def _run(
+        self,
+        request: JsonRpcRequest,
+        resolve_context: ContextResolver,
+        scope: anyio.CancelScope,
+        size: int,
+        has_room: bool,
+    ) -> None:
         over = anyio.Event()
         if request.method == ListRoots.METHOD:
-            self._lists.add(over)
+            self._pending_roots_requests.add(over)
         try:
             with scope:
                 await anyio.lowlevel.checkpoint_if_cancelled()  # taken back before it began
-                answer = await self._answer(request, tied) if fits else self._too_many(request)
+                answer = await self._respond(request, resolve_context) if has_room else self._too_many_requests(request)
                 async with self._sending:
-                    await self._send(self._still(request, answer))
+                    await self._send(self._recheck_roots(request, answer))
         except ConnectionLost:
             return  # whoever reads the channel hears of it
         except McpHostError:
             return  # an HTTP server that refuses an answer; it will say so in its own call
         finally:
             if scope.cancel_called:
-                self._responder.taken_back(request.method)
+                self._handler.on_request_cancelled(request.method)
             self._pending -= 1
-            self._lists.discard(over)
+            self._pending_roots_requests.discard(over)
             over.set()
             self._pending_bytes -= size
             if self._scopes.get(request.id) is scope:
                 del self._scopes[request.id]
 
-    def _still(self, request: Request, answer: Message) -> Message:
+    def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
         """The answer as it may leave now: folders may have left the list while it waited for its turn."""
-        if request.method != ListRoots.METHOD or not isinstance(answer, Response):
+        if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
-        reply = self._responder.still(decode(answer.result, RootsReply, "roots"))
-        return Response(answer.id, with_related(Raw(encode(reply)), related_task(request.params)))
+        reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
+        return JsonRpcResponse(answer.id, add_related_task(Raw(encode(reply)), read_related_task(request.params)))
 
-    async def _answer(self, request: Request, tied: Tied) -> Message:
+    async def _respond(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> JsonRpcMessage:
         if request.method == Ping.METHOD:
             self.counts["pings answered"] += 1
-            return Response(request.id, Raw(b"{}"))
-        if self._hosted.serves(request.method):
-            return await self._hosted.answer(request)
-        if not (may_ask(request.method, self._declared) and may_ask(request.method, self._responder.capabilities)):
-            self._undeclared(request.method)
-            return self._error(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
-        if self._pending > PENDING_LIMIT:
-            return self._too_many(request)
+            return JsonRpcResponse(request.id, Raw(b"{}"))
+        if self._server_tasks.is_task_method(request.method):
+            return await self._server_tasks.handle(request)
+        if not (
+            is_request_allowed(request.method, self._declared)
+            and is_request_allowed(request.method, self._handler.capabilities)
+        ):
+            self._warn_undeclared(request.method)
+            return self._error_response(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
+        if self._pending > MAX_PENDING_REQUESTS:
+            return self._too_many_requests(request)
         try:
-            asked = await at_leisure(asking(request.method, request.params))
-            if self._hosted.wants(request):
-                answer = self._hosted.create(request, lambda: self._reply(request, asked, tied))
+            asked = await run_steps_cooperatively(parse_server_request(request.method, request.params))
+            if self._server_tasks.is_task_request(request):
+                answer = self._server_tasks.create(request, lambda: self._call_handler(request, asked, resolve_context))
             else:
-                answer = await self._reply(request, asked, tied)
+                answer = await self._call_handler(request, asked, resolve_context)
         except MalformedMessage as error:
-            return self._error(request, INVALID_PARAMS, error.message[:500])
-        if isinstance(answer, Response):
-            return Response(answer.id, with_related(answer.result, related_task(request.params)))
+            return self._error_response(request, INVALID_PARAMS, error.message[:500])
+        if isinstance(answer, JsonRpcResponse):
+            return JsonRpcResponse(answer.id, add_related_task(answer.result, read_related_task(request.params)))
         return answer
 
-    async def _reply(self, request: Request, asked: Ask, tied: Tied) -> Message:
+    async def _call_handler(
+        self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
+    ) -> JsonRpcMessage:
         """What the Responder says; raises nothing but cancellation."""
-        context = await tied()
-        self._asked_for.append(context.number)
+        context = await resolve_context()
+        self._calls_with_questions.append(context.call_number)
         try:
-            with pausing(partial(self._pauses.person, context.number)):
-                reply = await self._responder.answer(asked, context)
-        except Declined as error:
-            return self._error(request, DECLINED, error.message)
+            with provide_pause(partial(self._pauses.pause_for_user, context.call_number)):
+                reply = await self._handler.answer(server_request, context)
+        except ConsentDenied as error:
+            return self._error_response(request, DECLINED, error.message)
         except McpHostError as error:
-            return self._error(request, INTERNAL_ERROR, error.message[:500])
+            return self._error_response(request, INTERNAL_ERROR, error.message[:500])
         except Exception:  # noqa: BLE001
             # The boundary between a server's question and whoever answers it: a mistake of ours must neither end
             # the session nor leave the server waiting. What went wrong is for our log, not for the server.
             _log.exception("a question of %s broke", self._server)
-            return self._error(request, INTERNAL_ERROR, "The answer could not be made.")
+            return self._error_response(request, INTERNAL_ERROR, "The answer could not be made.")
         finally:
-            self._asked_for.remove(context.number)
-        if isinstance(reply, AskDeclined):
-            return self._error(request, emitted(reply.code), reply.message)
-        return Response(request.id, Raw(encode(reply)))
+            self._calls_with_questions.remove(context.call_number)
+        if isinstance(reply, ServerRequestRejection):
+            return self._error_response(request, allowed_error_code(reply.code), reply.message)
+        return JsonRpcResponse(request.id, Raw(encode(reply)))
 
-    def _undeclared(self, method: str) -> None:
+    def _warn_undeclared(self, method: str) -> None:
         if method not in self._warned and len(self._warned) < _WARNED_METHODS:
             self._warned.add(method)
             self._observer.warn(
                 f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused. "
-                f"{WHO_CAN_ANSWER}"
+                f"{NO_USER_HINT}"
             )
 
-    def _too_many(self, request: Request) -> ErrorResponse:
-        return self._error(request, INTERNAL_ERROR, "Too many requests are waiting.")
+    def _too_many_requests(self, request: JsonRpcRequest) -> JsonRpcErrorResponse:
+        return self._error_response(request, INTERNAL_ERROR, "Too many requests are waiting.")
 
-    def _error(self, request: Request, code: int, message: str) -> ErrorResponse:
+    def _error_response(self, request: JsonRpcRequest, code: int, message: str) -> JsonRpcErrorResponse:
         self.counts["requests refused"] += 1
-        return ErrorResponse(request.id, RpcError(code, message))
+        return JsonRpcErrorResponse(request.id, ErrorData(code, message))

@@ -6,80 +6,90 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.client_info import WHO_CAN_ANSWER, may_ask
-from mcphost.client.session import AskContext, Responder
-from mcphost.errors import Declined, MalformedMessage, McpHostError, ServerError, TooManyRounds
+from mcphost.client.client_info import NO_USER_HINT, is_request_allowed
+from mcphost.client.session import RequestHandler, ServerRequestContext
+from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError, ServerError, TooManyInputRounds
 from mcphost.protocol.base import is_set
-from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequired, input_requests
+from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequiredResult, parse_input_requests
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.server_requests import AskDeclined, Reply, asking
-from mcphost.serialization import Raw, Wire, decode
-from mcphost.transport.throttle import at_leisure
+from mcphost.protocol.server_requests import ClientResult, ServerRequestRejection, parse_server_request
+from mcphost.serialization import Raw, WireStruct, decode
+from mcphost.transport.throttle import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)
 MAX_ROUNDS = 10
 MAX_REQUESTS = 100
-_FIRST_WAIT = 0.1
-_LONGEST_WAIT = 5.0
+_FIRST_DELAY = 0.1
+_MAX_DELAY = 5.0
 
 
-class _Kind(Wire, frozen=True):
+class _ResultType(WireStruct, frozen=True):
     result_type: str = ""
 
 
-def result_type(raw: Raw) -> str:
+def read_result_type(raw: Raw) -> str:
     """The resultType of a result, "" when it has none. Raises MalformedMessage."""
-    return decode(raw, _Kind, "result").result_type
+    return decode(raw, _ResultType, "result").result_type
 
 
-async def rounds(
-    raw: Raw, again: Callable[[dict[str, Any]], Awaitable[Raw]], responder: Responder, context: AskContext
+async def resolve_input(
+    raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
     """Answer rounds until the result is something else, and return that.
 
-    `again` sends the call with the given further params under a new id. Raises Declined when an ask was declined,
-    TooManyRounds after 10 rounds, MalformedMessage for a round that asks nothing.
+    `again` sends the call with the given further params under a new id. Raises ConsentDenied when an ask was declined,
+    TooManyInputRounds after 10 rounds, MalformedMessage for a round that asks nothing.
     """
-    wait = _FIRST_WAIT
+    wait = _FIRST_DELAY
     for _ in range(MAX_ROUNDS):
-        question = decode(raw, InputRequired, "input_required result")
+        question = decode(raw, InputRequiredResult, "input_required result")
         extra: dict[str, Any] = {}
-        wanted = await at_leisure(input_requests(question.input_requests))
+        wanted = await run_steps_cooperatively(parse_input_requests(question.input_requests))
         if wanted:
-            extra["inputResponses"] = await answers(wanted, responder, context)
+            extra["inputResponses"] = await answer_input_requests(wanted, handler, context)
         if is_set(question.request_state):
             extra["requestState"] = question.request_state
         if not extra:
             raise MalformedMessage("The server asked for input without saying which.")
         if not wanted:
             await anyio.sleep(wait)  # the server wants to be asked again later
-            wait = min(wait * 2, _LONGEST_WAIT)
-        raw = await again(extra)
-        if result_type(raw) != INPUT_REQUIRED:
+            wait = min(wait * 2, _MAX_DELAY)
+        raw = await resend(extra)
+        if read_result_type(raw) != INPUT_REQUIRED:
             return raw
-    raise TooManyRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
+    raise TooManyInputRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
 
 
-async def answers(wanted: dict[str, InputRequest], responder: Responder, context: AskContext) -> dict[str, Reply]:
-    """A reply to every request, asked side by side. Raises Declined, and MalformedMessage for what was not offered."""
-    if len(wanted) > MAX_REQUESTS:
-        raise MalformedMessage(f"The server asked for {len(wanted)} inputs at once; at most {MAX_REQUESTS} are read.")
-    for entry in wanted.values():
-        if not may_ask(entry.method, responder.capabilities):
+async def answer_input_requests(
+    input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
+) -> dict[str, ClientResult]:
+    """Return a reply to every request; all are asked concurrently.
+
+    Raises ConsentDenied, and MalformedMessage for a request that needs an undeclared capability.
+    """
+    if len(input_requests) > MAX_REQUESTS:
+        raise MalformedMessage(
+            f"The server asked for {len(input_requests)} inputs at once; at most {MAX_REQUESTS} are read."
+        )
+    for entry in input_requests.values():
+        if not is_request_allowed(entry.method, handler.capabilities):
             raise MalformedMessage(
-                f"The server asked for {entry.method[:200]!r}, which was not offered to it.", WHO_CAN_ANSWER
+                f"The server asked for {entry.method[:200]!r}, which was not offered to it.", NO_USER_HINT
             )
-    asks = {key: await at_leisure(asking(entry.method, entry.params)) for key, entry in wanted.items()}
-    replies: dict[str, Reply] = {}
+    asks = {
+        key: await run_steps_cooperatively(parse_server_request(entry.method, entry.params))
+        for key, entry in input_requests.items()
+    }
+    replies: dict[str, ClientResult] = {}
     failures: list[McpHostError] = []
 
     async with anyio.create_task_group() as group:
 
         async def one(key: str) -> None:
             try:
-                reply = await responder.answer(asks[key], context)
-                if isinstance(reply, AskDeclined):
-                    raise _end(reply)
+                reply = await handler.answer(asks[key], context)
+                if isinstance(reply, ServerRequestRejection):
+                    raise _rejection_error(reply)
             except McpHostError as error:
                 failures.append(error)
                 group.cancel_scope.cancel()  # the call is over; nobody needs the other answers
@@ -96,13 +106,13 @@ async def answers(wanted: dict[str, InputRequest], responder: Responder, context
     if failures:
         raise failures[0]
     # One of them may have waited for minutes while another question was open.
-    return {key: responder.still(replies[key]) for key in asks}
+    return {key: handler.filter_reply(replies[key]) for key in asks}
 
 
-def _end(reply: AskDeclined) -> McpHostError:
+def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
     """This era has no error to send back: the call ends here, as the user's no or as what went wrong."""
     if reply.code == -1:
-        return Declined(reply.message)
+        return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:
         return MalformedMessage(f"The server asked for something that cannot be: {reply.message}")
     return ServerError(reply.message)

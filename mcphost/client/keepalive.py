@@ -5,18 +5,18 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 
-from mcphost.client.requests import Caller
-from mcphost.client.session import Observer
-from mcphost.errors import ConnectionLost, DeadlinePassed, ServerError
+from mcphost.client.requests import RequestSender
+from mcphost.client.session import SessionObserver
+from mcphost.errors import ConnectionLost, RequestTimeout, ServerError
 from mcphost.protocol.lifecycle import Ping
-from mcphost.transport.channel import HttpStatus, SessionExpired
+from mcphost.transport.channel import HttpStatusError, SessionExpired
 
-SHORTEST_WAIT = 1.0
-LONGEST_WAIT = 10.0
-MISSES = 3
+MIN_PING_TIMEOUT = 1.0
+MAX_PING_TIMEOUT = 10.0
+MAX_MISSED_PINGS = 3
 
 
-class Pulse:
+class Keepalive:
     """Pings after `interval` seconds of silence; three pings missed in a row end the session through `give_up`.
 
     Nothing is pinged while a call runs: the call has a deadline of its own, and many servers do one thing at a time,
@@ -25,31 +25,31 @@ class Pulse:
 
     def __init__(
         self,
-        caller: Caller,
-        observer: Observer,
+        sender: RequestSender,
+        observer: SessionObserver,
         interval: float,
-        give_up: Callable[[ConnectionLost], None],
+        abort: Callable[[ConnectionLost], None],
         renew: Callable[[], Awaitable[None]],
     ) -> None:
         """`renew` opens a new session where the old one was forgotten; it gives up itself when that fails."""
-        self._caller = caller
+        self._sender = sender
         self._observer = observer
         self._interval = interval
-        self._wait = max(SHORTEST_WAIT, min(LONGEST_WAIT, interval))
-        self._give_up = give_up
+        self._timeout = max(MIN_PING_TIMEOUT, min(MAX_PING_TIMEOUT, interval))
+        self._abort = abort
         self._renew = renew
-        self.missed = 0
+        self.missed_count = 0
 
     async def run(self) -> None:
         """Until cancelled, or until the connection is lost. An interval of 0 means never."""
         loop = asyncio.get_running_loop()
         missed = 0
         while self._interval > 0:
-            if self._caller.running:
+            if self._sender.in_flight:
                 missed = 0
                 await anyio.sleep(self._interval)
                 continue
-            quiet = loop.time() - self._caller.heard_at
+            quiet = loop.time() - self._sender.last_received_at
             if quiet < self._interval:
                 await anyio.sleep(self._interval - quiet)
                 continue
@@ -63,34 +63,36 @@ class Pulse:
                 continue
             missed = missed + 1 if why else 0
             if why:
-                self.missed += 1
-                self._observer.warn(f"The server {self._caller.server!r} missed a ping ({missed} of {MISSES}): {why}")
-            if missed == MISSES:
-                self._give_up(self._lost())
+                self.missed_count += 1
+                self._observer.warn(
+                    f"The server {self._sender.server!r} missed a ping ({missed} of {MAX_MISSED_PINGS}): {why}"
+                )
+            if missed == MAX_MISSED_PINGS:
+                self._abort(self._lost_error())
                 return
             if why:
-                await anyio.sleep(self._wait)
+                await anyio.sleep(self._timeout)
             else:
-                self._caller.heard_at = loop.time()
+                self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
         """Why no answer came; empty when one did. Any answer counts, a refusal too: somebody is there."""
         try:
-            await self._caller.call(Ping(), deadline=self._wait)
+            await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
             raise
-        except (DeadlinePassed, ConnectionLost) as error:
+        except (RequestTimeout, ConnectionLost) as error:
             return error.message
-        except HttpStatus as error:
+        except HttpStatusError as error:
             return error.message if error.status >= 500 else ""  # a gateway answers for a server that is gone
         except ServerError:
             return ""
         return ""
 
-    def _lost(self) -> ConnectionLost:
-        name = self._caller.server
+    def _lost_error(self) -> ConnectionLost:
+        name = self._sender.server
         return ConnectionLost(
-            f"The server {name!r} did not answer {MISSES} pings in a row; its connection is taken for lost.",
+            f"The server {name!r} did not answer {MAX_MISSED_PINGS} pings in a row; its connection is taken for lost.",
             "Its log may say what it is doing.",
             server=name,
         )

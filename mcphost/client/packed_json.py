@@ -11,31 +11,31 @@ from mcphost.serialization import Raw
 
 SEPARATOR = b",\n"
 """Stands between the texts of a block. A line break inside JSON is white space only, so lines can be counted."""
-COMPRESSED_BLOCK = 64 * 1024
+MIN_COMPRESSED_BLOCK = 64 * 1024
 """Blocks of at least so many bytes are compressed."""
-LONGEST_BLOCK = 256 * 1024
+MAX_COMPRESSED_BLOCK = 256 * 1024
 """Blocks of more bytes are not: compressing one would hold up the event loop."""
-WORTHWHILE = 4
+MIN_COMPRESSION_RATIO = 4
 """How many times smaller a compressed block must be. Text that repeats less costs ten times the CPU to compress."""
 _MEMORY_LEVEL = 5
 T = TypeVar("T")
 
 
-class PackedTexts(Sequence[bytes]):
+class PackedJsonList(Sequence[bytes]):
     """An append-only sequence of JSON texts, stored in blocks.
 
     Definitions of one server repeat each other: ten thousand take a thirtieth of their text. Reading a text expands its
     block; the last expanded block is kept, so that reading in order expands each block once.
     """
 
-    __slots__ = ("_blocks", "_compresses", "_ends", "_expanded", "_firsts")
+    __slots__ = ("_blocks", "_end_offsets", "_first_indexes", "_is_compressing", "_last_expanded")
 
     def __init__(self) -> None:
         self._blocks: list[tuple[bytes, bool]] = []  # and whether it is compressed
-        self._firsts: list[int] = []  # the index of each block's first text
-        self._ends = array("I")  # of each text in its block
-        self._compresses = True
-        self._expanded = (-1, b"")
+        self._first_indexes: list[int] = []  # the index of each block's first text
+        self._end_offsets = array("I")  # of each text in its block
+        self._is_compressing = True
+        self._last_expanded = (-1, b"")
 
     def extend(self, texts: Sequence[bytes | Raw]) -> None:
         """Append texts as one block."""
@@ -43,41 +43,41 @@ class PackedTexts(Sequence[bytes]):
 
     def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
         """Append texts that were joined with SEPARATOR; `lengths` are theirs."""
-        first = len(self._ends)
-        self._ends.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
-        if len(self._ends) == first:
+        first = len(self._end_offsets)
+        self._end_offsets.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
+        if len(self._end_offsets) == first:
             return
-        self._firsts.append(first)
-        packed = self._compressed(block)
+        self._first_indexes.append(first)
+        packed = self._compress(block)
         self._blocks.append((block, False) if packed is None else (packed, True))
 
-    def _compressed(self, block: bytes) -> bytes | None:
+    def _compress(self, block: bytes) -> bytes | None:
         """Return a block compressed; None when that is not worthwhile, and then no later block is tried."""
-        if not self._compresses or not COMPRESSED_BLOCK <= len(block) <= LONGEST_BLOCK:
+        if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
         compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)
         packed = compressor.compress(block) + compressor.flush()
-        self._compresses = len(packed) * WORTHWHILE <= len(block)
-        return packed if self._compresses else None
+        self._is_compressing = len(packed) * MIN_COMPRESSION_RATIO <= len(block)
+        return packed if self._is_compressing else None
 
     def _expand(self, number: int) -> bytes:
         block, is_compressed = self._blocks[number]
         if not is_compressed:
             return block
-        known, text = self._expanded  # one assignment and one look: other threads may read as well
+        known, text = self._last_expanded  # one assignment and one look: other threads may read as well
         if known != number:
             text = zlib.decompress(block, -zlib.MAX_WBITS)
-            self._expanded = (number, text)
+            self._last_expanded = (number, text)
         return text
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._end_offsets)
 
     def __iter__(self) -> Iterator[bytes]:
-        firsts = [*self._firsts, len(self._ends)]
+        firsts = [*self._first_indexes, len(self._end_offsets)]
         for number in range(len(self._blocks)):
             block, start = self._expand(number), 0
-            for end in self._ends[firsts[number] : firsts[number + 1]]:
+            for end in self._end_offsets[firsts[number] : firsts[number + 1]]:
                 yield block[start:end]
                 start = end + len(SEPARATOR)
 
@@ -89,12 +89,12 @@ class PackedTexts(Sequence[bytes]):
         if isinstance(index, slice):
             return tuple(self[one] for one in range(*index.indices(len(self))))
         index = range(len(self))[index]  # counts from the end when negative, and raises IndexError
-        number = bisect_right(self._firsts, index) - 1
-        start = 0 if index == self._firsts[number] else self._ends[index - 1] + len(SEPARATOR)
-        return self._expand(number)[start : self._ends[index]]
+        number = bisect_right(self._first_indexes, index) - 1
+        start = 0 if index == self._first_indexes[number] else self._end_offsets[index - 1] + len(SEPARATOR)
+        return self._expand(number)[start : self._end_offsets[index]]
 
 
-class OnDemand(Sequence[T]):
+class LazySequence(Sequence[T]):
     """Values that are made from their JSON whenever they are looked at.
 
     Ten thousand definitions as objects take as much memory again as their text. `make` must not fail for any text.
@@ -115,7 +115,7 @@ class OnDemand(Sequence[T]):
     def __getitem__(self, index: slice) -> Sequence[T]: ...
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
-            return OnDemand(self._texts[index], self._make)
+            return LazySequence(self._texts[index], self._make)
         return self._make(self._texts[index])
 
     def __iter__(self) -> Iterator[T]:

@@ -9,40 +9,40 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.serialization import Data, Raw, Wire, decode, loads
+from mcphost.serialization import Raw, Struct, WireStruct, decode, loads
 
 ANNOTATION = "x-mcp-header"
 PREFIX = "Mcp-Param-"
 SAFE_INTEGER = 2**53 - 1
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,200}")
 _TYPES = frozenset({"string", "integer", "boolean"})
-_DATA = frozenset({"default", "const", "enum", "examples"})
-_NODES = 10_000
-_DEPTH = 64
+_DATA_KEYWORDS = frozenset({"default", "const", "enum", "examples"})
+_MAX_NODES = 10_000
+_MAX_DEPTH = 64
 
-Path = tuple[str, ...]
+ArgumentPath = tuple[str, ...]
 
 
-class Mirrored(Data, frozen=True):
+class ParameterHeaders(Struct, frozen=True):
     """Header names by the path of the argument they repeat."""
 
-    headers: tuple[tuple[Path, str], ...] = ()
+    headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
-    def values(self, call: CallTool) -> dict[str, str]:
+    def header_values(self, call: CallTool) -> dict[str, str]:
         """The headers of one call, not encoded yet; absent and null arguments give none. Raises MalformedMessage."""
         if not self.headers:
             return {}
         arguments = call.arguments if isinstance(call.arguments, dict) else loads(call.arguments)
-        found = ((name, _at(arguments, path)) for path, name in self.headers)
-        return {PREFIX + name: _text(value, name) for name, value in found if value is not None}
+        found = ((name, _argument_at(arguments, path)) for path, name in self.headers)
+        return {PREFIX + name: _format_value(value, name) for name, value in found if value is not None}
 
 
-class _Definition(Wire, frozen=True):
+class _Definition(WireStruct, frozen=True):
     name: str = ""
     input_schema: Raw = Raw()
 
 
-def mirrored(definition: Raw) -> tuple[str, Mirrored]:
+def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
     """A tool's name and what it wants mirrored. Raises MalformedMessage naming the tool and the wrong annotation.
 
     A definition that is none at all wants nothing: whoever lists it says what is wrong with it.
@@ -50,48 +50,48 @@ def mirrored(definition: Raw) -> tuple[str, Mirrored]:
     try:
         tool = decode(definition, _Definition, "tool")
     except MalformedMessage:
-        return "", Mirrored()
+        return "", ParameterHeaders()
     if ANNOTATION.encode() not in bytes(tool.input_schema):
-        return tool.name, Mirrored()
-    walk = _Walk()
+        return tool.name, ParameterHeaders()
+    walk = _AnnotationFinder()
     try:
-        walk.schema(loads(tool.input_schema), (), reachable=True)
+        walk.visit(loads(tool.input_schema), (), reachable=True)
     except MalformedMessage as error:
         raise MalformedMessage(f"The tool {tool.name[:200]!r} was left out: {error.message}.") from error
-    return tool.name, Mirrored(tuple(walk.found.items()))
+    return tool.name, ParameterHeaders(tuple(walk.headers.items()))
 
 
-class _Walk:
+class _AnnotationFinder:
     """Finds every annotation of a schema; one in a place that names no argument is a mistake."""
 
     def __init__(self) -> None:
-        self.found: dict[Path, str] = {}
-        self._taken: set[str] = set()
+        self.headers: dict[ArgumentPath, str] = {}
+        self._used_names: set[str] = set()
         self._nodes = 0
 
-    def schema(self, node: Any, path: Path, *, reachable: bool, depth: int = 0) -> None:
+    def visit(self, node: Any, path: ArgumentPath, *, reachable: bool, depth: int = 0) -> None:
         self._nodes += 1
-        if self._nodes > _NODES or depth > _DEPTH:
+        if self._nodes > _MAX_NODES or depth > _MAX_DEPTH:
             raise MalformedMessage("its schema is too large to look for annotations")
         if isinstance(node, list):
             for item in cast("list[Any]", node):
-                self.schema(item, path, reachable=False, depth=depth + 1)
+                self.visit(item, path, reachable=False, depth=depth + 1)
             return
         if not isinstance(node, dict):
             return
         schema = cast("dict[str, Any]", node)
         if ANNOTATION in schema:
-            self._take(schema, path, reachable)
+            self._add_header(schema, path, reachable)
         for key, value in schema.items():
-            if key in _DATA or key == ANNOTATION:
+            if key in _DATA_KEYWORDS or key == ANNOTATION:
                 continue
             if key == "properties" and isinstance(value, dict):
                 for name, inner in cast("dict[str, Any]", value).items():
-                    self.schema(inner, (*path, name), reachable=reachable, depth=depth + 1)
+                    self.visit(inner, (*path, name), reachable=reachable, depth=depth + 1)
             else:
-                self.schema(value, path, reachable=False, depth=depth + 1)
+                self.visit(value, path, reachable=False, depth=depth + 1)
 
-    def _take(self, schema: dict[str, Any], path: Path, reachable: bool) -> None:
+    def _add_header(self, schema: dict[str, Any], path: ArgumentPath, reachable: bool) -> None:
         name = schema[ANNOTATION]
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise MalformedMessage(f"{ANNOTATION} {str(name)[:60]!r} is no header name")
@@ -99,13 +99,13 @@ class _Walk:
             raise MalformedMessage(f"{ANNOTATION} {name!r} stands where it names no single argument")
         if schema.get("type") not in _TYPES:
             raise MalformedMessage(f"{ANNOTATION} {name!r} is on something that is no string, integer or boolean")
-        if name.lower() in self._taken:
+        if name.lower() in self._used_names:
             raise MalformedMessage(f"{ANNOTATION} {name!r} is used twice")
-        self._taken.add(name.lower())
-        self.found[path] = name
+        self._used_names.add(name.lower())
+        self.headers[path] = name
 
 
-def _at(arguments: Mapping[str, Any], path: Path) -> Any:
+def _argument_at(arguments: Mapping[str, Any], path: ArgumentPath) -> Any:
     value: Any = arguments
     for name in path:
         if not isinstance(value, dict):
@@ -114,7 +114,7 @@ def _at(arguments: Mapping[str, Any], path: Path) -> Any:
     return value
 
 
-def _text(value: Any, name: str) -> str:
+def _format_value(value: Any, name: str) -> str:
     match value:
         case bool():
             return "true" if value else "false"

@@ -3,29 +3,37 @@
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.session import AskContext, Observer
+from mcphost.client.session import ServerRequestContext, SessionObserver
 from mcphost.errors import ConnectionLost, McpHostError
-from mcphost.protocol.jsonrpc import INTERNAL_ERROR, ErrorResponse, Message, Notification, Request, Response, RpcError
+from mcphost.protocol.jsonrpc import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+)
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import (
-    LogMessage,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-    notice,
+    LoggingMessageNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+    parse_notification,
 )
 from mcphost.serialization import Raw
-from mcphost.transport.bounded_queue import INBOX_BYTES, size_of
+from mcphost.transport.bounded_queue import MAX_QUEUED_BYTES, message_size
 from mcphost.transport.channel import Channel
 
-HELD_LIMIT = 100
+MAX_PENDING_MESSAGES = 100
 # Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
-SENDING_LIMIT = 16
-PONG_LIMIT = 1_000
-_LISTS = (ToolsListChanged, PromptsListChanged, ResourcesListChanged)
+MAX_CONCURRENT_SENDS = 16
+MAX_UNSENT_RESPONSES = 1_000
+_LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 
 
-class Early:
+class PreInitHandler:
     """Reads the channel while it is negotiated (specification 2025-11-25: basic/lifecycle, initialization).
 
     A server may ping and log before we said `initialized`, and may wait for the pong before it answers. Some ask
@@ -33,60 +41,62 @@ class Early:
     each list, that it changed.
     """
 
-    def __init__(self, channel: Channel, observer: Observer, tasks: TaskGroup) -> None:
+    def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
         self._channel = channel
         self._observer = observer
         self._tasks = tasks
-        self._pongs = 0
-        self._sending = anyio.Semaphore(SENDING_LIMIT)
-        self.held: list[tuple[Message, AskContext]] = []
-        self._held_bytes = 0
+        self._unsent_count = 0
+        self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
+        self.pending: list[tuple[JsonRpcMessage, ServerRequestContext]] = []
+        self._pending_bytes = 0
 
     async def serve(self) -> None:
         """Read until cancelled, or until the connection is lost, which whoever negotiates hears of."""
         try:
             async for message in self._channel.unsolicited():
-                self.take(message, AskContext())
+                self.handle(message, ServerRequestContext())
         except ConnectionLost:
             return
 
-    def take(self, message: Message, context: AskContext) -> None:
+    def handle(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
         """One message that is no answer; returns at once."""
-        if isinstance(message, Request):
+        if isinstance(message, JsonRpcRequest):
             if message.method == Ping.METHOD:
-                self._answer(Response(message.id, Raw(b"{}")))
+                self._respond(JsonRpcResponse(message.id, Raw(b"{}")))
             elif self._has_room(message):
-                self._held_bytes += size_of(message)
-                self.held.append((message, context))
+                self._pending_bytes += message_size(message)
+                self.pending.append((message, context))
             else:
-                error = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
-                self._answer(ErrorResponse(message.id, error))
-        elif isinstance(message, Notification):
-            said = notice(message.method, message.params)
-            if isinstance(said, LogMessage):
+                error = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
+                self._respond(JsonRpcErrorResponse(message.id, error))
+        elif isinstance(message, JsonRpcNotification):
+            said = parse_notification(message.method, message.params)
+            if isinstance(said, LoggingMessageNotification):
                 self._observer.log(said)
-            elif isinstance(said, _LISTS) and all(one.method != message.method for one, _ in self._notices()):
-                self.held.append((Notification(message.method), context))
+            elif isinstance(said, _LIST_CHANGES) and all(
+                one.method != message.method for one, _ in self._pending_notifications()
+            ):
+                self.pending.append((JsonRpcNotification(message.method), context))
 
-    def _has_room(self, request: Request) -> bool:
+    def _has_room(self, request: JsonRpcRequest) -> bool:
         # A first one is always taken, whatever its size.
-        fits = not self.held or self._held_bytes + size_of(request) <= INBOX_BYTES
-        return len(self.held) < HELD_LIMIT and fits
+        fits = not self.pending or self._pending_bytes + message_size(request) <= MAX_QUEUED_BYTES
+        return len(self.pending) < MAX_PENDING_MESSAGES and fits
 
-    def _notices(self) -> list[tuple[Notification, AskContext]]:
-        return [(one, context) for one, context in self.held if isinstance(one, Notification)]
+    def _pending_notifications(self) -> list[tuple[JsonRpcNotification, ServerRequestContext]]:
+        return [(one, context) for one, context in self.pending if isinstance(one, JsonRpcNotification)]
 
-    def _answer(self, answer: Response | ErrorResponse) -> None:
+    def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
         """Send an answer, unless the server reads none of those that wait already."""
-        if self._pongs < PONG_LIMIT:
-            self._pongs += 1
+        if self._unsent_count < MAX_UNSENT_RESPONSES:
+            self._unsent_count += 1
             self._tasks.start_soon(self._send, answer)
 
-    async def _send(self, answer: Response | ErrorResponse) -> None:
+    async def _send(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
         try:
             async with self._sending:
                 await self._channel.send(answer)
         except McpHostError:
             return  # whoever negotiates hears of it
         finally:
-            self._pongs -= 1
+            self._unsent_count -= 1

@@ -2,63 +2,63 @@
 
 import asyncio
 
-from mcphost.client.session import NoticeFn
-from mcphost.protocol.notifications import Progress
+from mcphost.client.session import NotificationFn
+from mcphost.protocol.notifications import ProgressNotification
 from mcphost.serialization import replace
 
-INTERVAL = 0.1
+MIN_INTERVAL = 0.1
 
 
-class ProgressMeter:
+class ProgressThrottle:
     """Takes what the server says and tells it on; `close` tells what is still held back and ends it.
 
     The specification wants every value above the one before (basic/utilities/progress). A value that is not keeps
     the highest one, so that no bar moves backwards; it is told on only when its message or its total is new.
     """
 
-    __slots__ = ("_closed", "_held", "_last", "_tell", "_timer", "_told_at", "dropped")
+    __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
 
-    def __init__(self, tell: NoticeFn) -> None:
-        self._tell = tell
-        self._last: Progress | None = None
-        self._held: Progress | None = None
-        self._told_at = 0.0
+    def __init__(self, on_notification: NotificationFn) -> None:
+        self._on_notification = on_notification
+        self._last: ProgressNotification | None = None
+        self._pending: ProgressNotification | None = None
+        self._sent_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
-        self.dropped = 0
+        self.dropped_count = 0
 
-    def put(self, said: Progress) -> None:
+    def put(self, progress: ProgressNotification) -> None:
         """One notice of the server; returns at once."""
         last = self._last
-        if last is not None and said.progress <= last.progress:
-            if (said.message or last.message) == last.message and said.total in (None, last.total):
-                self.dropped += 1
+        if last is not None and progress.progress <= last.progress:
+            if (progress.message or last.message) == last.message and progress.total in (None, last.total):
+                self.dropped_count += 1
                 return
-            said = replace(said, progress=last.progress, message=said.message or last.message)
-        self._last = said
+            progress = replace(progress, progress=last.progress, message=progress.message or last.message)
+        self._last = progress
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if self._timer is None and now - self._told_at >= INTERVAL:
-            self._told_at = now
-            self._tell(said)
+        if self._timer is None and now - self._sent_at >= MIN_INTERVAL:
+            self._sent_at = now
+            self._on_notification(progress)
             return
-        self.dropped += self._held is not None
-        self._held = said
+        self.dropped_count += self._pending is not None
+        self._pending = progress
         if self._timer is None:
-            self._timer = loop.call_at(self._told_at + INTERVAL, self._ring)
+            self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
         """The call is over: nothing is told after this."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._held is not None and not self._closed:
-            self._tell(self._held)
-            self._held = None
+        if self._pending is not None and not self._closed:
+            self._on_notification(self._pending)
+            self._pending = None
         self._closed = True
 
-    def _ring(self) -> None:
+    def _flush(self) -> None:
         self._timer = None
-        held, self._held = self._held, None
+        held, self._pending = self._pending, None
         if held is not None and not self._closed:
-            self._told_at = asyncio.get_running_loop().time()
-            self._tell(held)
+            self._sent_at = asyncio.get_running_loop().time()
+            self._on_notification(held)

@@ -10,50 +10,64 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from mcphost.client.error_mapping import refused
-from mcphost.client.progress import ProgressMeter
-from mcphost.client.retries import Retries
-from mcphost.client.session import AgainFn, AskContext, NoticeFn
-from mcphost.client.timeouts import Clock, Patience, Pauses, Waiting, unhurried
-from mcphost.errors import DeadlinePassed, MalformedMessage, NotSent, Refused, ServerError
-from mcphost.protocol.base import Call
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError
+from mcphost.client.error_mapping import map_error
+from mcphost.client.progress import ProgressThrottle
+from mcphost.client.retries import RetryPolicy
+from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
+from mcphost.client.timeouts import DeadlineTarget, PausableDeadline, Timeouts, UserPauses, pause_time_limits
+from mcphost.errors import MalformedMessage, RequestNotSent, RequestRefused, RequestTimeout, ServerError
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+)
 from mcphost.protocol.lifecycle import Ping
-from mcphost.protocol.notifications import LogMessage, Progress, notice
+from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification, parse_notification
 from mcphost.serialization import Raw, decode, encode
-from mcphost.transport.channel import NO_HEADERS, Channel, HttpStatus, Interrupted, Refusal, Unauthorized
-from mcphost.transport.pipe_exchange import Exchange, Expired
+from mcphost.transport.channel import (
+    NO_HEADERS,
+    AuthChallenge,
+    Channel,
+    HttpStatusError,
+    ResponseInterrupted,
+    Unauthorized,
+)
+from mcphost.transport.pipe_exchange import ExchangeTimeout, PipeExchange
 
 R = TypeVar("R")
 
 
-class SignIn(Protocol):
+class SignInCallback(Protocol):
     """See auth.oauth_provider.OAuth.sign_in."""
 
-    async def __call__(self, refusal: Refusal, attempt: int) -> None:
-        """Have a person sign in, so that the request may be sent again. Raises SignInNeeded."""
+    async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
+        """Have a person sign in, so that the request may be sent again. Raises SignInRequired."""
         ...
 
 
-async def repeated(again: AgainFn | None, *, doubtful: bool = False) -> None:
+async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
     """A request is about to be sent, or sent again; see Session.request. Raises what `again` raises."""
-    if again is not None:
-        await again(doubtful)
+    if before_send is not None:
+        await before_send(has_context_changed)
 
 
-def _ignore(message: Message, context: AskContext) -> None:
+def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
     """Before the handshake nothing but answers counts."""
 
 
-def _silent(text: str) -> None:
+def _ignore_warning(text: str) -> None:
     """Nobody listens."""
 
 
-def _unheard(number: int) -> None:
+def _ignore_end(number: int) -> None:
     """Nobody wants to know."""
 
 
-class Caller:
+class RequestSender:
     """Turns calls into exchanges for one channel. `stray` gets what arrives inside an exchange but is no notice.
 
     `tell` hears that a busy server makes a call wait.
@@ -63,25 +77,25 @@ class Caller:
         self,
         channel: Channel,
         server: str,
-        patience: Patience,
-        stray: Callable[[Message, AskContext], None] = _ignore,
-        tell: Callable[[str], None] = _silent,
+        timeouts: Timeouts,
+        on_unsolicited: Callable[[JsonRpcMessage, ServerRequestContext], None] = _ignore_message,
+        warn: Callable[[str], None] = _ignore_warning,
     ) -> None:
         self._channel = channel
         self.server = server
-        self.patience = patience
-        self.stray = stray
-        self._tell = tell
+        self.timeouts = timeouts
+        self.on_unsolicited = on_unsolicited
+        self._warn = warn
         # A stale answer from an earlier process or connection cannot fit by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
-        self.running: dict[int, Attempt] = {}
-        self.pauses = Pauses(self.running, hard=patience.hard)
-        self.sign_in: SignIn | None = None
+        self.in_flight: dict[int, InFlightRequest] = {}
+        self.pauses = UserPauses(self.in_flight, includes_user_time=timeouts.includes_user_time)
+        self.sign_in: SignInCallback | None = None
         """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
-        self.over: Callable[[int], None] = _unheard
+        self.on_request_end: Callable[[int], None] = _ignore_end
         """Hears the number of each request that is over, however it ended; returns at once."""
-        self.heard_at = 0.0  # when the server last said something, on the event loop's clock
-        self.dropped_progress = 0
+        self.last_received_at = 0.0  # when the server last said something, on the event loop's clock
+        self.dropped_progress_count = 0
 
     @cached_property
     def _now(self) -> Callable[[], float]:
@@ -92,205 +106,236 @@ class Caller:
         """A fresh request id; never used again in this session."""
         return next(self._ids)
 
-    async def call(
+    async def send(
         self,
-        call: Call[R],
+        call: ClientRequest[R],
         *,
         deadline: float | None = None,
-        on_notice: NoticeFn | None = None,
-        again: AgainFn | None = None,
-        stamp: bytes = b"",
+        on_notification: NotificationFn | None = None,
+        before_send: BeforeSendFn | None = None,
+        meta: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
-        extra: Mapping[str, Any] | None = None,
+        extra_params: Mapping[str, Any] | None = None,
     ) -> R:
         """See Session.request. `stamp` is JSON members for `_meta`, `extra` are further members of params."""
-        raw = await self.raw_call(
-            call, deadline=deadline, on_notice=on_notice, again=again, stamp=stamp, headers=headers, extra=extra
+        raw = await self.send_raw(
+            call,
+            deadline=deadline,
+            on_notification=on_notification,
+            before_send=before_send,
+            meta=meta,
+            headers=headers,
+            extra_params=extra_params,
         )
-        return self.decode(raw, call)
+        return self.decode_result(raw, call)
 
-    def end(self, error: Callable[[], ServerError]) -> None:
+    def fail_all(self, make_error: Callable[[], ServerError]) -> None:
         """End every call in flight with such an error, each with one of its own; returns at once."""
-        for attempt in tuple(self.running.values()):
-            attempt.end(error())
+        for attempt in tuple(self.in_flight.values()):
+            attempt.fail(make_error())
 
-    def decode(self, raw: Raw, call: Call[R]) -> R:
+    def decode_result(self, raw: Raw, call: ClientRequest[R]) -> R:
         """The result of `call`. Raises MalformedMessage naming server and method."""
         try:
             return decode(raw, call.RESULT, f"result of {call.METHOD}")
         except MalformedMessage as error:
             raise MalformedMessage(f"{self.server}: {error.message}", server=self.server) from error
 
-    async def raw_call(
+    async def send_raw(
         self,
-        call: Call[Any],
+        call: ClientRequest[Any],
         *,
         deadline: float | None = None,
-        on_notice: NoticeFn | None = None,
-        again: AgainFn | None = None,
-        stamp: bytes = b"",
+        on_notification: NotificationFn | None = None,
+        before_send: BeforeSendFn | None = None,
+        meta: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
-        extra: Mapping[str, Any] | None = None,
-        token: int | None = None,
+        extra_params: Mapping[str, Any] | None = None,
+        progress_token: int | None = None,
     ) -> Raw:
         """The same, with the result still as JSON. `token`: a `next_id()` taken before, to be the progress token.
 
         `again` is awaited last before each sending: whoever calls may have waited for a person since it was allowed.
         """
-        ident = token
-        retries: Retries | None = None
+        ident = progress_token
+        retries: RetryPolicy | None = None
         refusals = 0
-        await repeated(again)
+        await run_before_send(before_send)
         while True:
             try:
-                return await self._attempt(call, deadline, on_notice, stamp, headers, extra, ident, token)
+                return await self._send_once(
+                    call, deadline, on_notification, meta, headers, extra_params, ident, progress_token
+                )
             except Unauthorized as error:
                 if self.sign_in is None:
                     raise
                 refusals += 1
-                with unhurried():
-                    await self.sign_in(error.refusal, refusals)
-                await repeated(again, doubtful=True)
+                with pause_time_limits():
+                    await self.sign_in(error.challenge, refusals)
+                await run_before_send(before_send, has_context_changed=True)
                 ident = None
-            except (HttpStatus, Interrupted, NotSent) as error:
-                retries = retries or Retries(self.server, call.METHOD, self._tell, on_notice)
-                await retries.pause(error)
-                await repeated(again)
+            except (HttpStatusError, ResponseInterrupted, RequestNotSent) as error:
+                retries = retries or RetryPolicy(self.server, call.METHOD, self._warn, on_notification)
+                await retries.wait_before_retry(error)
+                await run_before_send(before_send)
                 ident = None
 
-    async def _attempt(
+    async def _send_once(
         self,
-        call: Call[Any],
+        call: ClientRequest[Any],
         deadline: float | None,
-        on_notice: NoticeFn | None,
-        stamp: bytes,
+        on_notification: NotificationFn | None,
+        meta: bytes,
         headers: Mapping[str, str],
-        extra: Mapping[str, Any] | None,
+        extra_params: Mapping[str, Any] | None,
         ident: int | None,
-        token: int | None,
+        progress_token: int | None,
     ) -> Raw:
         ident = self.next_id() if ident is None else ident
-        request = Request(ident, call.METHOD, self._params(call, (token or ident) if on_notice else None, stamp, extra))
+        request = JsonRpcRequest(
+            ident,
+            call.METHOD,
+            self._build_params(call, (progress_token or ident) if on_notification else None, meta, extra_params),
+        )
         start = self._now()
-        until = start + (self.patience.base if deadline is None else deadline)
-        most = start + self.patience.most if deadline is None else until
+        until = start + (self.timeouts.request if deadline is None else deadline)
+        most = start + self.timeouts.max_request if deadline is None else until
         exchange = self._channel.exchange(request, headers=headers)
-        clock = exchange if isinstance(exchange, Exchange) else anyio.CancelScope()
-        attempt = self.running[ident] = Attempt(clock, until, most, self.patience.base, call, ident, on_notice)
+        clock = exchange if isinstance(exchange, PipeExchange) else anyio.CancelScope()
+        attempt = self.in_flight[ident] = InFlightRequest(
+            clock, until, most, self.timeouts.request, call, ident, on_notification
+        )
         try:
             clock.deadline = until
-            if isinstance(clock, Exchange):
-                return await self._converse(exchange, attempt)
+            if isinstance(clock, PipeExchange):
+                return await self._read_exchange(exchange, attempt)
             with clock:
-                return await self._converse(exchange, attempt)
-        except Expired:
+                return await self._read_exchange(exchange, attempt)
+        except ExchangeTimeout:
             pass  # the same as a scope that was cancelled
         except ServerError as error:
             error.server = error.server or self.server
             raise
         finally:
-            del self.running[ident]
-            self.over(ident)
-            if on_notice is not None:
-                self.dropped_progress += attempt.close()
+            del self.in_flight[ident]
+            self.on_request_end(ident)
+            if on_notification is not None:
+                self.dropped_progress_count += attempt.close()
         if attempt.error is not None:
             raise attempt.error
-        raise DeadlinePassed(
+        raise RequestTimeout(
             f"The server {self.server!r} did not answer {call.METHOD} within {self._now() - start:.0f} s.",
             "It was told that nobody waits any more.",
             server=self.server,
         )
 
-    async def _converse(self, exchange: AbstractAsyncContextManager[AsyncIterator[Message]], attempt: "Attempt") -> Raw:
+    async def _read_exchange(
+        self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
+    ) -> Raw:
         """Read one exchange to its answer; progress gives it more time."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
-                self.heard_at = self._now()
-                if isinstance(message, Response):
+                self.last_received_at = self._now()
+                if isinstance(message, JsonRpcResponse):
                     return message.result
-                if isinstance(message, ErrorResponse):
-                    raise self.refused(message.error, method)
-                if not isinstance(message, Notification) or not attempt.take(message, self.heard_at):
-                    self.stray(message, attempt.context)
+                if isinstance(message, JsonRpcErrorResponse):
+                    raise self.to_exception(message.error, method)
+                if not isinstance(message, JsonRpcNotification) or not attempt.handle_notification(
+                    message, self.last_received_at
+                ):
+                    self.on_unsolicited(message, attempt.context)
         raise MalformedMessage(
             f"The server {self.server!r} ended its answer to {method} without a result.", server=self.server
         )
 
-    def context(self, call: Call[Any]) -> AskContext:
+    def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
         """What belongs to that call belongs to this."""
-        return AskContext(call.METHOD, _detail(call))
+        return ServerRequestContext(call.METHOD, _call_detail(call))
 
-    def only_context(self) -> AskContext:
+    def single_context(self) -> ServerRequestContext:
         """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""
-        calls = [attempt.context for attempt in self.running.values() if attempt.call.METHOD != Ping.METHOD]
-        return calls[0] if len(calls) == 1 else AskContext(running=tuple(call.number for call in calls))
+        calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
+        return (
+            calls[0]
+            if len(calls) == 1
+            else ServerRequestContext(candidate_calls=tuple(call.call_number for call in calls))
+        )
 
-    def _params(self, call: Call[Any], token: int | None, stamp: bytes, extra: Mapping[str, Any] | None) -> Raw:
+    def _build_params(
+        self, call: ClientRequest[Any], token: int | None, meta: bytes, extra_params: Mapping[str, Any] | None
+    ) -> Raw:
         body = encode(call)
-        if extra:
-            body = _splice(body, encode(extra)[1:-1])
+        if extra_params:
+            body = _insert_members(body, encode(extra_params)[1:-1])
         if token is not None:
             progress = b'"progressToken":%d' % token
-            stamp = progress + b"," + stamp if stamp else progress
-        if stamp:
-            body = _splice(body, b'"_meta":{' + stamp + b"}")
+            meta = progress + b"," + meta if meta else progress
+        if meta:
+            body = _insert_members(body, b'"_meta":{' + meta + b"}")
         return Raw() if body == b"{}" else Raw(body)
 
-    def refused(self, error: RpcError, method: str) -> Refused:
+    def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
         """The error of a server as ours; not raised."""
-        return refused(self.server, method, error)
+        return map_error(self.server, method, error)
 
 
-class Attempt(Waiting):
+class InFlightRequest(PausableDeadline):
     """One request in flight: its deadline, and what its server says beside the answer.
 
     It is one object for all of that because it is made for each request.
     """
 
-    __slots__ = ("_meter", "_tell", "call", "error", "number")
+    __slots__ = ("_meter", "_on_notification", "call", "error", "number")
 
     def __init__(
-        self, clock: Clock, until: float, most: float, base: float, call: Call[Any], number: int, tell: NoticeFn | None
+        self,
+        clock: DeadlineTarget,
+        deadline: float,
+        max_deadline: float,
+        extension: float,
+        call: ClientRequest[Any],
+        number: int,
+        on_notification: NotificationFn | None,
     ) -> None:
-        super().__init__(clock, until, most, base)
+        super().__init__(clock, deadline, max_deadline, extension)
         self.call = call
         self.number = number
         self.error: ServerError | None = None
         """What ended it, where a cancel scope did."""
-        self._tell = tell
-        self._meter = None if tell is None else ProgressMeter(tell)
+        self._on_notification = on_notification
+        self._meter = None if on_notification is None else ProgressThrottle(on_notification)
 
     @property
-    def context(self) -> AskContext:
+    def context(self) -> ServerRequestContext:
         """What a server's ask belongs to when it belongs to this."""
-        return AskContext(self.call.METHOD, _detail(self.call), self.number)
+        return ServerRequestContext(self.call.METHOD, _call_detail(self.call), self.number)
 
-    def end(self, error: ServerError) -> None:
+    def fail(self, error: ServerError) -> None:
         """End it with that error; returns at once."""
-        clock = self.clock
-        if isinstance(clock, Exchange):
+        clock = self.target
+        if isinstance(clock, PipeExchange):
             clock.fail(error)
         elif isinstance(clock, anyio.CancelScope):
             self.error = error
             clock.cancel()
 
-    def take(self, message: Notification, now: float) -> bool:
+    def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
         """Pass progress and log messages on to whoever made the call; False for what is not for the call.
 
         Progress gives it more time, also when nobody is told of it.
         """
-        said = notice(message.method, message.params)
+        said = parse_notification(message.method, message.params)
         if said is None:
             return True
-        is_progress = isinstance(said, Progress)
+        is_progress = isinstance(said, ProgressNotification)
         if is_progress:
-            self.progress(now)
+            self.extend(now)
         if is_progress and self._meter is not None:
             self._meter.put(said)
             return True
-        if isinstance(said, LogMessage) and self._tell is not None:
-            self._tell(said)
+        if isinstance(said, LoggingMessageNotification) and self._on_notification is not None:
+            self._on_notification(said)
             return True
         return False
 
@@ -299,14 +344,14 @@ class Attempt(Waiting):
         if self._meter is None:
             return 0
         self._meter.close()
-        return self._meter.dropped
+        return self._meter.dropped_count
 
 
-def _splice(body: bytes, members: bytes) -> bytes:
+def _insert_members(body: bytes, members: bytes) -> bytes:
     if not members:
         return body
     return b"{" + members + b"}" if body == b"{}" else body[:-1] + b"," + members + b"}"
 
 
-def _detail(call: Call[Any]) -> str:
+def _call_detail(call: ClientRequest[Any]) -> str:
     return getattr(call, "name", None) or getattr(call, "uri", None) or ""

@@ -8,58 +8,62 @@ from collections.abc import Callable
 
 import anyio
 
-from mcphost.client.session import NoticeFn
-from mcphost.errors import NotSent, ServerError
-from mcphost.protocol.notifications import Progress
-from mcphost.transport.channel import HttpStatus, Interrupted, SessionExpired
+from mcphost.client.session import NotificationFn
+from mcphost.errors import RequestNotSent, ServerError
+from mcphost.protocol.notifications import ProgressNotification
+from mcphost.transport.channel import HttpStatusError, ResponseInterrupted, SessionExpired
 
-TRIES = 3
-LONGEST_WAIT = 60.0
-SHORTEST_WAIT = 1.0
-FIRST_PAUSE = 0.5
-_LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
-_BUSY = frozenset({429, 503})
-_PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+MAX_TRIES = 3
+MAX_TOTAL_WAIT = 60.0
+MIN_WAIT = 1.0
+FIRST_DELAY = 0.5
+_LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_BUSY_STATUSES = frozenset({429, 503})
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class Retries:
+class RetryPolicy:
     """What one request may still try. `tell` hears of a wait once, `on_notice` its countdown as progress."""
 
-    def __init__(self, server: str, method: str, tell: Callable[[str], None], on_notice: NoticeFn | None) -> None:
+    def __init__(
+        self, server: str, method: str, warn: Callable[[str], None], on_notification: NotificationFn | None
+    ) -> None:
         self._server = server
         self._method = method
-        self._tell = tell
-        self._on_notice = on_notice
-        self._waited = 0.0
-        self._tries = 1
+        self._warn = warn
+        self._on_notification = on_notification
+        self._waited_seconds = 0.0
+        self._try_count = 1
 
-    async def pause(self, error: ServerError) -> None:
+    async def wait_before_retry(self, error: ServerError) -> None:
         """Wait until the request may be sent again; cancel to give up. Raises `error` when it may not be sent again.
 
         All waiting for a busy server together takes at most LONGEST_WAIT seconds.
         """
-        if isinstance(error, HttpStatus) and error.status in _BUSY and error.retry_after is not None:
-            wait = max(error.retry_after, SHORTEST_WAIT)
-            if self._waited + wait > LONGEST_WAIT:
+        if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
+            wait = max(error.retry_after, MIN_WAIT)
+            if self._waited_seconds + wait > MAX_TOTAL_WAIT:
                 error.hint = f"It asks to wait {wait:.0f} s. Try again then."
                 raise error
-            self._waited += wait
-            await self._count_down(wait, error.status)
+            self._waited_seconds += wait
+            await self._wait_with_progress(wait, error.status)
             return
-        passing = isinstance(error, HttpStatus) and error.status in _PASSING
-        broken = isinstance(error, Interrupted | NotSent) and not isinstance(error, SessionExpired)
-        if self._method not in _LISTS or not (passing or broken) or self._tries >= TRIES:
+        passing = isinstance(error, HttpStatusError) and error.status in _TRANSIENT_STATUSES
+        broken = isinstance(error, ResponseInterrupted | RequestNotSent) and not isinstance(error, SessionExpired)
+        if self._method not in _LIST_METHODS or not (passing or broken) or self._try_count >= MAX_TRIES:
             raise error
-        await anyio.sleep(FIRST_PAUSE * 2 ** (self._tries - 1))
-        self._tries += 1
+        await anyio.sleep(FIRST_DELAY * 2 ** (self._try_count - 1))
+        self._try_count += 1
 
-    async def _count_down(self, wait: float, status: int) -> None:
-        self._tell(
+    async def _wait_with_progress(self, wait: float, status: int) -> None:
+        self._warn(
             f"The server {self._server!r} is busy (HTTP {status}); {self._method} is sent again in {wait:.0f} s."
         )
         until = anyio.current_time() + wait
         while (left := until - anyio.current_time()) > 0:
-            if self._on_notice is not None:
+            if self._on_notification is not None:
                 text = f"The server is busy (HTTP {status}); asking again in {math.ceil(left)} s."
-                self._on_notice(Progress(progress_token="", progress=wait - left, total=wait, message=text))
+                self._on_notification(
+                    ProgressNotification(progress_token="", progress=wait - left, total=wait, message=text)
+                )
             await anyio.sleep(min(1.0, left))

@@ -9,109 +9,109 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.client_info import hosted_tasks
+from mcphost.client.client_info import task_request_capabilities
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.protocol.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    ErrorResponse,
-    Message,
-    Notification,
-    Request,
-    Response,
-    RpcError,
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
 )
 from mcphost.protocol.tasks import (
     CANCELLED,
     COMPLETED,
     FAILED,
-    STATUS_NOTICE,
+    STATUS_NOTIFICATION,
     WORKING,
     CancelTask,
-    CreatedTask,
+    CreateTaskResult,
     GetTask,
     GetTaskResult,
     ListTasks,
     Task,
-    wanted_task,
-    with_related,
+    add_related_task,
+    read_task_metadata,
 )
-from mcphost.serialization import Raw, Wire, decode, encode
-from mcphost.transport.bounded_queue import size_of
+from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.transport.bounded_queue import message_size
 
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
 """Of the requests whose tasks run; each is kept until its task is over."""
-MAX_KEPT = 50
-MAX_WAITING = 5
+MAX_FINISHED = 50
+MAX_RESULT_WAITERS = 5
 """Requests for the result of one task that wait; each gets a copy of it."""
-MAX_BYTES = 16 * 1024 * 1024
+MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_TTL = 3_600_000
 DEFAULT_TTL = 300_000
-SHORTEST_TTL = 1_000
-PAGE = 50
+MIN_TTL = 1_000
+PAGE_SIZE = 50
 POLL_INTERVAL = 1_000
-Work = Callable[[], Awaitable[Message]]
+TaskWork = Callable[[], Awaitable[JsonRpcMessage]]
 
 
-class _Wanted(Wire, frozen=True):
+class _TaskMetadata(WireStruct, frozen=True):
     ttl: float | None = None
 
 
-class _Target(Wire, frozen=True):
+class _TaskIdParams(WireStruct, frozen=True):
     task_id: str = ""
 
 
-class _From(Wire, frozen=True):
+class _ListTasksParams(WireStruct, frozen=True):
     cursor: str | None = None
 
 
-class _Hosted:
+class _ServerTask:
     """One task; `outcome` is what the request itself would have been answered with."""
 
-    def __init__(self, method: str, ttl: int, requested: int) -> None:
-        self.requested = requested
+    def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
+        self.request_bytes = request_bytes
         """Bytes of the request, which is kept while the task runs."""
         # Whoever knows an id can read the result, so it must not be guessed.
-        self.ident = secrets.token_urlsafe(24)
+        self.task_id = secrets.token_urlsafe(24)
         self.method = method
         self.ttl = ttl
-        self.created = self.updated = _now()
+        self.created_at = self.updated_at = _now()
         self.status = WORKING
-        self.said: str | None = None
-        self.outcome: Message | None = None
-        self.fetched = False
-        self.waiting = 0
-        self.over = anyio.Event()
-        self.work = anyio.CancelScope()
-        self.life = anyio.CancelScope()
+        self.status_message: str | None = None
+        self.response: JsonRpcMessage | None = None
+        self.is_fetched = False
+        self.waiter_count = 0
+        self.finished = anyio.Event()
+        self.work_scope = anyio.CancelScope()
+        self.lifetime_scope = anyio.CancelScope()
 
     @property
-    def size(self) -> int:
+    def result_bytes(self) -> int:
         """Bytes of the kept result."""
-        return len(bytes(self.outcome.result)) if isinstance(self.outcome, Response) else 0
+        return len(bytes(self.response.result)) if isinstance(self.response, JsonRpcResponse) else 0
 
-    def end(self, status: str, outcome: Message, said: str | None = None) -> None:
+    def finish(self, status: str, response: JsonRpcMessage, status_message: str | None = None) -> None:
         """The first end counts; a terminal status never changes."""
-        if not self.over.is_set():
-            self.status, self.outcome, self.said, self.updated = status, outcome, said, _now()
-            self.over.set()
+        if not self.finished.is_set():
+            self.status, self.response, self.status_message, self.updated_at = status, response, status_message, _now()
+            self.finished.set()
 
-    def state(self) -> Task:
+    def to_task(self) -> Task:
         """As the server is told of it."""
         return Task(
-            task_id=self.ident,
+            task_id=self.task_id,
             status=self.status,
-            status_message=self.said,
-            created_at=self.created,
-            last_updated_at=self.updated,
+            status_message=self.status_message,
+            created_at=self.created_at,
+            last_updated_at=self.updated_at,
             ttl=self.ttl,
             poll_interval=POLL_INTERVAL,
         )
 
 
-class HostedTasks:
+class ServerTaskRunner:
     """The tasks of one session: at most 50 run, for requests of 32 MB; 50 or 16 MB are kept, none longer than an hour.
 
     Each runs in `group` and ends with the session. `declared` are the client capabilities as they were declared.
@@ -119,153 +119,161 @@ class HostedTasks:
 
     def __init__(
         self,
-        declared: dict[str, Any],
-        send: Callable[[Message], Awaitable[None]],
+        capabilities: dict[str, Any],
+        send: Callable[[JsonRpcMessage], Awaitable[None]],
         group: TaskGroup,
         server: str,
     ) -> None:
-        requests = hosted_tasks(declared) if "tasks" in declared else {}
+        requests = task_request_capabilities(capabilities) if "tasks" in capabilities else {}
         self._methods = {f"{area}/{name}" for area, names in requests.items() for name in names}
         self._send = send
         self._group = group
         self._server = server
-        self._tasks: dict[str, _Hosted] = {}
-        self._operations: dict[str, Callable[[Request], Awaitable[Message]]] = {
+        self._tasks: dict[str, _ServerTask] = {}
+        self._operations: dict[str, Callable[[JsonRpcRequest], Awaitable[JsonRpcMessage]]] = {
             GetTask.METHOD: self._get,
             GetTaskResult.METHOD: self._result,
             CancelTask.METHOD: self._cancel,
             ListTasks.METHOD: self._list,
         }
 
-    def serves(self, method: str) -> bool:
+    def is_task_method(self, method: str) -> bool:
         """Whether that is a question about our tasks; never when we declared none."""
         return bool(self._methods) and method in self._operations
 
-    async def answer(self, request: Request) -> Message:
+    async def handle(self, request: JsonRpcRequest) -> JsonRpcMessage:
         """The answer to a question about our tasks; tasks/result waits until the task is over."""
         try:
             return await self._operations[request.method](request)
         except MalformedMessage as error:
-            return _refused(request, error.message[:500])
+            return _invalid_params(request, error.message[:500])
 
-    def wants(self, request: Request) -> bool:
+    def is_task_request(self, request: JsonRpcRequest) -> bool:
         """Whether the server wants this to be a task, and we said that it may; otherwise it is a plain request."""
-        return request.method in self._methods and bool(bytes(wanted_task(request.params)))
+        return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
-    def create(self, request: Request, work: Work) -> Message:
+    def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
         """Begin the task and answer at once. Raises MalformedMessage for parameters that cannot be read."""
-        wanted = decode(wanted_task(request.params), _Wanted, "task").ttl
-        running = [task for task in self._tasks.values() if not task.over.is_set()]
+        wanted = decode(read_task_metadata(request.params), _TaskMetadata, "task").ttl
+        running = [task for task in self._tasks.values() if not task.finished.is_set()]
         if len(running) >= MAX_RUNNING:
-            return ErrorResponse(request.id, RpcError(INTERNAL_ERROR, f"{MAX_RUNNING} tasks are running already."))
-        size = size_of(request)
-        if running and sum(task.requested for task in running) + size > MAX_RUNNING_BYTES:
+            return JsonRpcErrorResponse(
+                request.id, ErrorData(INTERNAL_ERROR, f"{MAX_RUNNING} tasks are running already.")
+            )
+        size = message_size(request)
+        if running and sum(task.request_bytes for task in running) + size > MAX_RUNNING_BYTES:
             why = f"The requests of running tasks would have more than {MAX_RUNNING_BYTES:,} bytes."
-            return ErrorResponse(request.id, RpcError(INTERNAL_ERROR, why))
-        ttl = DEFAULT_TTL if wanted is None else int(min(max(wanted, SHORTEST_TTL), MAX_TTL))
-        task = _Hosted(request.method, ttl, size)
-        self._tasks[task.ident] = task
+            return JsonRpcErrorResponse(request.id, ErrorData(INTERNAL_ERROR, why))
+        ttl = DEFAULT_TTL if wanted is None else int(min(max(wanted, MIN_TTL), MAX_TTL))
+        task = _ServerTask(request.method, ttl, size)
+        self._tasks[task.task_id] = task
         self._group.start_soon(self._run, task, work)
-        self._note(task, "created")
-        return Response(request.id, Raw(encode(CreatedTask(task=Raw(encode(task.state()))))))
+        self._log_state(task, "created")
+        return JsonRpcResponse(request.id, Raw(encode(CreateTaskResult(task=Raw(encode(task.to_task()))))))
 
-    async def _run(self, task: _Hosted, work: Work) -> None:
+    async def _run(self, task: _ServerTask, work: TaskWork) -> None:
         ends = anyio.current_time() + task.ttl / 1000
         try:
-            with task.life, anyio.CancelScope(deadline=ends):
-                with task.work:
-                    await _worked(task, work)
+            with task.lifetime_scope, anyio.CancelScope(deadline=ends):
+                with task.work_scope:
+                    await _run_work(task, work)
                 del work  # it holds the request, and the task may be kept for an hour
-                self._note(task, task.status)
-                self._make_room()
-                await self._tell(task)
+                self._log_state(task, task.status)
+                self._evict_finished()
+                await self._notify(task)
                 await anyio.sleep_forever()
         finally:
-            task.end(FAILED, ErrorResponse(None, RpcError(INVALID_PARAMS, "The task has expired.")), "It has expired.")
-            self._tasks.pop(task.ident, None)
+            task.finish(
+                FAILED,
+                JsonRpcErrorResponse(None, ErrorData(INVALID_PARAMS, "The task has expired.")),
+                "It has expired.",
+            )
+            self._tasks.pop(task.task_id, None)
 
-    async def _tell(self, task: _Hosted) -> None:
+    async def _notify(self, task: _ServerTask) -> None:
         try:
-            await self._send(Notification(STATUS_NOTICE, Raw(encode(task.state()))))
+            await self._send(JsonRpcNotification(STATUS_NOTIFICATION, Raw(encode(task.to_task()))))
         except McpHostError:
             return  # it may ask, or is gone
 
-    def _make_room(self) -> None:
+    def _evict_finished(self) -> None:
         """What was fetched goes first, then what is oldest."""
-        over = sorted((task for task in self._tasks.values() if task.over.is_set()), key=lambda task: not task.fetched)
-        size = sum(task.size for task in over)
+        over = sorted(
+            (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
+        )
+        size = sum(task.result_bytes for task in over)
         for number, task in enumerate(over[:-1]):
-            if len(over) - number <= MAX_KEPT and size <= MAX_BYTES:
+            if len(over) - number <= MAX_FINISHED and size <= MAX_RESULT_BYTES:
                 return
-            size -= task.size
-            del self._tasks[task.ident]
-            task.life.cancel()
+            size -= task.result_bytes
+            del self._tasks[task.task_id]
+            task.lifetime_scope.cancel()
 
     # -- what the server asks of them
-    async def _get(self, request: Request) -> Message:
-        return Response(request.id, Raw(encode(self._find(request).state())))
+    async def _get(self, request: JsonRpcRequest) -> JsonRpcMessage:
+        return JsonRpcResponse(request.id, Raw(encode(self._find_task(request).to_task())))
 
-    async def _result(self, request: Request) -> Message:
-        task = self._find(request)
-        if task.waiting >= MAX_WAITING:
-            return _refused(request, f"{MAX_WAITING} requests wait for the result of this task already.")
-        task.waiting += 1
+    async def _result(self, request: JsonRpcRequest) -> JsonRpcMessage:
+        task = self._find_task(request)
+        if task.waiter_count >= MAX_RESULT_WAITERS:
+            return _invalid_params(request, f"{MAX_RESULT_WAITERS} requests wait for the result of this task already.")
+        task.waiter_count += 1
         try:
-            await task.over.wait()
+            await task.finished.wait()
         finally:
-            task.waiting -= 1
-        task.fetched = True
-        self._note(task, "its result was fetched")
-        if isinstance(task.outcome, Response):
-            return Response(request.id, with_related(task.outcome.result, task.ident))
-        error = task.outcome.error if isinstance(task.outcome, ErrorResponse) else RpcError(INTERNAL_ERROR)
-        return ErrorResponse(request.id, error)
+            task.waiter_count -= 1
+        task.is_fetched = True
+        self._log_state(task, "its result was fetched")
+        if isinstance(task.response, JsonRpcResponse):
+            return JsonRpcResponse(request.id, add_related_task(task.response.result, task.task_id))
+        error = task.response.error if isinstance(task.response, JsonRpcErrorResponse) else ErrorData(INTERNAL_ERROR)
+        return JsonRpcErrorResponse(request.id, error)
 
-    async def _cancel(self, request: Request) -> Message:
-        task = self._find(request)
-        if task.over.is_set():
-            return _refused(request, f"The task is {task.status} already and cannot be cancelled.")
-        gone = ErrorResponse(None, RpcError(INTERNAL_ERROR, "The task was cancelled."))
-        task.end(CANCELLED, gone, "Cancelled by the server.")
-        task.work.cancel()
-        return Response(request.id, Raw(encode(task.state())))
+    async def _cancel(self, request: JsonRpcRequest) -> JsonRpcMessage:
+        task = self._find_task(request)
+        if task.finished.is_set():
+            return _invalid_params(request, f"The task is {task.status} already and cannot be cancelled.")
+        gone = JsonRpcErrorResponse(None, ErrorData(INTERNAL_ERROR, "The task was cancelled."))
+        task.finish(CANCELLED, gone, "Cancelled by the server.")
+        task.work_scope.cancel()
+        return JsonRpcResponse(request.id, Raw(encode(task.to_task())))
 
-    async def _list(self, request: Request) -> Message:
-        cursor = decode(bytes(request.params) or b"{}", _From, request.method).cursor
+    async def _list(self, request: JsonRpcRequest) -> JsonRpcMessage:
+        cursor = decode(bytes(request.params) or b"{}", _ListTasksParams, request.method).cursor
         every = list(self._tasks.values())
         start = 0
         if cursor is not None:
-            start = next((number + 1 for number, task in enumerate(every) if task.ident == cursor), -1)
+            start = next((number + 1 for number, task in enumerate(every) if task.task_id == cursor), -1)
             if start < 0:
-                return _refused(request, "The cursor is not one of ours, or its task has expired.")
-        page = every[start : start + PAGE]
-        more = page[-1].ident if len(every) > start + PAGE else None
-        return Response(
+                return _invalid_params(request, "The cursor is not one of ours, or its task has expired.")
+        page = every[start : start + PAGE_SIZE]
+        more = page[-1].task_id if len(every) > start + PAGE_SIZE else None
+        return JsonRpcResponse(
             request.id,
-            Raw(encode({"tasks": [task.state() for task in page], **({"nextCursor": more} if more else {})})),
+            Raw(encode({"tasks": [task.to_task() for task in page], **({"nextCursor": more} if more else {})})),
         )
 
-    def _find(self, request: Request) -> _Hosted:
-        ident = decode(bytes(request.params) or b"{}", _Target, request.method).task_id
+    def _find_task(self, request: JsonRpcRequest) -> _ServerTask:
+        ident = decode(bytes(request.params) or b"{}", _TaskIdParams, request.method).task_id
         task = self._tasks.get(ident)
         if task is None:
             raise MalformedMessage("There is no such task; it may have expired.")
         return task
 
-    def _note(self, task: _Hosted, what: str) -> None:
-        _log.info("task %s for %s of %s: %s", task.ident, task.method, self._server, what)
+    def _log_state(self, task: _ServerTask, what: str) -> None:
+        _log.info("task %s for %s of %s: %s", task.task_id, task.method, self._server, what)
 
 
-async def _worked(task: _Hosted, work: Work) -> None:
+async def _run_work(task: _ServerTask, work: TaskWork) -> None:
     outcome = await work()
-    if isinstance(outcome, ErrorResponse):
-        task.end(FAILED, outcome, outcome.error.message)
+    if isinstance(outcome, JsonRpcErrorResponse):
+        task.finish(FAILED, outcome, outcome.error.message)
     else:
-        task.end(COMPLETED, outcome)
+        task.finish(COMPLETED, outcome)
 
 
-def _refused(request: Request, message: str) -> ErrorResponse:
-    return ErrorResponse(request.id, RpcError(INVALID_PARAMS, message))
+def _invalid_params(request: JsonRpcRequest, message: str) -> JsonRpcErrorResponse:
+    return JsonRpcErrorResponse(request.id, ErrorData(INVALID_PARAMS, message))
 
 
 def _now() -> str:

@@ -9,47 +9,63 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
-from mcphost.client.capability_guard import check_offered
-from mcphost.client.change_notifications import Changes
-from mcphost.client.client_info import US, capabilities_for
+from mcphost.client.capability_guard import check_capability
+from mcphost.client.change_notifications import ChangeNotifications
+from mcphost.client.client_info import CLIENT_IMPLEMENTATION, capabilities_for
 from mcphost.client.pagination import MAX_ITEMS, list_tools
-from mcphost.client.requests import Caller, repeated
-from mcphost.client.result_cache import METHODS, Freshness, no_credential
-from mcphost.client.session import AgainFn, AskContext, NoticeFn, Observer, Responder, ServerFacts, Watch
+from mcphost.client.requests import RequestSender, run_before_send
+from mcphost.client.result_cache import CACHEABLE_METHODS, ResultCache, no_credential
+from mcphost.client.session import (
+    BeforeSendFn,
+    NotificationFn,
+    RequestHandler,
+    ServerFacts,
+    ServerRequestContext,
+    SessionObserver,
+    WatchedChanges,
+)
 from mcphost.client.subscriptions import Subscriptions
 from mcphost.client.trace_context import NO_TRACE
-from mcphost.errors import ConnectionLost, MalformedMessage, Refused, ServerError
-from mcphost.protocol.base import Call, Notice
-from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, Filter, Listen
-from mcphost.protocol.jsonrpc import HEADER_MISMATCH, Message, Notification, Request
-from mcphost.protocol.meta import LOG_LEVEL, stamp
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, ServerError
+from mcphost.protocol.base import ClientRequest, Notification
+from mcphost.protocol.input_required import COMPLETE, INPUT_REQUIRED, ListenSubscriptions, SubscriptionFilter
+from mcphost.protocol.jsonrpc import HEADER_MISMATCH, JsonRpcMessage, JsonRpcNotification, JsonRpcRequest
+from mcphost.protocol.meta import LOG_LEVEL, build_request_meta
 from mcphost.protocol.notifications import (
-    LogMessage,
-    PromptsListChanged,
-    ResourcesListChanged,
-    ToolsListChanged,
-    notice,
+    LoggingMessageNotification,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+    parse_notification,
 )
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import LATEST_STATELESS
-from mcphost.protocol.tasks import TASK, CancelTask, GetTask, ResumeTask, Task, UpdateTask, has_extension
-from mcphost.protocol.tools import CallTool, ListTools, ToolPage
+from mcphost.protocol.tasks import (
+    TASK_RESULT_TYPE,
+    CancelTask,
+    GetTask,
+    ResumeTask,
+    Task,
+    UpdateTask,
+    has_tasks_extension,
+)
+from mcphost.protocol.tools import CallTool, ListTools, ListToolsResult
 from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import NO_HEADERS, Channel
-from mcphost.transport.throttle import at_leisure
+from mcphost.transport.throttle import run_steps_cooperatively
 
 if TYPE_CHECKING:  # with the first server that wants headers, and the first task
-    from mcphost.client.parameter_headers import Mirrored
-    from mcphost.client.tasks import Followed
+    from mcphost.client.parameter_headers import ParameterHeaders
+    from mcphost.client.tasks import TaskRegistry
 
 R = TypeVar("R")
 NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
-TURN_SECONDS = 0.005
-MAX_SAID = 20
+TIME_SLICE = 0.005
+MAX_TOOL_WARNINGS = 20
 """Tools of one page that are said to be left out, each with its reason."""
-_ASKING = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
+_INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
 class StatelessSession:
@@ -58,12 +74,12 @@ class StatelessSession:
     def __init__(
         self,
         channel: Channel,
-        caller: Caller,
+        sender: RequestSender,
         facts: ServerFacts,
-        responder: Responder,
-        observer: Observer,
+        handler: RequestHandler,
+        observer: SessionObserver,
         *,
-        mirrors: bool = False,
+        has_parameter_headers: bool = False,
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
@@ -73,22 +89,22 @@ class StatelessSession:
         digest of the token that requests are made with; private results are cached for that token only.
         """
         self._channel = channel
-        self._caller = caller
+        self._sender = sender
         self._facts = facts
-        self._responder = responder
+        self._handler = handler
         self._observer = observer
         self._trace = trace
-        self._stamped: tuple[dict[str, Any] | None, bytes] = (None, b"")
-        self._log = b""
-        self._offered: set[str] = set()  # methods that were found to be negotiated
-        self._memory = Freshness(credential)
-        self._changes = Changes(self._memory.heard)
-        self._subscriptions = Subscriptions(self._listen, caller.server, facts.capabilities, self._changes)
-        self._over = anyio.Event()
-        self._why: ConnectionLost | None = None
-        self._told = False
-        self._mirrors = mirrors
-        self._mirrored: dict[str, Mirrored] = {}
+        self._cached_meta: tuple[dict[str, Any] | None, bytes] = (None, b"")
+        self._log_level_meta = b""
+        self._checked_methods: set[str] = set()  # methods that were found to be negotiated
+        self._cache = ResultCache(credential)
+        self._changes = ChangeNotifications(self._cache.handle_notification)
+        self._subscriptions = Subscriptions(self._open_subscription, sender.server, facts.capabilities, self._changes)
+        self._closed = anyio.Event()
+        self._close_error: ConnectionLost | None = None
+        self._has_warned = False
+        self._has_parameter_headers = has_parameter_headers
+        self._parameter_headers: dict[str, ParameterHeaders] = {}
 
     @property
     def facts(self) -> ServerFacts:
@@ -97,131 +113,157 @@ class StatelessSession:
 
     async def request(
         self,
-        call: Call[R],
+        call: ClientRequest[R],
         *,
         deadline: float | None = None,
-        on_notice: NoticeFn | None = None,
-        again: AgainFn | None = None,
+        on_notification: NotificationFn | None = None,
+        before_send: BeforeSendFn | None = None,
     ) -> R:
         """See Session. A list or a read that is still fresh is not asked for again."""
-        if call.METHOD not in self._offered:
-            check_offered(call.METHOD, self._facts, self._caller.server)
-            self._offered.add(call.METHOD)
-        if call.METHOD in METHODS:
-            kept = self._memory.get(call)
+        if call.METHOD not in self._checked_methods:
+            check_capability(call.METHOD, self._facts, self._sender.server)
+            self._checked_methods.add(call.METHOD)
+        if call.METHOD in CACHEABLE_METHODS:
+            kept = self._cache.get(call)
             if kept is not None:
                 return kept
         try:
-            return await self._request(call, deadline, on_notice, again)
-        except Refused as error:
+            return await self._send_request(call, deadline, on_notification, before_send)
+        except RequestRefused as error:
             # The server saw other headers than it expects: what it wants may have changed since it was listed.
-            if error.code != HEADER_MISMATCH or not self._mirrors or call.METHOD != CallTool.METHOD:
+            if error.code != HEADER_MISMATCH or not self._has_parameter_headers or call.METHOD != CallTool.METHOD:
                 raise
-            self.forget(ListTools.METHOD)
+            self.invalidate(ListTools.METHOD)
             await list_tools(self)
-            await repeated(again, doubtful=True)
-            return await self._request(call, deadline, on_notice, again)
+            await run_before_send(before_send, has_context_changed=True)
+            return await self._send_request(call, deadline, on_notification, before_send)
 
     @property
-    def _stamp(self) -> bytes:
+    def _request_meta(self) -> bytes:
         """What every request says of us; made anew when what we can do has changed."""
-        capabilities = self._responder.capabilities
-        if self._stamped[0] != capabilities:
+        capabilities = self._handler.capabilities
+        if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
-            members = stamp(revision, US, capabilities_for(revision, capabilities)) | dict(self._trace)
-            self._stamped = (capabilities, encode(members)[1:-1])
-        return self._stamped[1]
+            members = build_request_meta(
+                revision, CLIENT_IMPLEMENTATION, capabilities_for(revision, capabilities)
+            ) | dict(self._trace)
+            self._cached_meta = (capabilities, encode(members)[1:-1])
+        return self._cached_meta[1]
 
-    async def _request(
-        self, call: Call[R], deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+    async def _send_request(
+        self,
+        call: ClientRequest[R],
+        deadline: float | None,
+        on_notification: NotificationFn | None,
+        before_send: BeforeSendFn | None,
     ) -> R:
         headers = self._headers(call)
-        said = self._stamp + b"," + self._log if self._log else self._stamp
+        said = self._request_meta + b"," + self._log_level_meta if self._log_level_meta else self._request_meta
 
         def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
-            return self._caller.raw_call(
-                call, deadline=deadline, on_notice=on_notice, again=again, stamp=said, headers=headers, extra=extra
-            )
+            return self._sender.send_raw(
+                call, deadline=deadline, on_notification=on_notification, before_send=before_send,
+                meta=said, headers=headers, extra_params=extra,
+            )  # fmt: skip
 
         if isinstance(call, ResumeTask):
             first = Task(task_id=call.task_id)
-            return cast("R", self._caller.decode(await self._task(first, call.tool, deadline, on_notice, True), call))
-        is_kept = call.METHOD in METHODS
-        mark, asker = (self._memory.mark(call.METHOD), self._memory.credential) if is_kept else (0, "")
+            return cast(
+                "R",
+                self._sender.decode_result(
+                    await self._run_task(first, call.tool, deadline, on_notification, True), call
+                ),
+            )
+        is_kept = call.METHOD in CACHEABLE_METHODS
+        mark, asker = (self._cache.generation(call.METHOD), self._cache.credential) if is_kept else (0, "")
         raw = await send(None)
-        result = self._caller.decode(raw, call)
+        result = self._sender.decode_result(raw, call)
         kind = getattr(result, "result_type", "")
-        asked = kind == INPUT_REQUIRED and call.METHOD in _ASKING
+        asked = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
         if asked:
-            from mcphost.client.input_required import rounds  # with the first question of a server
+            from mcphost.client.input_required import resolve_input  # with the first question of a server
 
-            context = AskContext(call.METHOD, headers[NAME_HEADER], self._caller.next_id(), self._facts.revision)
+            context = ServerRequestContext(
+                call.METHOD, headers[NAME_HEADER], self._sender.next_id(), self._facts.revision
+            )
             try:
-                raw = await rounds(raw, send, self._responder, context)
+                raw = await resolve_input(raw, send, self._handler, context)
             except ServerError as error:
-                error.server = error.server or self._caller.server
+                error.server = error.server or self._sender.server
                 raise
-            result = self._caller.decode(raw, call)
+            result = self._sender.decode_result(raw, call)
             kind = getattr(result, "result_type", "")
-        if kind == TASK and isinstance(call, CallTool):
-            raw = await self._task(raw, call.name, deadline, on_notice)
-            result = cast("R", self._caller.decode(raw, call))
+        if kind == TASK_RESULT_TYPE and isinstance(call, CallTool):
+            raw = await self._run_task(raw, call.name, deadline, on_notification)
+            result = cast("R", self._sender.decode_result(raw, call))
             kind = getattr(result, "result_type", "")
         if kind not in ("", COMPLETE):
             raise MalformedMessage(
-                f"The server {self._caller.server!r} answered {call.METHOD} with a result of the unknown kind "
+                f"The server {self._sender.server!r} answered {call.METHOD} with a result of the unknown kind "
                 f"{kind[:100]!r}.",
                 f"That may be of a revision after {LATEST_STATELESS}, the newest one mcphost speaks.",
-                server=self._caller.server,
+                server=self._sender.server,
             )
-        if self._mirrors and isinstance(result, ToolPage):
-            result = cast("R", await at_leisure(self._learned(result)))
+        if self._has_parameter_headers and isinstance(result, ListToolsResult):
+            result = cast("R", await run_steps_cooperatively(self._record_parameter_headers(result)))
         if is_kept and not asked:
-            self._memory.put(call, result, memoryview(raw).nbytes, mark, asker)
+            self._cache.put(call, result, memoryview(raw).nbytes, mark, asker)
         return result
 
     @cached_property
-    def _followed(self) -> "Followed":
-        from mcphost.client.tasks import Followed
+    def _task_registry(self) -> "TaskRegistry":
+        from mcphost.client.tasks import TaskRegistry
 
-        return Followed(self._caller.server)
+        return TaskRegistry(self._sender.server)
 
-    async def _task(
-        self, first: Task | Raw, tool: str, deadline: float | None, on_notice: NoticeFn | None, is_left: bool = False
+    async def _run_task(
+        self,
+        first: Task | Raw,
+        tool: str,
+        deadline: float | None,
+        on_notification: NotificationFn | None,
+        is_left: bool = False,
     ) -> Raw:
         """The server made a task of the call (SEP-2663): its result, when it has one."""
-        from mcphost.client.tasks import Errand, Following
-        from mcphost.client.tasks_extension import extension_result, seed
+        from mcphost.client.tasks import TaskContext, TaskPoller
+        from mcphost.client.tasks_extension import parse_created_task, run_extension_task
 
-        task = first if isinstance(first, Task) else seed(first)
+        task = first if isinstance(first, Task) else parse_created_task(first)
 
-        async def send(call: Call[Any]) -> Raw:
-            headers, patience = self._headers(call), self._caller.patience.base
-            return await self._caller.raw_call(call, deadline=patience, stamp=self._stamp, headers=headers)
+        async def send(call: ClientRequest[Any]) -> Raw:
+            headers, patience = self._headers(call), self._sender.timeouts.request
+            return await self._sender.send_raw(call, deadline=patience, meta=self._request_meta, headers=headers)
 
         try:
-            limit = self._caller.patience.task if deadline is None else deadline
-            number = self._caller.next_id()
-            following = Following(
+            limit = self._sender.timeouts.task if deadline is None else deadline
+            number = self._sender.next_id()
+            following = TaskPoller(
                 task,
                 send,
-                Errand(self._caller.server, tool, number, limit, is_left, hard=self._caller.patience.hard),
-                hear=on_notice,
+                TaskContext(
+                    self._sender.server,
+                    tool,
+                    number,
+                    limit,
+                    is_left,
+                    includes_user_time=self._sender.timeouts.includes_user_time,
+                ),
+                on_notification=on_notification,
                 warn=self._observer.warn,
-                alive=lambda: not self._over.is_set(),
+                is_connected=lambda: not self._closed.is_set(),
             )
-            tells = has_extension(self._facts.capabilities.extensions)
-            stream = self._listen if tells else None
-            work = partial(extension_result, following, send, self._responder, self._caller, stream)
-            return await self._followed.to_the_end(following, work)
+            tells = has_tasks_extension(self._facts.capabilities.extensions)
+            stream = self._open_subscription if tells else None
+            work = partial(run_extension_task, following, send, self._handler, self._sender, stream)
+            return await self._task_registry.track(following, work)
         except ServerError as error:
-            error.server = error.server or self._caller.server
+            error.server = error.server or self._sender.server
             raise
 
-    def _headers(self, call: Call[Any]) -> Mapping[str, str]:
+    def _headers(self, call: ClientRequest[Any]) -> Mapping[str, str]:
         if isinstance(call, CallTool):
-            wanted = self._mirrored.get(call.name) if self._mirrors else None
-            return {**(wanted.values(call) if wanted else {}), NAME_HEADER: call.name}
+            wanted = self._parameter_headers.get(call.name) if self._has_parameter_headers else None
+            return {**(wanted.header_values(call) if wanted else {}), NAME_HEADER: call.name}
         if isinstance(call, GetPrompt):
             return {NAME_HEADER: call.name}
         if isinstance(call, ReadResource):
@@ -230,81 +272,85 @@ class StatelessSession:
             return {NAME_HEADER: call.task_id}
         return NO_HEADERS
 
-    def _learned(self, page: ToolPage) -> Generator[None, None, ToolPage]:
+    def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
         """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said of the first 20."""
-        from mcphost.client.parameter_headers import mirrored
+        from mcphost.client.parameter_headers import parse_parameter_headers
 
         kept: list[Raw] = []
-        left_out, ends = 0, time.perf_counter() + TURN_SECONDS
+        left_out, ends = 0, time.perf_counter() + TIME_SLICE
         for definition in page.tools:
             if time.perf_counter() > ends:
                 yield
-                ends = time.perf_counter() + TURN_SECONDS
+                ends = time.perf_counter() + TIME_SLICE
             try:
-                name, wanted = mirrored(definition)
+                name, wanted = parse_parameter_headers(definition)
             except MalformedMessage as error:
                 left_out += 1
-                if left_out <= MAX_SAID:
+                if left_out <= MAX_TOOL_WARNINGS:
                     self._observer.warn(error.message)
                 continue
-            self._mirrored.pop(name, None)
+            self._parameter_headers.pop(name, None)
             if wanted.headers:
-                self._mirrored[name] = wanted
-                if len(self._mirrored) > MAX_ITEMS:  # a server whose tools have other names each time
-                    del self._mirrored[next(iter(self._mirrored))]
+                self._parameter_headers[name] = wanted
+                if len(self._parameter_headers) > MAX_ITEMS:  # a server whose tools have other names each time
+                    del self._parameter_headers[next(iter(self._parameter_headers))]
             kept.append(definition)
-        if left_out > MAX_SAID:
-            self._observer.warn(f"{left_out - MAX_SAID:,} more tools of {self._caller.server!r} were left out.")
+        if left_out > MAX_TOOL_WARNINGS:
+            self._observer.warn(
+                f"{left_out - MAX_TOOL_WARNINGS:,} more tools of {self._sender.server!r} were left out."
+            )
         return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
-    async def changes(self, want: Watch) -> AsyncIterator[Notice]:
+    async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
         """See Session. A subscription that breaks off is opened again, later and later."""
-        self._subscriptions.want(want)
+        self._subscriptions.set_wanted(wanted)
         try:
             async for change in self._changes:
                 yield change
         finally:
-            self._subscriptions.want(Watch())
+            self._subscriptions.set_wanted(WatchedChanges())
 
-    async def watch(self, want: Watch) -> None:
+    async def watch(self, wanted: WatchedChanges) -> None:
         """See Session."""
-        await self._subscriptions.watch(want)
+        await self._subscriptions.watch(wanted)
 
     @property
-    def watched(self) -> Watch:
+    def watched(self) -> WatchedChanges:
         """See Session."""
         return self._subscriptions.granted
 
-    def forget(self, method: str = "") -> None:
+    def invalidate(self, method: str = "") -> None:
         """See Session."""
-        self._memory.forget(method)
+        self._cache.invalidate(method)
 
-    def is_fresh(self, call: Call[Any]) -> bool:
+    def is_cached(self, call: ClientRequest[Any]) -> bool:
         """See Session."""
-        return call.METHOD in METHODS and self._memory.get(call) is not None
+        return call.METHOD in CACHEABLE_METHODS and self._cache.get(call) is not None
 
     async def set_log_level(self, level: str) -> None:
         """See Session; here it is said with every request from now on, and servers need not declare anything."""
-        self._log = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
+        self._log_level_meta = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
-    async def tell(self, notice: Notice) -> None:
+    async def notify(self, notification: Notification) -> None:
         """See Session; a client of this era sends no notifications, so nothing leaves."""
 
     @property
-    def counts(self) -> Counter[str]:
+    def anomaly_counts(self) -> Counter[str]:
         """See Session."""
-        return Counter({"progress left out": self._caller.dropped_progress}) + Counter(self._channel.counts)
+        return Counter({"progress left out": self._sender.dropped_progress_count}) + Counter(
+            self._channel.anomaly_counts
+        )
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """See Session."""
-        return self._over.is_set() or self._channel.is_over
+        return self._closed.is_set() or self._channel.is_closed
 
-    async def closed(self) -> ConnectionLost:
+    async def wait_closed(self) -> ConnectionLost:
         """See Session."""
-        await self._over.wait()
-        why = self._why or ConnectionLost(f"The server {self._caller.server!r} closed the connection.")
-        return ConnectionLost(why.message, why.hint, server=self._caller.server)
+        await self._closed.wait()
+        why = self._close_error or ConnectionLost(f"The server {self._sender.server!r} closed the connection.")
+        return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     async def serve(self) -> None:
         """Read what belongs to no exchange until the connection ends."""
@@ -312,32 +358,32 @@ class StatelessSession:
             tasks.start_soon(self._subscriptions.run)
             try:
                 async for message in self._channel.unsolicited():
-                    self.stray(message, AskContext())
+                    self.handle_unsolicited(message, ServerRequestContext())
             except ConnectionLost as error:
-                self._why = error  # the next request says so, too
+                self._close_error = error  # the next request says so, too
             finally:
                 self._subscriptions.close()
                 self._changes.close()
-                self._over.set()
+                self._closed.set()
 
-    def stray(self, message: Message, context: AskContext) -> None:
+    def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
         """One message that is neither answer nor progress; requests are against the specification and not answered."""
-        if isinstance(message, Request):
-            if not self._told:
-                self._told = True
+        if isinstance(message, JsonRpcRequest):
+            if not self._has_warned:
+                self._has_warned = True
                 self._observer.warn(
-                    f"The server {self._caller.server!r} sent the request {message.method[:100]!r}, which "
+                    f"The server {self._sender.server!r} sent the request {message.method[:100]!r}, which "
                     f"{self._facts.revision} does not allow; it was ignored."
                 )
             return
-        if isinstance(message, Notification):
-            said = _read(message)
-            if isinstance(said, LogMessage):
+        if isinstance(message, JsonRpcNotification):
+            said = _parse(message)
+            if isinstance(said, LoggingMessageNotification):
                 self._observer.log(said)
             elif said is not None and self._is_change_without_subscription(message, said):
-                self._changes.put(said, always=True)
+                self._changes.put(said, is_forced=True)
 
-    def _is_change_without_subscription(self, message: Notification, said: Notice) -> bool:
+    def _is_change_without_subscription(self, message: JsonRpcNotification, said: Notification) -> bool:
         """Whether the server tells of a changed list that it takes no subscriptions to, as FastMCP 4 does.
 
         Where there is a subscription, what comes outside of it does not count (basic/patterns/subscriptions).
@@ -346,19 +392,21 @@ class StatelessSession:
             return False
         granted = self._subscriptions.granted
         match said:
-            case ToolsListChanged():
+            case ToolListChangedNotification():
                 return not granted.tools
-            case PromptsListChanged():
+            case PromptListChangedNotification():
                 return not granted.prompts
-            case ResourcesListChanged():
+            case ResourceListChangedNotification():
                 return not granted.resources
             case _:
                 return False
 
-    def _listen(self, wanted: Filter) -> AbstractAsyncContextManager[AsyncIterator[Message]]:
-        body = encode(Listen(wanted))[:-1] + b',"_meta":{' + self._stamp + b"}}"
-        return self._channel.exchange(Request(self._caller.next_id(), Listen.METHOD, Raw(body)))
+    def _open_subscription(
+        self, wanted: SubscriptionFilter
+    ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
+        body = encode(ListenSubscriptions(wanted))[:-1] + b',"_meta":{' + self._request_meta + b"}}"
+        return self._channel.exchange(JsonRpcRequest(self._sender.next_id(), ListenSubscriptions.METHOD, Raw(body)))
 
 
-def _read(message: Notification) -> Notice | None:
-    return notice(message.method, message.params)
+def _parse(message: JsonRpcNotification) -> Notification | None:
+    return parse_notification(message.method, message.params)

@@ -7,101 +7,111 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.session import NoticeFn
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
-from mcphost.protocol.base import Call
+from mcphost.client.session import NotificationFn
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, RequestRefused, RequestTimeout
+from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.tasks import ASKS_INPUT, STATUSES, WORKING, CancelTask, GetTask, Task, TaskChanged, checked
-from mcphost.serialization import Data, Raw, decode
-from mcphost.transport.channel import HttpStatus
+from mcphost.protocol.tasks import (
+    INPUT_REQUIRED,
+    STATUSES,
+    WORKING,
+    CancelTask,
+    GetTask,
+    Task,
+    TaskStatusNotification,
+    check_task,
+)
+from mcphost.serialization import Raw, Struct, decode
+from mcphost.transport.channel import HttpStatusError
 
 _log = logging.getLogger(__name__)
-Send = Callable[[Call[Any]], Awaitable[Raw]]
+SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]
 
-QUICKEST = 0.1
-SLOWEST = 300.0
+MIN_POLL_INTERVAL = 0.1
+MAX_POLL_INTERVAL = 300.0
 # Where a server names no pace: soon at first, because most tasks are short, then calmer.
-_FIRST_PACE = 0.5
-_CALM_PACE = 5.0
+_FIRST_POLL_INTERVAL = 0.5
+_LATER_POLL_INTERVAL = 5.0
 # The person who is asked may take this long over all questions of one task; it does not count as the task's time.
-INPUT_LIMIT = 3_600.0
-POLL_FAILURES = 3
-CANCEL_WAIT = 2.0
+MAX_INPUT_SECONDS = 3_600.0
+MAX_POLL_FAILURES = 3
+CANCEL_TIMEOUT = 2.0
 # How much later than its lifetime a task is given up; clocks differ and polls take time.
-_GRACE = 10.0
-_TROUBLED = frozenset({408, 429, 500, 502, 503, 504})
+_EXPIRY_GRACE_SECONDS = 10.0
+_TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
-class Errand(Data, frozen=True):
+class TaskContext(Struct, frozen=True):
     """What a task is for: a call of `tool`, whose work may take `limit` seconds, not counting what somebody is asked.
 
-    `number` is that of the call (see AskContext); `is_left` when an earlier call began it; `may_cancel` when the server
-    can be told that nobody wants it any more. `hard`: the time that somebody is asked counts, too.
+    `number` is that of the call (see ServerRequestContext); `is_left` when an earlier call began it; `may_cancel` when
+    the task can be cancelled on the server. `hard`: the time that somebody is asked counts, too.
     """
 
     server: str
     tool: str
-    number: int
+    call_number: int
     limit: float
-    is_left: bool = False
-    may_cancel: bool = True
-    hard: bool = False
+    is_resumed: bool = False
+    can_cancel: bool = True
+    includes_user_time: bool = False
 
 
-class Following:
+class TaskPoller:
     """The state of one task as last seen.
 
-    `hear` gets a TaskChanged whenever status or message change. `alive` says whether the connection still stands.
+    `hear` gets a TaskStatusNotification whenever status or message change. `alive` returns whether the connection is
+    still open.
     """
 
     def __init__(
         self,
-        first: Task,
-        send: Send,
-        errand: Errand,
+        task: Task,
+        send: SendFn,
+        context: TaskContext,
         *,
-        hear: NoticeFn | None,
+        on_notification: NotificationFn | None,
         warn: Callable[[str], None],
-        alive: Callable[[], bool],
+        is_connected: Callable[[], bool],
     ) -> None:
-        self.task = checked(first)
-        self.server = errand.server
-        self.tool = errand.tool
-        self.errand = errand
+        self.task = check_task(task)
+        self.server = context.server
+        self.tool = context.tool
+        self.context = context
         self._send = send
-        self._hear = hear
+        self._on_notification = on_notification
         self._warn = warn
-        self._alive = alive
-        self._began = anyio.current_time()
-        self._asking = 0.0
+        self._is_connected = is_connected
+        self._started_at = anyio.current_time()
+        self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
         """Whether somebody thinks about one of its questions now; what its status says is the server's word only."""
-        self._pace = _FIRST_PACE
-        self._next_poll = self._began if first.status != WORKING else self._began + self._pause()
+        self._poll_interval = _FIRST_POLL_INTERVAL
+        self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
-        self._odd = False
-        self._news = anyio.Event()
-        self._note(first)
+        self._has_warned = False
+        self._updated = anyio.Event()
+        self._report_status(task)
 
     @property
-    def ident(self) -> str:
+    def task_id(self) -> str:
         """The id of the task."""
         return self.task.task_id
 
-    def heard(self, task: Task) -> None:
+    def update(self, task: Task) -> None:
         """The server told the state without being asked; polling goes on all the same."""
-        if not self.task.is_over and task.task_id == self.ident:
-            self._see(task)
+        if not self.task.is_terminal and task.task_id == self.task_id:
+            self._set_task(task)
             self.wake()
 
     def wake(self) -> None:
         """End a step early."""
-        self._news.set()
+        self._updated.set()
 
     def poll_soon(self) -> None:
         """Poll soon again: what the task waited for was sent."""
-        self._pace = _FIRST_PACE
-        self._next_poll = min(self._next_poll, anyio.current_time() + self._pause())
+        self._poll_interval = _FIRST_POLL_INTERVAL
+        self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()
 
     async def step(self) -> None:
@@ -109,136 +119,136 @@ class Following:
         began, asked = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
-            await self._news.wait()
-        news, self._news = self._news.is_set(), anyio.Event()
-        if anyio.current_time() >= self._next_poll and not self.task.is_over:
-            await self.look()
+            await self._updated.wait()
+        news, self._updated = self._updated.is_set(), anyio.Event()
+        if anyio.current_time() >= self._next_poll and not self.task.is_terminal:
+            await self.poll()
         elif not news:
             self._time_left()
         if asked:
-            self._asking += anyio.current_time() - began
+            self._user_seconds += anyio.current_time() - began
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         """Ask for the state now. A poll changes nothing, so one that got lost is sent again later."""
         try:
-            task = decode(await self._send(GetTask(self.ident)), Task, "result of tasks/get")
-        except (ConnectionLost, DeadlinePassed, HttpStatus) as error:
+            task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
+        except (ConnectionLost, RequestTimeout, HttpStatusError) as error:
             self._failures += 1
             await anyio.lowlevel.checkpoint()
-            lasting = isinstance(error, HttpStatus) and error.status not in _TROUBLED
-            if lasting or self._failures > POLL_FAILURES or not self._alive():
+            lasting = isinstance(error, HttpStatusError) and error.status not in _TRANSIENT_STATUSES
+            if lasting or self._failures > MAX_POLL_FAILURES or not self._is_connected():
                 raise
-        except Refused as error:
-            raise self.unknown(error) from error
+        except RequestRefused as error:
+            raise self.unknown_task_error(error) from error
         else:
             self._failures = 0
-            self._see(task)
-        self._next_poll = anyio.current_time() + self._pause()
+            self._set_task(task)
+        self._next_poll = anyio.current_time() + self._next_interval()
 
-    def unknown(self, error: Refused) -> Refused:
+    def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
         """A refusal in the task's terms."""
         if error.code != INVALID_PARAMS:
             return error
-        return Refused(
+        return RequestRefused(
             f"The server {self.server!r} does not know the task of {self.tool!r} any more ({error.message}).",
             "What it did until then is not known; the tool may have done its work.",
             code=error.code,
             data=error.data,
         )
 
-    def cancelled(self) -> Refused:
+    def cancelled_error(self) -> RequestRefused:
         """The task ended as cancelled, and not by us."""
-        why = f": {self.said}" if self.said else "."
-        return Refused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
+        why = f": {self.status_message}" if self.status_message else "."
+        return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
-    def failed(self, error: Refused) -> Refused:
+    def failed_error(self, error: RequestRefused) -> RequestRefused:
         """The error of a failed task, with what its status says of it."""
         error.server = self.server
-        if not self.said or self.said in error.message:
+        if not self.status_message or self.status_message in error.message:
             return error
-        return Refused(f"{error.message} ({self.said})", error.hint, code=error.code, data=error.data)
+        return RequestRefused(f"{error.message} ({self.status_message})", error.hint, code=error.code, data=error.data)
 
     @property
-    def said(self) -> str:
+    def status_message(self) -> str:
         """The status message, bounded."""
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
         """Tell the server that nobody wants the task any more; done at most two seconds later, whatever happens."""
-        if self.task.is_over or self.errand.is_left or not self.errand.may_cancel:
+        if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
-        _log.info("task %s of %s at %s: we cancel it", self.ident[:100], self.tool, self.server)
-        with anyio.move_on_after(CANCEL_WAIT, shield=True):
+        _log.info("task %s of %s at %s: we cancel it", self.task_id[:100], self.tool, self.server)
+        with anyio.move_on_after(CANCEL_TIMEOUT, shield=True):
             try:
-                await self._send(CancelTask(self.ident))
+                await self._send(CancelTask(self.task_id))
             except McpHostError as error:
                 # It ended meanwhile, or nobody is there to hear it.
-                _log.info("task %s of %s at %s: %s", self.ident[:100], self.tool, self.server, error.message[:500])
+                _log.info("task %s of %s at %s: %s", self.task_id[:100], self.tool, self.server, error.message[:500])
 
-    def _see(self, task: Task) -> None:
-        before, self.task = self.task, checked(task, self.ident)
-        if task.status not in STATUSES and not self._odd:
-            self._odd = True
+    def _set_task(self, task: Task) -> None:
+        before, self.task = self.task, check_task(task, self.task_id)
+        if task.status not in STATUSES and not self._has_warned:
+            self._has_warned = True
             self._warn(
                 f"The server {self.server!r} gave the task of {self.tool!r} the unknown status "
                 f"{task.status[:100]!r}; it is taken to be working."
             )
         if (before.status, before.status_message) != (task.status, task.status_message):
-            self._note(task)
+            self._report_status(task)
 
-    def _note(self, task: Task) -> None:
-        _log.info("task %s of %s at %s: %s", self.ident[:100], self.tool, self.server, task.status[:100])
-        if self._hear is not None:
-            self._hear(TaskChanged(task))
+    def _report_status(self, task: Task) -> None:
+        _log.info("task %s of %s at %s: %s", self.task_id[:100], self.tool, self.server, task.status[:100])
+        if self._on_notification is not None:
+            self._on_notification(TaskStatusNotification(task))
 
-    def _pause(self) -> float:
-        wanted = self.task.pace
-        if wanted is not None and self.task.status != ASKS_INPUT:
-            return min(max(wanted, QUICKEST), SLOWEST)
+    def _next_interval(self) -> float:
+        wanted = self.task.poll_seconds
+        if wanted is not None and self.task.status != INPUT_REQUIRED:
+            return min(max(wanted, MIN_POLL_INTERVAL), MAX_POLL_INTERVAL)
         # While it waits for input nothing changes by itself, however soon the server wants to be asked.
-        pause, self._pace = self._pace, min(self._pace * 1.5, _CALM_PACE)
-        return pause if wanted is None else min(max(wanted, QUICKEST, pause), SLOWEST)
+        pause, self._poll_interval = self._poll_interval, min(self._poll_interval * 1.5, _LATER_POLL_INTERVAL)
+        return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Seconds until the task is given up. Raises DeadlinePassed."""
-        age = anyio.current_time() - self._began
-        lifetime = self.task.lifetime
-        until = math.inf if lifetime is None else lifetime + _GRACE + self._pace
+        """Seconds until the task is given up. Raises RequestTimeout."""
+        age = anyio.current_time() - self._started_at
+        lifetime = self.task.ttl_seconds
+        until = math.inf if lifetime is None else lifetime + _EXPIRY_GRACE_SECONDS + self._poll_interval
         if age > until:
-            raise self._late(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
-        worked = age if self.errand.hard else age - self._asking
-        if self.is_asking() and not self.errand.hard:
-            if self._asking > INPUT_LIMIT:
-                raise self._late(f"waited over {INPUT_LIMIT:.0f} s for input")
-            return min(until - age, INPUT_LIMIT - self._asking) + QUICKEST
-        if worked > self.errand.limit:
-            raise self._late(f"was not done within {self.errand.limit:.0f} s")
-        return min(until - age, self.errand.limit - worked) + QUICKEST
+            raise self._deadline_error(f"is over the {lifetime:.0f} s that its server gave it, and has no result")
+        worked = age if self.context.includes_user_time else age - self._user_seconds
+        if self.is_asking() and not self.context.includes_user_time:
+            if self._user_seconds > MAX_INPUT_SECONDS:
+                raise self._deadline_error(f"waited over {MAX_INPUT_SECONDS:.0f} s for input")
+            return min(until - age, MAX_INPUT_SECONDS - self._user_seconds) + MIN_POLL_INTERVAL
+        if worked > self.context.limit:
+            raise self._deadline_error(f"was not done within {self.context.limit:.0f} s")
+        return min(until - age, self.context.limit - worked) + MIN_POLL_INTERVAL
 
-    def _late(self, why: str) -> DeadlinePassed:
+    def _deadline_error(self, why: str) -> RequestTimeout:
         text = f"The task of {self.tool!r} at {self.server!r} {why}."
-        hint = "It goes on there." if self.errand.is_left else "The server was told to cancel it."
-        return DeadlinePassed(text, hint, server=self.server)
+        hint = "It goes on there." if self.context.is_resumed else "The server was told to cancel it."
+        return RequestTimeout(text, hint, server=self.server)
 
 
-class Followed:
+class TaskRegistry:
     """The tasks of one session that somebody waits for, by their ids."""
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self.by_id: dict[str, Following] = {}
+        self.by_id: dict[str, TaskPoller] = {}
 
-    async def to_the_end(self, following: Following, work: Callable[[], Awaitable[Raw]]) -> Raw:
+    async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
         """What `work` returns; when it ends in any other way and the task may go on at the server, cancel it there."""
-        if following.ident in self.by_id:
+        if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
-        self.by_id[following.ident] = following
+        self.by_id[poller.task_id] = poller
         try:
-            return await work()
-        except (Refused, ConnectionLost):
+            return await run()
+        except (RequestRefused, ConnectionLost):
             raise  # the server ended it itself, or is gone
         except BaseException:
-            await following.cancel()
+            await poller.cancel()
             raise
         finally:
-            del self.by_id[following.ident]
+            del self.by_id[poller.task_id]

@@ -6,41 +6,41 @@ from typing import Any, TypeGuard
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.progress import ProgressMeter
-from mcphost.client.requests import Caller, repeated
-from mcphost.client.session import AgainFn, AskContext, NoticeFn
-from mcphost.client.tasks import Errand, Followed, Following
-from mcphost.client.timeouts import limited
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, McpHostError, Refused
-from mcphost.protocol.base import Call, Notice, is_set
-from mcphost.protocol.jsonrpc import Notification
-from mcphost.protocol.notifications import LogMessage, Progress
+from mcphost.client.progress import ProgressThrottle
+from mcphost.client.requests import RequestSender, run_before_send
+from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
+from mcphost.client.tasks import TaskContext, TaskPoller, TaskRegistry
+from mcphost.client.timeouts import time_limit
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, RequestRefused, RequestTimeout
+from mcphost.protocol.base import ClientRequest, Notification, is_set
+from mcphost.protocol.jsonrpc import JsonRpcNotification
+from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
 from mcphost.protocol.tasks import (
-    ASKS_INPUT,
     CANCELLED,
     FAILED,
-    REQUIRED,
-    STATUS_NOTICE,
-    CreatedTask,
+    INPUT_REQUIRED,
+    STATUS_NOTIFICATION,
+    TASK_SUPPORT_REQUIRED,
+    CreateTaskResult,
     GetTaskResult,
     ResumeTask,
     Task,
-    related_task,
-    support,
-    task_support,
+    parse_tasks_capability,
+    read_related_task,
+    read_task_support,
 )
-from mcphost.protocol.tools import CallTool, ToolPage
+from mcphost.protocol.tools import CallTool, ListToolsResult
 from mcphost.serialization import Raw, decode, replace
-from mcphost.transport.task_group import Tasks
+from mcphost.transport.task_group import CancellingTaskGroup
 
-KNOWN_TOOLS = 10_000
-RESULT_TRIES = 20
+MAX_TASK_TOOLS = 10_000
+MAX_RESULT_TRIES = 20
 # A task is known a moment after its answer was read; a question right behind that answer waits so long at most.
-HEELS = 1.0
-_LONG = 4 * 3_600.0
+TASK_LOOKUP_TIMEOUT = 1.0
+_RESULT_TIMEOUT = 4 * 3_600.0
 
 
-class _Fetch:
+class _PendingResult:
     """One tasks/result on its way: it blocks until the task is over, and only while it does are questions delivered."""
 
     def __init__(self) -> None:
@@ -49,173 +49,188 @@ class _Fetch:
         self.error: McpHostError | None = None
 
 
-class CoreTasks:
+class CoreTaskRunner:
     """What one session knows of its server's tasks; without the server's declaration nothing ever becomes one."""
 
     def __init__(
         self,
-        caller: Caller,
-        declared: Raw,
+        sender: RequestSender,
+        capability: Raw,
         group: TaskGroup,
         *,
         warn: Callable[[str], None],
-        alive: Callable[[], bool],
-        through: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
+        is_connected: Callable[[], bool],
+        send_with_renewal: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
         """`through` sends once more what an HTTP session that was forgotten did not read."""
-        self._caller = caller
-        self._through = through
-        self._support = support(declared)
+        self._sender = sender
+        self._send_with_renewal = send_with_renewal
+        self._capability = parse_tasks_capability(capability)
         self._group = group
         self._warn = warn
-        self._alive = alive
-        self._wanting: dict[str, None] = {}
-        self._making = 0
-        self._made = anyio.Event()
-        self.followed = Followed(caller.server)
-        self._tokens: dict[int | str, ProgressMeter] = {}
+        self._is_connected = is_connected
+        self._task_tools: dict[str, None] = {}
+        self._creating_count = 0
+        self._task_created = anyio.Event()
+        self.registry = TaskRegistry(sender.server)
+        self._progress_by_token: dict[int | str, ProgressThrottle] = {}
 
-    def learn(self, page: ToolPage) -> None:
+    def record_tools(self, page: ListToolsResult) -> None:
         """Remember which of the listed tools must be called as tasks."""
-        if not self._support.tool_calls:
+        if not self._capability.can_run_tools:
             return
         for definition in page.tools:
-            if b'"taskSupport"' not in bytes(definition) and not self._wanting:
+            if b'"taskSupport"' not in bytes(definition) and not self._task_tools:
                 continue  # the usual case, without reading it
-            name, wants = task_support(definition)
-            if wants != REQUIRED:
-                self._wanting.pop(name, None)
-            elif len(self._wanting) < KNOWN_TOOLS:
-                self._wanting[name] = None
+            name, wants = read_task_support(definition)
+            if wants != TASK_SUPPORT_REQUIRED:
+                self._task_tools.pop(name, None)
+            elif len(self._task_tools) < MAX_TASK_TOOLS:
+                self._task_tools[name] = None
 
-    def takes(self, call: Call[Any]) -> TypeGuard[CallTool]:
+    def is_task_call(self, call: ClientRequest[Any]) -> TypeGuard[CallTool]:
         """Whether the call must become a task (specification 2025-11-25: basic/utilities/tasks, tool-level)."""
-        return isinstance(call, CallTool) and call.name in self._wanting
+        return isinstance(call, CallTool) and call.name in self._task_tools
 
-    def heard(self, message: Notification) -> bool:
+    def handle_notification(self, message: JsonRpcNotification) -> bool:
         """Take a notice about a running task; False when it is none."""
-        if message.method == STATUS_NOTICE:
-            self._status(message.params)
+        if message.method == STATUS_NOTIFICATION:
+            self._handle_status(message.params)
             return True
-        if message.method == Progress.METHOD and self._tokens:
+        if message.method == ProgressNotification.METHOD and self._progress_by_token:
             try:
-                said = decode(message.params, Progress, message.method)
+                said = decode(message.params, ProgressNotification, message.method)
             except MalformedMessage:
                 return True
-            if meter := self._tokens.get(said.progress_token):
+            if meter := self._progress_by_token.get(said.progress_token):
                 meter.put(said)
             return True
         return False
 
-    async def context(self, params: Raw, otherwise: AskContext) -> AskContext:
+    async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
         """Which call a question of the server belongs to, by the task it names."""
-        ident, known = related_task(params), self.followed.by_id
-        with anyio.move_on_after(HEELS):
-            while ident and ident not in known and self._making:
-                await self._made.wait()
+        ident, known = read_related_task(params), self.registry.by_id
+        with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
+            while ident and ident not in known and self._creating_count:
+                await self._task_created.wait()
         following = known.get(ident)
         if following is None:
-            return otherwise
+            return default
         return replace(
-            otherwise, method=CallTool.METHOD, detail=following.tool, number=following.errand.number, running=()
+            default,
+            method=CallTool.METHOD,
+            target=following.tool,
+            call_number=following.context.call_number,
+            candidate_calls=(),
         )
 
     async def run(
-        self, call: CallTool, deadline: float | None, on_notice: NoticeFn | None, again: AgainFn | None
+        self,
+        call: CallTool,
+        deadline: float | None,
+        on_notification: NotificationFn | None,
+        before_send: BeforeSendFn | None,
     ) -> Raw:
-        """See Session.request; the result still as JSON. `deadline` (None: `Patience.task`) is for the whole task."""
-        limit = self._caller.patience.task if deadline is None else deadline
-        token = self._caller.next_id()
-        hear = on_notice
+        """See Session.request; the result still as JSON. `deadline` (None: `Timeouts.task`) is for the whole task."""
+        limit = self._sender.timeouts.task if deadline is None else deadline
+        token = self._sender.next_id()
+        hear = on_notification
         if hear is not None:
-            self._tokens[token] = ProgressMeter(hear)  # valid for as long as the task lives, not only for the request
+            self._progress_by_token[token] = ProgressThrottle(
+                hear
+            )  # valid for as long as the task lives, not only for the request
         try:
-            self._making += 1
+            self._creating_count += 1
             try:
-                answer = await self._created(call, token, limit, hear, again)
+                answer = await self._create_task(call, token, limit, hear, before_send)
             finally:
-                self._making -= 1
-                self._made.set()
-                self._made = anyio.Event()
-            created = decode(answer, CreatedTask, "result of tools/call").task
+                self._creating_count -= 1
+                self._task_created.set()
+                self._task_created = anyio.Event()
+            created = decode(answer, CreateTaskResult, "result of tools/call").task
             if not is_set(created):
                 return answer  # it was done at once, as a plain call
             first = decode(created, Task, "task of tools/call")
-            return await self._end_of(self._following(first, call.name, limit, hear))
+            return await self._run_to_end(self._create_poller(first, call.name, limit, hear))
         finally:
-            if meter := self._tokens.pop(token, None):
+            if meter := self._progress_by_token.pop(token, None):
                 meter.close()
 
-    async def resume(self, call: ResumeTask, deadline: float | None, on_notice: NoticeFn | None) -> Raw:
+    async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
         """See ResumeTask; the result still as JSON."""
-        limit = self._caller.patience.task if deadline is None else deadline
-        following = self._following(Task(task_id=call.task_id), call.tool, limit, on_notice, is_left=True)
-        return await self._end_of(following)
+        limit = self._sender.timeouts.task if deadline is None else deadline
+        following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
+        return await self._run_to_end(following)
 
-    async def _end_of(self, following: Following) -> Raw:
+    async def _run_to_end(self, poller: TaskPoller) -> Raw:
         try:
-            return await self.followed.to_the_end(following, lambda: self._result(following))
+            return await self.registry.track(poller, lambda: self._poll_result(poller))
         finally:
-            self._caller.over(following.errand.number)
+            self._sender.on_request_end(poller.context.call_number)
 
-    def _following(
-        self, task: Task, tool: str, limit: float, hear: NoticeFn | None, *, is_left: bool = False
-    ) -> Following:
-        number, hard = self._caller.next_id(), self._caller.patience.hard
-        errand = Errand(self._caller.server, tool, number, limit, is_left, self._support.cancelling, hard)
-        following = Following(
+    def _create_poller(
+        self, task: Task, tool: str, limit: float, on_notification: NotificationFn | None, *, is_left: bool = False
+    ) -> TaskPoller:
+        number, hard = self._sender.next_id(), self._sender.timeouts.includes_user_time
+        errand = TaskContext(self._sender.server, tool, number, limit, is_left, self._capability.can_cancel, hard)
+        following = TaskPoller(
             task,
             self._send,
             errand,
-            hear=hear,
+            on_notification=on_notification,
             warn=self._warn,
-            alive=self._alive,
+            is_connected=self._is_connected,
         )
-        following.is_asking = lambda: self._caller.pauses.is_asking(number)
+        following.is_asking = lambda: self._sender.pauses.is_asking_user(number)
         return following
 
-    async def _created(
-        self, call: CallTool, token: int, limit: float, hear: NoticeFn | None, again: AgainFn | None
+    async def _create_task(
+        self,
+        call: CallTool,
+        token: int,
+        limit: float,
+        on_notification: NotificationFn | None,
+        before_send: BeforeSendFn | None,
     ) -> Raw:
         """The answer to the call. It may not be cancelled by a notification, only its task by tasks/cancel, so the
         request outlives whoever gives up on it, and then cancels what it made."""
-        fetch, given_up, sent = _Fetch(), False, False
+        fetch, given_up, sent = _PendingResult(), False, False
 
-        def tell(notice: Notice) -> None:
-            meter = self._tokens.get(token)
-            if isinstance(notice, Progress) and meter is not None:
+        def tell(notice: Notification) -> None:
+            meter = self._progress_by_token.get(token)
+            if isinstance(notice, ProgressNotification) and meter is not None:
                 meter.put(notice)
-            elif isinstance(notice, LogMessage) and hear is not None and not given_up:
-                hear(notice)
+            elif isinstance(notice, LoggingMessageNotification) and on_notification is not None and not given_up:
+                on_notification(notice)
 
         async def send() -> Raw:
             nonlocal sent
             if sent:
-                await repeated(again, doubtful=True)
+                await run_before_send(before_send, has_context_changed=True)
             sent = True
-            return await self._caller.raw_call(
+            return await self._sender.send_raw(
                 call,
-                deadline=self._caller.patience.most,
-                on_notice=tell if hear is not None else None,
-                again=again,
-                extra={"task": {"ttl": max(1, int(limit * 1000))}},
-                token=token,
+                deadline=self._sender.timeouts.max_request,
+                on_notification=tell if on_notification is not None else None,
+                before_send=before_send,
+                extra_params={"task": {"ttl": max(1, int(limit * 1000))}},
+                progress_token=token,
             )
 
         async def create() -> None:
             try:
-                fetch.raw = await self._through(send)
+                fetch.raw = await self._send_with_renewal(send)
                 if given_up:
-                    await self._drop(fetch.raw, call.name)
+                    await self._cancel_created(fetch.raw, call.name)
             except McpHostError as error:
                 fetch.error = error
             finally:
                 fetch.done.set()
 
-        if not self._alive():
-            raise ConnectionLost(f"The connection to {self._caller.server!r} is closed.", server=self._caller.server)
+        if not self._is_connected():
+            raise ConnectionLost(f"The connection to {self._sender.server!r} is closed.", server=self._sender.server)
         try:
-            with limited(min(limit, self._caller.patience.base)) as scope:
+            with time_limit(min(limit, self._sender.timeouts.request)) as scope:
                 self._group.start_soon(create)
                 await fetch.done.wait()
         except BaseException:
@@ -223,80 +238,82 @@ class CoreTasks:
             raise
         if scope.cancelled_caught:
             given_up = True
-            raise DeadlinePassed(
-                f"The server {self._caller.server!r} made no task of {call.name!r} in time.",
+            raise RequestTimeout(
+                f"The server {self._sender.server!r} made no task of {call.name!r} in time.",
                 "If it still makes one, that is cancelled.",
-                server=self._caller.server,
+                server=self._sender.server,
             )
-        return self._taken(fetch)
+        return self._unwrap(fetch)
 
-    async def _drop(self, answer: Raw, tool: str) -> None:
-        created = decode(answer, CreatedTask, "result of tools/call").task
+    async def _cancel_created(self, answer: Raw, tool: str) -> None:
+        created = decode(answer, CreateTaskResult, "result of tools/call").task
         if is_set(created):
             task = decode(created, Task, "task of tools/call")
-            await self._following(task, tool, 0, None).cancel()
+            await self._create_poller(task, tool, 0, None).cancel()
 
-    async def _result(self, following: Following) -> Raw:
-        fetch: _Fetch | None = None
+    async def _poll_result(self, poller: TaskPoller) -> Raw:
+        fetch: _PendingResult | None = None
         tries = 0
-        async with Tasks() as group:
-            while not following.task.is_over:
-                if following.task.status == ASKS_INPUT and fetch is None and tries < RESULT_TRIES:
-                    fetch, tries = _Fetch(), tries + 1
-                    group.start_soon(self._fetch, following, fetch)
-                await following.step()
+        async with CancellingTaskGroup() as group:
+            while not poller.task.is_terminal:
+                if poller.task.status == INPUT_REQUIRED and fetch is None and tries < MAX_RESULT_TRIES:
+                    fetch, tries = _PendingResult(), tries + 1
+                    group.start_soon(self._fetch_result, poller, fetch)
+                await poller.step()
                 if fetch is not None and fetch.done.is_set():
                     if fetch.raw is not None:
                         return fetch.raw
-                    await following.look()  # an error is the task's own only when the task is over
-                    if not following.task.is_over:
+                    await poller.poll()  # an error is the task's own only when the task is over
+                    if not poller.task.is_terminal:
                         fetch = None
-            if following.task.status == CANCELLED:
-                raise following.cancelled()
-            with limited(self._caller.patience.base):
+            if poller.task.status == CANCELLED:
+                raise poller.cancelled_error()
+            with time_limit(self._sender.timeouts.request):
                 if fetch is None:
-                    fetch = _Fetch()
-                    group.start_soon(self._fetch, following, fetch)
+                    fetch = _PendingResult()
+                    group.start_soon(self._fetch_result, poller, fetch)
                 await fetch.done.wait()
-            return self._final(following, fetch)
+            return self._final_result(poller, fetch)
 
-    async def _fetch(self, following: Following, fetch: _Fetch) -> None:
+    async def _fetch_result(self, poller: TaskPoller, fetch: _PendingResult) -> None:
         try:
-            fetch.raw = await self._caller.raw_call(GetTaskResult(following.ident), deadline=_LONG)
+            fetch.raw = await self._sender.send_raw(GetTaskResult(poller.task_id), deadline=_RESULT_TIMEOUT)
         except McpHostError as error:
             fetch.error = error
         finally:
             fetch.done.set()
-            following.wake()
+            poller.wake()
 
-    def _final(self, following: Following, fetch: _Fetch) -> Raw:
+    def _final_result(self, poller: TaskPoller, fetch: _PendingResult) -> Raw:
         error = fetch.error
-        if isinstance(error, Refused):
-            if following.task.status == FAILED:
-                raise following.failed(error) from error
-            raise following.unknown(error) from error
+        if isinstance(error, RequestRefused):
+            if poller.task.status == FAILED:
+                raise poller.failed_error(error) from error
+            raise poller.unknown_task_error(error) from error
         if error is None and fetch.raw is None:
-            raise DeadlinePassed(
-                f"The server {self._caller.server!r} says that the task of {following.tool!r} is "
-                f"{following.task.status}, and does not give its result.",
-                server=self._caller.server,
+            raise RequestTimeout(
+                f"The server {self._sender.server!r} says that the task of {poller.tool!r} is "
+                f"{poller.task.status}, and does not give its result.",
+                server=self._sender.server,
             )
-        return self._taken(fetch)
+        return self._unwrap(fetch)
 
     @staticmethod
-    def _taken(fetch: _Fetch) -> Raw:
+    def _unwrap(fetch: _PendingResult) -> Raw:
         if fetch.error is not None:
             raise fetch.error
         return fetch.raw if fetch.raw is not None else Raw()
 
-    async def _send(self, call: Call[Any]) -> Raw:
-        return await self._through(lambda: self._caller.raw_call(call, deadline=self._caller.patience.base))
+    async def _send(self, call: ClientRequest[Any]) -> Raw:
+        return await self._send_with_renewal(
+            lambda: self._sender.send_raw(call, deadline=self._sender.timeouts.request)
+        )
 
-    def _status(self, params: Raw) -> None:
+    def _handle_status(self, params: Raw) -> None:
         try:
-            task = decode(params, Task, STATUS_NOTICE)
-            following = self.followed.by_id.get(task.task_id)
+            task = decode(params, Task, STATUS_NOTIFICATION)
+            following = self.registry.by_id.get(task.task_id)
             if following is not None:
-                following.heard(task)
+                following.update(task)
         except MalformedMessage:
             return  # polling will tell

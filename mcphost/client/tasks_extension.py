@@ -3,123 +3,130 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
-from mcphost.client.input_required import answers
-from mcphost.client.requests import Caller
-from mcphost.client.session import AskContext, Responder
-from mcphost.client.tasks import Following, Send
-from mcphost.errors import MalformedMessage, McpHostError, Refused, ServerError, TooManyRounds
+from mcphost.client.input_required import answer_input_requests
+from mcphost.client.requests import RequestSender
+from mcphost.client.session import RequestHandler, ServerRequestContext
+from mcphost.client.tasks import SendFn, TaskPoller
+from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, ServerError, TooManyInputRounds
 from mcphost.protocol.base import is_set
-from mcphost.protocol.input_required import Acknowledged, Filter, InputRequest, input_requests
-from mcphost.protocol.jsonrpc import Message, Notification, RpcError
-from mcphost.protocol.tasks import ASKS_INPUT, CANCELLED, COMPLETED, EXTENSION_NOTICE, Task, UpdateTask
+from mcphost.protocol.input_required import (
+    InputRequest,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    parse_input_requests,
+)
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcMessage, JsonRpcNotification
+from mcphost.protocol.tasks import CANCELLED, COMPLETED, EXTENSION_NOTIFICATION, INPUT_REQUIRED, Task, UpdateTask
 from mcphost.serialization import Raw, decode, replace
-from mcphost.transport.task_group import Tasks
-from mcphost.transport.throttle import at_leisure
+from mcphost.transport.task_group import CancellingTaskGroup
+from mcphost.transport.throttle import run_steps_cooperatively
 
-Stream = AbstractAsyncContextManager[AsyncIterator[Message]]
-INPUT_KEYS = 100
-WORTH_A_STREAM = 1.0
+MessageStream = AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]
+MAX_INPUT_KEYS = 100
+MIN_STREAM_POLL_SECONDS = 1.0
 
 
-async def listen(following: Following, open_stream: Callable[[Filter], Stream]) -> None:
+async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
     """Hear of the changes as they happen, where the server tells them; polling goes on at its pace either way."""
     try:
-        async with open_stream(Filter(task_ids=(following.ident,))) as messages:
+        async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
             async for message in messages:
-                if not isinstance(message, Notification):
+                if not isinstance(message, JsonRpcNotification):
                     return  # refused, or over
-                if message.method == EXTENSION_NOTICE:
-                    following.heard(decode(message.params, Task, EXTENSION_NOTICE))
-                elif message.method == Acknowledged.METHOD:
-                    granted = decode(message.params, Acknowledged, message.method).notifications
-                    if granted is None or following.ident not in granted.task_ids:
+                if message.method == EXTENSION_NOTIFICATION:
+                    poller.update(decode(message.params, Task, EXTENSION_NOTIFICATION))
+                elif message.method == SubscriptionsAcknowledgedNotification.METHOD:
+                    granted = decode(
+                        message.params, SubscriptionsAcknowledgedNotification, message.method
+                    ).notifications
+                    if granted is None or poller.task_id not in granted.task_ids:
                         return
     except ServerError:
         return  # the polls will tell
 
 
-async def extension_result(
-    following: Following,
-    send: Send,
-    responder: Responder,
-    caller: Caller,
-    open_stream: Callable[[Filter], Stream] | None = None,
+async def run_extension_task(
+    poller: TaskPoller,
+    send: SendFn,
+    handler: RequestHandler,
+    sender: RequestSender,
+    open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:
     """The result of a task of the extension (SEP-2663), as JSON. What it asks for goes to `responder`, once per key.
 
     `open_stream` opens a subscription, for tasks that are polled so seldom that it is worth a stream.
-    Raises Refused for a task that failed or was cancelled, Declined, TooManyRounds, and what `Following` raises.
+    Raises Refused for a task that failed or was cancelled, Declined, TooManyInputRounds, and what `TaskPoller` raises.
     """
-    context = AskContext("tools/call", following.tool, following.errand.number)
+    context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()
     failures: list[McpHostError] = []
     questions = 0
-    following.is_asking = lambda: questions > 0
+    poller.is_asking = lambda: questions > 0
 
     async def respond(wanted: dict[str, InputRequest]) -> None:
         nonlocal questions
         try:
             try:
-                replies = await answers(wanted, responder, context)
+                replies = await answer_input_requests(wanted, handler, context)
             finally:
                 questions -= 1
-            await send(UpdateTask(following.ident, replies))
-            following.poll_soon()
+            await send(UpdateTask(poller.task_id, replies))
+            poller.poll_soon()
         except McpHostError as error:
-            failures.append(following.unknown(error) if isinstance(error, Refused) else error)
-            following.wake()
+            failures.append(poller.unknown_task_error(error) if isinstance(error, RequestRefused) else error)
+            poller.wake()
 
-    async with Tasks() as group:
-        if open_stream is not None and (following.task.pace or 0) >= WORTH_A_STREAM:
-            group.start_soon(listen, following, open_stream)
-        while not (following.task.is_over and _has_outcome(following.task)):
-            if following.task.is_over:
-                await following.look()  # its creation says the status only
+    async with CancellingTaskGroup() as group:
+        if open_stream is not None and (poller.task.poll_seconds or 0) >= MIN_STREAM_POLL_SECONDS:
+            group.start_soon(listen_for_updates, poller, open_stream)
+        while not (poller.task.is_terminal and _has_result(poller.task)):
+            if poller.task.is_terminal:
+                await poller.poll()  # its creation says the status only
                 break
             # Requests stay listed until their answers arrived, so a key counts once.
-            fresh = await _fresh(following.task, seen)
+            fresh = await _new_input_requests(poller.task, seen)
             if fresh:
                 seen.update(fresh)
-                if len(seen) > INPUT_KEYS:
-                    raise TooManyRounds(
-                        f"The task of {following.tool!r} asked for more than {INPUT_KEYS} inputs; it was given up.",
-                        server=following.server,
+                if len(seen) > MAX_INPUT_KEYS:
+                    raise TooManyInputRounds(
+                        f"The task of {poller.tool!r} asked for more than {MAX_INPUT_KEYS} inputs; it was given up.",
+                        server=poller.server,
                     )
                 questions += 1
                 group.start_soon(respond, fresh)
-            await following.step()
+            await poller.step()
             if failures:
                 raise failures[0]
-    return _outcome(following, caller)
+    return _task_result(poller, sender)
 
 
-async def _fresh(task: Task, seen: set[str]) -> dict[str, InputRequest]:
-    if task.status != ASKS_INPUT:
+async def _new_input_requests(task: Task, seen: set[str]) -> dict[str, InputRequest]:
+    if task.status != INPUT_REQUIRED:
         return {}
-    wanted = await at_leisure(input_requests(task.input_requests))
+    wanted = await run_steps_cooperatively(parse_input_requests(task.input_requests))
     return {key: request for key, request in wanted.items() if key not in seen}
 
 
-def _has_outcome(task: Task) -> bool:
+def _has_result(task: Task) -> bool:
     return task.status == CANCELLED or is_set(task.result if task.status == COMPLETED else task.error)
 
 
-def _outcome(following: Following, caller: Caller) -> Raw:
-    task = following.task
+def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
+    task = poller.task
     if task.status == CANCELLED:
-        raise following.cancelled()
-    if not _has_outcome(task):
+        raise poller.cancelled_error()
+    if not _has_result(task):
         raise MalformedMessage(
-            f"The server {following.server!r} says that the task of {following.tool!r} is {task.status}, "
+            f"The server {poller.server!r} says that the task of {poller.tool!r} is {task.status}, "
             "and gives neither result nor error.",
-            server=following.server,
+            server=poller.server,
         )
     if task.status == COMPLETED:
         return task.result
-    raise following.failed(caller.refused(decode(task.error, RpcError, "error of a task"), "tools/call"))
+    raise poller.failed_error(sender.to_exception(decode(task.error, ErrorData, "error of a task"), "tools/call"))
 
 
-def seed(raw: Raw) -> Task:
+def parse_created_task(raw: Raw) -> Task:
     """The task in an answer of kind `task`; what belongs to later states is not read from it."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

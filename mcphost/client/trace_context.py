@@ -8,33 +8,33 @@ import re
 from collections.abc import Mapping
 
 NO_TRACE: Mapping[str, str] = {}
-_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_STATE_MEMBER = re.compile(
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACESTATE_MEMBER = re.compile(
     r"[a-z0-9][a-z0-9_\-*/]{0,255}(@[a-z][a-z0-9_\-*/]{0,13})?=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}"
 )
 # name=value, and after semicolons whatever properties it has
 _BAGGAGE_MEMBER = re.compile(
     r"[!#$%&'*+.^_`|~0-9A-Za-z-]+ ?= ?[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*(;[\x20-\x2b\x2d-\x7e]*)?"
 )
-_STATE_MEMBERS = 32
-_BAGGAGE_LIMIT = 8_192
+_MAX_TRACESTATE_MEMBERS = 32
+_MAX_BAGGAGE_LENGTH = 8_192
 
 
-def trace_of(environ: Mapping[str, str]) -> dict[str, str]:
+def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
     """The members of `_meta` for TRACEPARENT, TRACESTATE and BAGGAGE; what is not valid is left out."""
     found: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
-    if _PARENT.fullmatch(parent):
+    if _TRACEPARENT.fullmatch(parent):
         found["traceparent"] = parent
         state = environ.get("TRACESTATE", "").strip()
-        if state and _all(state, _STATE_MEMBER, _STATE_MEMBERS):
+        if state and _all_match(state, _TRACESTATE_MEMBER, _MAX_TRACESTATE_MEMBERS):
             found["tracestate"] = state
     baggage = environ.get("BAGGAGE", "").strip()
-    if baggage and len(baggage) <= _BAGGAGE_LIMIT and _all(baggage, _BAGGAGE_MEMBER, 64):
+    if baggage and len(baggage) <= _MAX_BAGGAGE_LENGTH and _all_match(baggage, _BAGGAGE_MEMBER, 64):
         found["baggage"] = baggage
     return found
 
 
-def _all(text: str, member: re.Pattern[str], most: int) -> bool:
+def _all_match(text: str, member: re.Pattern[str], limit: int) -> bool:
     members = text.split(",")
-    return len(members) <= most and all(member.fullmatch(one.strip()) for one in members)
+    return len(members) <= limit and all(member.fullmatch(one.strip()) for one in members)

@@ -2,48 +2,48 @@
 
 from typing import Any, cast
 
-from mcphost.client.session import AskContext, Responder
-from mcphost.errors import Declined, MalformedMessage, Refused
+from mcphost.client.session import RequestHandler, ServerRequestContext
+from mcphost.errors import ConsentDenied, MalformedMessage, RequestRefused
 from mcphost.protocol.jsonrpc import URL_ELICITATION_REQUIRED
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import ElicitReply, UrlsRequired
+from mcphost.protocol.server_requests import ElicitResult, UrlElicitationRequired
 from mcphost.serialization import convert, replace
 
-MAX_ROUNDS = 3
+MAX_URL_ROUNDS = 3
 
 
-class UrlRounds:
+class UrlElicitation:
     """For one call: how often it was repeated, and what the user said about it."""
 
-    def __init__(self, revision: Revision, declared: dict[str, Any], responder: Responder) -> None:
-        elicitation = declared.get("elicitation")
-        self._offered = (
+    def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
+        elicitation = capabilities.get("elicitation")
+        self._is_supported = (
             revision is Revision.V2025_11_25
             and isinstance(elicitation, dict)
             and "url" in cast("dict[str, Any]", elicitation)
         )
         self._revision = revision
-        self._responder = responder
-        self._left = MAX_ROUNDS
+        self._handler = handler
+        self._rounds_left = MAX_URL_ROUNDS
 
-    async def visited(self, error: Refused, context: AskContext) -> bool:
+    async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
         """Whether the call is to be repeated; False when the error is not about addresses, or too often.
 
-        Raises Declined when the user does not go there, or gives the call up meanwhile.
+        Raises ConsentDenied when the user does not go there, or gives the call up meanwhile.
         """
-        if error.code != URL_ELICITATION_REQUIRED or not self._offered or not self._left:
+        if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False
         try:
-            asked = convert(error.data, UrlsRequired, "error -32042")
+            asked = convert(error.data, UrlElicitationRequired, "error -32042")
         except MalformedMessage:
             return False
         if not asked.elicitations or any(one.mode != "url" for one in asked.elicitations):
             return False
-        self._left -= 1
-        reply = await self._responder.answer(asked, replace(context, revision=self._revision))
-        if isinstance(reply, ElicitReply) and reply.action == "accept":
+        self._rounds_left -= 1
+        reply = await self._handler.answer(asked, replace(context, revision=self._revision))
+        if isinstance(reply, ElicitResult) and reply.action == "accept":
             return True
-        if isinstance(reply, ElicitReply):
+        if isinstance(reply, ElicitResult):
             said = error.message.rstrip(" .")
-            raise Declined(f"{said}. You did not go there, or gave it up, so the call was not repeated.")
+            raise ConsentDenied(f"{said}. You did not go there, or gave it up, so the call was not repeated.")
         return False

@@ -12,7 +12,7 @@ from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
 from mcphost.config.oauth import written
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 _FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
 _UNREADABLE = "cannot be read"
@@ -172,5 +172,5 @@ def difference(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 def _word(text: str) -> str:
     """One line; quoted when it is empty or its ends would not be seen."""
-    shown = visible(text, keep_newlines=False)
+    shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

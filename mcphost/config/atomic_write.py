@@ -8,10 +8,10 @@ from pathlib import Path
 
 from mcphost.config.json_files import LIMIT, read_regular
 from mcphost.errors import ConfigError
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class Written(Data, frozen=True):
+class Written(Struct, frozen=True):
     """A file as it was read, for whoever wants to replace it; `mode` is its permissions."""
 
     content: bytes

@@ -8,7 +8,7 @@ from mcphost.config.oauth import KEYS as WRITTEN
 from mcphost.config.oauth import SECRETS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.redact import looks_secret, register
+from mcphost.redact import is_probable_secret, register_secret
 from mcphost.serialization import replace
 
 _KEYS = {field: key for key, field in WRITTEN.items()}
@@ -35,7 +35,7 @@ def expand(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -
                     f"{where} needs the environment variable {name}, which is not set.", f"Set {name} and start again."
                 )
             if name.upper().endswith(("KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH", "CREDENTIALS")):
-                register(found)
+                register_secret(found)
             return found
         found = keyring(name)
         if found is None:
@@ -43,7 +43,7 @@ def expand(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -
                 f"{where} needs the keyring entry {name}, which is not there.",
                 f"Store it, for instance with: keyring set mcphost {quote(name)}",
             )
-        register(found)
+        register_secret(found)
         return found
 
     return _REFERENCE.sub(value, text)
@@ -57,13 +57,13 @@ def expand_server(
     env = {name: expand(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
     headers = {name: expand(text, f'{at}: "headers.{name}"', environ, keyring) for name, text in server.headers.items()}
     for name, text in (*env.items(), *headers.items()):
-        if looks_secret(name, text) or (name in headers and _REFERENCE.search(server.headers[name])):
-            register(text)
+        if is_probable_secret(name, text) or (name in headers and _REFERENCE.search(server.headers[name])):
+            register_secret(text)
     for name, text in headers.items():
         if any(char in text for char in "\r\n\0"):
             raise ConfigError(f'{at}: "headers.{name}" got a value with a line break in it.', "Store it without one.")
         if name.lower() in {"authorization", "cookie", "x-api-key"}:
-            register(text.partition(" ")[2] or text)
+            register_secret(text.partition(" ")[2] or text)
     return env, headers
 
 
@@ -75,7 +75,7 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
         written: str = getattr(server.oauth, field)
         if written:
             filled[field] = expand(written, f'{at}: "mcphost.oauth" ({field})', environ, keyring)
-            register(filled[field])
+            register_secret(filled[field])
     return replace(server.oauth, **filled) if filled else server.oauth
 
 

@@ -11,15 +11,15 @@ from mcphost.config.restrictions import carry_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
 from mcphost.config.settings import Overrides, override, settings_of
 from mcphost.errors import ConfigError, McpHostError
-from mcphost.sanitize import visible
-from mcphost.serialization import Data, replace
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
 
 SERVERS_FILE = "mcp.json"
 SETTINGS_FILE = "config.toml"
 PROJECT_FILE = ".mcp.json"
 
 
-class ProjectFile(Data, frozen=True):
+class ProjectFile(Struct, frozen=True):
     """A folder's own list of servers: written by whoever wrote that folder, so it counts only once trusted.
 
     `digest` is the SHA-256 of exactly these bytes, in hex; trust is given to it, never to the path alone.
@@ -30,7 +30,7 @@ class ProjectFile(Data, frozen=True):
     content: bytes
 
 
-class _Found(Data, frozen=True):
+class _Found(Struct, frozen=True):
     """What one file names."""
 
     servers: tuple[ServerConfig, ...] = ()
@@ -107,7 +107,7 @@ def name_file(error: McpHostError, server: ServerConfig) -> None:
     """Name the file of the server's entry: in place of "mcp.json", and where a ConfigError names no file at all."""
     if not server.file:
         return
-    file = visible(server.file, keep_newlines=False)
+    file = sanitize(server.file, keep_newlines=False)
     error.hint = error.hint.replace("mcp.json", file) if file not in error.hint else error.hint
     if isinstance(error, ConfigError) and file not in error.message:
         error.message = f'{file}: server "{server.name}": {error.message}'

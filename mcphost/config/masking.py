@@ -15,7 +15,7 @@ from functools import lru_cache
 from math import log2
 
 from mcphost.config.risky_variables import risk_of
-from mcphost.redact import MARK, is_secret_name, redact_shapes
+from mcphost.redact import PLACEHOLDER, is_secret_name, redact_patterns
 
 HIDDEN = "[hidden]"
 REFERENCE = re.compile(r"(\$\{(?:env|keyring):[^}]*\})")
@@ -92,9 +92,9 @@ def _without_secret(literal: str) -> str:
 
 def _without_shapes(literal: str, *, words: bool) -> str:
     """`words`: words that look drawn at random are hidden, too."""
-    known = redact_shapes(literal) if len(literal) < 1_000_000 else HIDDEN
+    known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
-        known = known.replace(MARK, HIDDEN)
+        known = known.replace(PLACEHOLDER, HIDDEN)
     if not words:
         return known
     return _RUN.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)

@@ -17,9 +17,9 @@ from mcphost.config.sampling import sampling_of
 from mcphost.config.schema import OAuthConfig, RootConfig, ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.protocol.logging import LEVELS
-from mcphost.protocol.revisions import Revision, known
-from mcphost.redact import looks_secret
-from mcphost.sanitize import visible
+from mcphost.protocol.revisions import Revision, parse_revision
+from mcphost.redact import is_probable_secret
+from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.unicode_forms import split_url
 
@@ -101,7 +101,7 @@ def roots_in(document: Any, file: str, source: Source, problem: Problem) -> tupl
 
 
 def _at(file: str, name: str) -> str:
-    return f'{file}: server "{visible(name[:_NAME_LIMIT], keep_newlines=False)}"'
+    return f'{file}: server "{sanitize(name[:_NAME_LIMIT], keep_newlines=False)}"'
 
 
 class _Entry:
@@ -187,7 +187,7 @@ class _Entry:
         return oauth
 
     def _check_name(self) -> None:
-        if not self.name or self.name != self.name.strip() or visible(self.name, keep_newlines=False) != self.name:
+        if not self.name or self.name != self.name.strip() or sanitize(self.name, keep_newlines=False) != self.name:
             raise ConfigError(f"{self.at}: the name is empty or has invisible characters.", "Give it a plain name.")
         if odd := next((sign for sign in self.name if sign.isspace() and sign != " "), ""):
             raise ConfigError(
@@ -202,7 +202,7 @@ class _Entry:
         if "\0" in command or any("\0" in text for text in self._texts("args")):
             raise ConfigError(f"{self.at}: the command has a NUL character in it.", "Remove it.")
         if " " in command and not self.entry.get("args") and not Path(_home(command)).exists():
-            program, *rest = visible(command, keep_newlines=False).split()
+            program, *rest = sanitize(command, keep_newlines=False).split()
             self.problem(
                 f'{self.at}: "command" is one program, without its arguments; {command!r} will not be found. '
                 f'Write "command": "{program}", "args": {rest!r}.'.replace("'", '"')
@@ -223,7 +223,7 @@ class _Entry:
             return "auto"
         if wanted not in _TRANSPORTS:
             raise ConfigError(
-                f'{self.at}: "type" is {visible(wanted[:40], keep_newlines=False)!r}.', 'Use "stdio", "http" or "sse".'
+                f'{self.at}: "type" is {sanitize(wanted[:40], keep_newlines=False)!r}.', 'Use "stdio", "http" or "sse".'
             )
         if (wanted == "stdio") == bool(url):
             raise ConfigError(
@@ -241,7 +241,7 @@ class _Entry:
         wanted = own.get("revision")
         if wanted is None:
             return None
-        revision = known(wanted) if isinstance(wanted, str) else None
+        revision = parse_revision(wanted) if isinstance(wanted, str) else None
         if revision is None:
             raise ConfigError(
                 f'{self.at}: "mcphost.revision" is not one of {", ".join(one.value for one in Revision)}.',
@@ -289,7 +289,7 @@ class _Entry:
         headers = self._pairs("headers")
         for name, value in headers.items():
             if not _HEADER.fullmatch(name) or any(char in value for char in "\r\n\0"):
-                shown = visible(name[:60], keep_newlines=False)
+                shown = sanitize(name[:60], keep_newlines=False)
                 raise ConfigError(f"{self.at}: the header {shown!r} cannot be sent.", "Check its name and value.")
         return headers
 
@@ -328,7 +328,7 @@ class _Entry:
             raise ConfigError(f'{self.at}: "{key}" has more than {_PAIRS_LIMIT} entries.', "Remove some.")
         pairs: dict[str, str] = {}
         for name, written in cast("dict[str, Any]", value).items():
-            shown = visible(name[:60], keep_newlines=False)
+            shown = sanitize(name[:60], keep_newlines=False)
             number = isinstance(written, int | float) and not isinstance(written, bool)
             content = str(cast("object", written)) if number else written
             if not isinstance(content, str):
@@ -343,12 +343,12 @@ class _Entry:
         """Say what is odd about a value, without ever showing it."""
         for reference in _REFERENCE.findall(content):
             if not reference.startswith(("env:", "keyring:")):
-                shown = visible(reference, keep_newlines=False)
+                shown = sanitize(reference, keep_newlines=False)
                 self.problem(
                     f'{self.at}: "{key}.{name}" has ${{{shown}}}, which is passed on as it stands. '
                     "Only ${env:NAME} and ${keyring:NAME} are filled in."
                 )
-        if looks_secret(name, content):
+        if is_probable_secret(name, content):
             self._warn_of_secret(f"{key}.{name}", f"${{env:{_variable(name)}}} or ${{keyring:NAME}}")
 
     def _warn_of_secret(self, where: str, instead: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any, cast
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import OAuthConfig
 from mcphost.errors import ConfigError, MalformedMessage
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 from mcphost.serialization import convert
 
 KEYS = {
@@ -40,7 +40,7 @@ def oauth_of(value: Any, at: str) -> OAuthConfig:
     given = cast("dict[str, Any]", value)
     for key in given:
         if key not in KEYS:
-            shown = visible(key[:60], keep_newlines=False)
+            shown = sanitize(key[:60], keep_newlines=False)
             raise ConfigError(f'{at}: "mcphost.oauth" has the unknown key "{shown}".', f"There are: {', '.join(KEYS)}.")
     try:
         made = convert({KEYS[key]: member for key, member in given.items()}, OAuthConfig, '"mcphost.oauth"')

@@ -8,14 +8,14 @@ from mcphost.config.json_files import json_of, plain_json
 from mcphost.config.oauth import KEYS, SECRETS
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.redact import looks_secret
-from mcphost.serialization import Data, replace
+from mcphost.redact import is_probable_secret
+from mcphost.serialization import Struct, replace
 
 _SCHEME = re.compile(r"(?i)((?:bearer|basic|token|dpop|apikey) +)(\S.*)", re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
-class Literal(Data, frozen=True):
+class Literal(Struct, frozen=True):
     """One secret in plain text: where it is below its server, as keys, and what of the value is secret."""
 
     keys: tuple[str, ...]
@@ -38,7 +38,7 @@ def literals_of(server: ServerConfig) -> tuple[Literal, ...]:
     """The secrets that are written out in the entry of a server."""
     found = [_literal((kind, name), value)
              for kind, pairs in (("env", server.env), ("headers", server.headers))
-             for name, value in pairs.items() if looks_secret(name, value)]  # fmt: skip
+             for name, value in pairs.items() if is_probable_secret(name, value)]  # fmt: skip
     for key, field in KEYS.items():
         if field in SECRETS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
             found.append(_literal(("mcphost", "oauth", key), value))

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from mcphost.config.package_runners import is_installer
 from mcphost.config.rules import Rule, write
 from mcphost.config.schema import SamplingLimits, ServerConfig
-from mcphost.serialization import Data, replace
+from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 _PORTS = {"http": 80, "https": 443}
@@ -75,7 +75,7 @@ def leads_to_same(own: ServerConfig, other: ServerConfig) -> bool:
     return _is_same(_target(own), _target(other))
 
 
-class _Target(Data, frozen=True):
+class _Target(Struct, frozen=True):
     """What an entry leads to: an address, or what is started and the words that say what that runs."""
 
     what: tuple[str, ...]

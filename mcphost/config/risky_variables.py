@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 Risk = Literal["code", "packages", "network", "settings"]
 
@@ -54,7 +54,7 @@ _HARMLESS = """
 """
 
 
-class _Names(Data, frozen=True):
+class _Names(Struct, frozen=True):
     """Names in upper case: some as they are, others by how they begin or end."""
 
     whole: frozenset[str]

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import RootConfig, Source
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 ROOTS_LIMIT = 100
 NAME_LIMIT = 200
@@ -31,7 +31,7 @@ def roots_of(entries: Any, file: str, source: Source, problem: Callable[[str], N
         if not isinstance(path, str) or not isinstance(name, str) or not path or "\0" in path or len(path) > PATH_LIMIT:
             problem(f'{file}: "roots" is a list of folders; {name_of(cast("Any", entry))} is not one and is left out.')
         elif source == "user" and path != STARTED_IN and not path.startswith(("/", "~")):
-            shown = visible(path[:200], keep_newlines=False)
+            shown = sanitize(path[:200], keep_newlines=False)
             problem(f"{file}: the root {shown!r} is no absolute path and is left out.")
         else:
             if source != "user" and path != STARTED_IN:

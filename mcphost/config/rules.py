@@ -11,8 +11,8 @@ import re
 from typing import Any, Literal
 
 from mcphost.errors import UsageError
-from mcphost.sanitize import visible
-from mcphost.serialization import Data
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
 
 TEXT_LIMIT = 8_000
 CONDITIONS_LIMIT = 20
@@ -34,7 +34,7 @@ FORMS = (
 )
 
 
-class Condition(Data, frozen=True):
+class Condition(Struct, frozen=True):
     """What must hold for one argument. `argument` is the way to it, a name for each level of nested objects.
 
     `values` holds one value, several for "in". A number is compared with numbers only, true and false with themselves
@@ -47,7 +47,7 @@ class Condition(Data, frozen=True):
     values: tuple[Value, ...]
 
 
-class Rule(Data, frozen=True, kw_only=True):
+class Rule(Struct, frozen=True, kw_only=True):
     """Which calls are meant: all conditions must hold.
 
     `tool` is a pattern: empty for the whole server, `*` stands for any text, `exact(name)` is one name and nothing
@@ -157,7 +157,7 @@ def decoded(text: str) -> str:
 
 def _encoded(text: str, special: str) -> str:
     def code(char: str) -> str:
-        if char not in special and visible(char, keep_newlines=False) == char:
+        if char not in special and sanitize(char, keep_newlines=False) == char:
             return char
         return "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogatepass"))
 
@@ -250,7 +250,7 @@ def _plain_text(value: Value) -> str:
 
 
 def _short(text: str) -> str:
-    return repr(visible(text[:80], keep_newlines=False))
+    return repr(sanitize(text[:80], keep_newlines=False))
 
 
 def _wrong(rule: str, what: str) -> UsageError:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from mcphost.config.json_files import name_of
 from mcphost.config.schema import Source
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 KEYS = {
     "requestsPerMinute": "requests_per_minute",
@@ -32,7 +32,7 @@ def sampling_of(written: Any, at: str, source: Source, problem: Callable[[str], 
     limits: dict[str, int] = {}
     for key, value in members.items():
         if key not in KEYS:
-            shown = visible(key[:60], keep_newlines=False)
+            shown = sanitize(key[:60], keep_newlines=False)
             problem(f'{at}: "mcphost.sampling.{shown}" is not known. There are: {", ".join(KEYS)}.')
         elif isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
             problem(f'{at}: "mcphost.sampling.{key}" is no whole number from 0 on; the usual limit holds.')

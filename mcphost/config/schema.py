@@ -4,7 +4,7 @@ from typing import Literal
 
 from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 Api = Literal["auto", "chat", "responses"]
 Grant = Literal["person", "client_credentials", "enterprise", "workload"]
@@ -14,7 +14,7 @@ SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
 """Where sign-ins are kept; "": in the keyring, and the user is asked when there is none."""
 
 
-class OAuthConfig(Data, frozen=True, kw_only=True):
+class OAuthConfig(Struct, frozen=True, kw_only=True):
     """What the user knows about signing in to a server; empty means: found out.
 
     `client_secret`, `key`, `assertion` and `idp_token` may hold references, as `env` and `headers` of a server do.
@@ -53,7 +53,7 @@ class OAuthConfig(Data, frozen=True, kw_only=True):
         return f"OAuthConfig({self.grant!r})"
 
 
-class ServerConfig(Data, frozen=True, kw_only=True):
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """One server. `command` set means stdio, `url` set means HTTP; exactly one of them is.
 
     Values of `env` and `headers` may hold `${env:NAME}` and `${keyring:NAME}`; they are expanded when connecting.
@@ -118,7 +118,7 @@ class ServerConfig(Data, frozen=True, kw_only=True):
         return (self.command, *self.args)
 
 
-class ModelConfig(Data, frozen=True, kw_only=True):
+class ModelConfig(Struct, frozen=True, kw_only=True):
     """Which model, and how to reach it; `name` is litellm's `provider/model`, or `demo`."""
 
     name: str = ""
@@ -130,7 +130,7 @@ class ModelConfig(Data, frozen=True, kw_only=True):
     max_output_tokens: int = 0
 
 
-class Limits(Data, frozen=True, kw_only=True):
+class Limits(Struct, frozen=True, kw_only=True):
     """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged; `task_timeout` is for a call that
     its server made a task of, which is asked for its state all the while. `hard`: the time a person is asked counts.
     `server_wait`: how long a turn waits for a server that is starting, counted from the beginning of its start."""
@@ -147,7 +147,7 @@ class Limits(Data, frozen=True, kw_only=True):
     tools_to_model: int = 128
 
 
-class RootConfig(Data, frozen=True):
+class RootConfig(Struct, frozen=True):
     """A folder servers may be told of, when the user agrees; `name` may be empty.
 
     `source` says who named it: "started" is the folder mcphost was started in, "added" what the user added on the
@@ -160,7 +160,7 @@ class RootConfig(Data, frozen=True):
     file: str = ""
 
 
-class SamplingLimits(Data, frozen=True, kw_only=True):
+class SamplingLimits(Struct, frozen=True, kw_only=True):
     """What one server may use of the user's model: requests and tokens (what goes in and what comes out), in any minute
     and in one run of mcphost. 0: none."""
 
@@ -172,14 +172,14 @@ class SamplingLimits(Data, frozen=True, kw_only=True):
     """How many samplings may be nested: 2 lets a tool that a sampling calls ask the model, and no tool of that one."""
 
 
-class SamplingConfig(Data, frozen=True, kw_only=True):
+class SamplingConfig(Struct, frozen=True, kw_only=True):
     """Servers that ask the user's model. `models` may answer beside the one that was chosen, the most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
 
 
-class LedgerConfig(Data, frozen=True, kw_only=True):
+class LedgerConfig(Struct, frozen=True, kw_only=True):
     """What the audit ledger keeps. `content`: words and arguments too, without secrets; `required`: nothing is allowed
     that cannot be recorded on the disk first."""
 
@@ -187,14 +187,14 @@ class LedgerConfig(Data, frozen=True, kw_only=True):
     required: bool = False
 
 
-class ResultsConfig(Data, frozen=True, kw_only=True):
+class ResultsConfig(Struct, frozen=True, kw_only=True):
     """How much of the results that were too big for a model is kept on the disk, all together, and for how long."""
 
     megabytes: int = 1_000
     days: int = 30
 
 
-class HostConfig(Data, frozen=True, kw_only=True):
+class HostConfig(Struct, frozen=True, kw_only=True):
     """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence.
 
     `roots` is None when nothing was written about them: then it is the folder mcphost was started in. `more_roots` are

@@ -18,8 +18,8 @@ from mcphost.config.schema import (
     SecretStore,
 )
 from mcphost.errors import ConfigError, UsageError
-from mcphost.sanitize import visible
-from mcphost.serialization import Data, replace
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct, replace
 
 Problem = Callable[[str], None]
 
@@ -29,7 +29,7 @@ MAX_MODELS = 20
 STORES = ("keyring", "file", "encrypted", "session")
 
 
-class Overrides(Data, frozen=True, kw_only=True):
+class Overrides(Struct, frozen=True, kw_only=True):
     """What flags and environment say; empty and None mean that the file decides."""
 
     model: str = ""
@@ -305,7 +305,7 @@ class _Table:
 
             near = get_close_matches(key[:60], known, 1)
             hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-            shown = visible(key[:60], keep_newlines=False)
+            shown = sanitize(key[:60], keep_newlines=False)
             self.problem(f'{self.file}: "{self.prefix}{shown}" is not known: {hint}')
         if len(unknown) > _MOST_NAMED:
             self.problem(f"{self.file}: {len(unknown) - _MOST_NAMED:,} more keys are not known.")

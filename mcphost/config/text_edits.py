@@ -8,7 +8,7 @@ from mcphost.config.atomic_write import read_own, swap
 from mcphost.config.json_files import text_of
 from mcphost.config.schema import SecretStore
 from mcphost.errors import ConfigError
-from mcphost.paths import make_private
+from mcphost.paths import make_private_directory
 
 _TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*)?$")
 
@@ -21,7 +21,7 @@ def remember_store(path: Path, store: SecretStore) -> None:
             before = read_own(path)
         except FileNotFoundError:
             before = None
-            make_private(path.parent)
+            make_private_directory(path.parent)
         raw = before.content if before else b""
         swap(path, before, with_store(text_of(raw, str(path)), store).encode())
     except (ConfigError, ValueError, OSError) as error:

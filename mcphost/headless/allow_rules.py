@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from mcphost.config.rules import Rule, exact, parse, readings, write
 from mcphost.errors import UsageError
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -27,7 +27,7 @@ def check_servers(texts: Iterable[str], names: Iterable[str]) -> None:
         meant = next((other.server for other in others if other.server in known), "")
         if meant and rule.server not in known:
             raise UsageError(
-                f"The rule {visible(text[:200], keep_newlines=False)!r} is about a server {rule.server!r}, which is "
+                f"The rule {sanitize(text[:200], keep_newlines=False)!r} is about a server {rule.server!r}, which is "
                 "not configured. A server's name ends at the first slash.",
                 f"For the server {meant!r} write {write(Rule(server=meant))}",
             )

@@ -4,18 +4,18 @@ from base64 import b64encode
 from typing import Any
 
 from mcphost.client.session import Account, Kept
-from mcphost.host.consent.grants import FolderPermission, Permission
-from mcphost.host.questions.scope_descriptions import in_words
-from mcphost.host.server_requests.root_list import Folders
-from mcphost.host.server_requests.roots import shown
+from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
+from mcphost.host.questions.scope_descriptions import describe_scope
+from mcphost.host.server_requests.root_list import RootFolders
+from mcphost.host.server_requests.roots import folder_info
 from mcphost.host.servers import accounts
 from mcphost.host.servers.skills import SkillContent
-from mcphost.host.views import ServerView, ToolOutcome
+from mcphost.host.views import ManualCallResult, ServerView
 from mcphost.protocol.completion import Completion
-from mcphost.protocol.prompts import PromptResult
-from mcphost.protocol.resources import ReadResult
-from mcphost.sanitize import whole
-from mcphost.serialization import Raw, encode, loads, to_plain
+from mcphost.protocol.prompts import GetPromptResult
+from mcphost.protocol.resources import ReadResourceResult
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Raw, encode, loads, to_builtins
 from mcphost.store.audit_reader import Verified
 
 LOADED_LIMIT = 256 * 1024
@@ -34,7 +34,7 @@ def wire_json(raw: Raw) -> Any:
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # a document may have to stay on one line
 
 
-def permission(one: Permission) -> dict[str, Any]:
+def permission(one: GrantStatus) -> dict[str, Any]:
     """A grant and whether it counts; times are seconds since 1970."""
     grant = one.grant
     return {
@@ -54,13 +54,13 @@ def permission(one: Permission) -> dict[str, Any]:
     }
 
 
-def folder_permission(one: FolderPermission) -> dict[str, Any]:
+def folder_permission(one: FolderAnswerStatus) -> dict[str, Any]:
     """A lasting answer about a folder and whether it counts; times are seconds since 1970."""
     answer = one.answer
     return {
         "id": answer.id,
         "server": answer.server,
-        "folder": whole(answer.path),
+        "folder": replace_surrogates(answer.path),
         "shared": answer.shared,
         "created": answer.created,
         "state": one.state,
@@ -68,24 +68,24 @@ def folder_permission(one: FolderPermission) -> dict[str, Any]:
     }
 
 
-def folders(found: Folders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
+def folders(found: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
     """The folders that servers may be told of, and what each server knows of them."""
     heard = [
         {
             "server": view.name,
-            "told": None if view.folders.roots is None else [root.uri for root in view.folders.roots],
-            "refused": view.folders.refused,
-            "agreed": view.folders.agreed,
-            "for_good": view.folders.for_good,
+            "told": None if view.known_roots.roots is None else [root.uri for root in view.known_roots.roots],
+            "refused": view.known_roots.is_refused,
+            "agreed": view.known_roots.is_approved,
+            "for_good": view.known_roots.is_permanent,
         }
         for view in servers
     ]
-    return {"folders": [plain(shown(one)) for one in found.all], "servers": heard}
+    return {"folders": [plain(folder_info(one)) for one in found.folders], "servers": heard}
 
 
 def verified(found: Verified) -> dict[str, Any]:
     """A check of the ledger."""
-    return {"ok": found.ok, **to_plain(found)}
+    return {"ok": found.ok, **to_builtins(found)}
 
 
 def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
     listed = [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
     if kind == "tools":
         # Ours: whether the model is told of it.
-        return [{**entry, "off": True} if entry["name"] in view.off else entry for entry in listed]
+        return [{**entry, "off": True} if entry["name"] in view.disabled_tools else entry for entry in listed]
     return listed
 
 
@@ -117,7 +117,7 @@ def server(view: ServerView) -> dict[str, Any]:
         "capabilities": plain(facts.capabilities) if facts else {},
         **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
         "left_out": list(view.catalog.left_out),
-        "held": list(view.held),
+        "held": list(view.quarantined),
         "account": view.account.name if view.account else "",
         "counts": {what.replace(" ", "_"): number for what, number in view.counts.items()},
     }
@@ -129,9 +129,9 @@ def account(signed: Account) -> dict[str, Any]:
         **{name: value for name, value in plain(signed).items() if name != "ends"},
         "name": signed.name,
         "validity": accounts.validity(signed),
-        "lasts": accounts.lasting(signed),
+        "lasts": accounts.describe_validity(signed),
         "state": state(signed),
-        "rights": {scope: in_words(scope) for scope in signed.scopes},
+        "rights": {scope: describe_scope(scope) for scope in signed.scopes},
     }
 
 
@@ -139,7 +139,7 @@ def state(signed: Account) -> str:
     """Whether it serves, and for how long, in words."""
     if accounts.validity(signed) == "ended":
         return "expired"
-    return f"signed in{',' if signed.renews else ''} {accounts.lasting(signed)}"
+    return f"signed in{',' if signed.renews else ''} {accounts.describe_validity(signed)}"
 
 
 def kept(one: Kept) -> dict[str, Any]:
@@ -159,25 +159,25 @@ def completion(found: Completion) -> dict[str, Any]:
     return {"values": list(found.values), "total": found.total, "hasMore": found.has_more}
 
 
-def outcome(called: ToolOutcome) -> dict[str, Any]:
+def outcome(called: ManualCallResult) -> dict[str, Any]:
     """A tool's result as it came, and the text people see."""
     result = called.result
     made: dict[str, Any] = {"content": wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
         made["structuredContent"] = wire_json(result.structured_content)
-    if called.checked.outcome != "none":
-        made["check"] = {"outcome": called.checked.outcome, "text": called.checked.text}
+    if called.validation.outcome != "none":
+        made["check"] = {"outcome": called.validation.outcome, "text": called.validation.text}
     return {**made, "text": called.text, "seconds": round(called.seconds, 3)}
 
 
-def exit_code(called: ToolOutcome) -> int:
+def exit_code(called: ManualCallResult) -> int:
     """8 when the tool reported an error, 4 when the server broke its tool's promise."""
     if called.result.is_error:
         return 8
-    return 4 if called.checked.outcome == "misfit" else 0
+    return 4 if called.validation.outcome == "misfit" else 0
 
 
-def contents(read: ReadResult) -> dict[str, Any]:
+def contents(read: ReadResourceResult) -> dict[str, Any]:
     """What a resource holds."""
     return {"contents": [plain(one) for one in read.contents]}
 
@@ -191,6 +191,6 @@ def skill(read: SkillContent) -> dict[str, Any]:
     return {"server": read.server, "name": read.skill.name, "skill": read.skill.uri, "uri": read.uri, **content}
 
 
-def filled(prompt: PromptResult) -> dict[str, Any]:
+def filled(prompt: GetPromptResult) -> dict[str, Any]:
     """A filled prompt."""
-    return {"description": prompt.description or "", "messages": to_plain([plain(one) for one in prompt.messages])}
+    return {"description": prompt.description or "", "messages": to_builtins([plain(one) for one in prompt.messages])}

@@ -28,7 +28,7 @@ class Pipe:
         self._front = front
         self._stdin = stdin
         self._out = Writer(stdout)
-        self._feed = host.events()
+        self._feed = host.subscribe()
         self._running: set[str | int] = set()
         self._idle = anyio.Event()
         self._left_out = 0
@@ -162,7 +162,7 @@ class Pipe:
         self._out.put(encode(event))
 
     def _drain(self) -> None:
-        for event in self._feed.take():
+        for event in self._feed.drain():
             self._event(event)
 
     def _emit(self, event: dict[str, Any]) -> None:

@@ -7,10 +7,10 @@ from mcphost.config.rules import parse
 from mcphost.errors import McpHostError, UsageError
 from mcphost.headless import json_output
 from mcphost.headless.question_answers import PipeFront
-from mcphost.host.consent.auto_approve import LIMITS, Budget
+from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.host import Host
-from mcphost.host.server_requests.roots import keep_of
-from mcphost.protocol.completion import PromptRef, TemplateRef
+from mcphost.host.server_requests.roots import parse_root_scope
+from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert
 from mcphost.store.audit_reader import Wanted, plain
 
@@ -58,7 +58,7 @@ class Commands:
         name = text_of(message, "server")
         if self._host.server(name).state in ("failed", "stopped", "untrusted", "sign_in"):
             self._host.restart(name)
-        return json_output.server(await self._host.ready(name)), 0
+        return json_output.server(await self._host.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
         """With `account` under that name, which is used from then on."""
@@ -70,19 +70,19 @@ class Commands:
         account = text_of(message, "account") if "account" in message else None
         server = text_of(message, "server")
         revoked = await self._host.accounts.sign_out(server, account)
-        return {"revoked": revoked, "left": list(await self._host.accounts.left(server))}, 0
+        return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Every sign-in that is kept, also to servers that are not configured any more."""
-        return {"accounts": [json_output.kept(one) for one in await self._host.accounts.all()]}, 0
+        return {"accounts": [json_output.kept(one) for one in await self._host.accounts.list_accounts()]}, 0
 
     async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
         """The sign-in to `server` that goes on."""
-        return {"stopped": self._host.accounts.stop(text_of(message, "server"))}, 0
+        return {"stopped": self._host.accounts.cancel_sign_in(text_of(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Connect to `server` as another `account` of those, also in later runs."""
-        view = await self._host.accounts.use(text_of(message, "server"), text_of(message, "account"))
+        view = await self._host.accounts.select_account(text_of(message, "server"), text_of(message, "account"))
         return json_output.server(view), 0
 
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -92,7 +92,7 @@ class Commands:
         name = text_of(message, "server")
         if message.get("refresh") is True:
             await self._host.features.refresh(name)
-        view = await self._host.ready(name)
+        view = await self._host.ensure_ready(name)
         return {kind: json_output.offers(view, kind)}, 0
 
     async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -106,9 +106,9 @@ class Commands:
         server, tool, on = text_of(message, "server"), text_of(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
-        if all(one.name != tool for one in (await self._host.ready(server)).catalog.tools):
+        if all(one.name != tool for one in (await self._host.ensure_ready(server)).catalog.tools):
             raise UsageError(f"The server {server!r} has no tool named {tool!r}.", "The command list names them.")
-        await self._host.switch_tool(server, tool, on=on)
+        await self._host.set_tool_enabled(server, tool, enabled=on)
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -116,9 +116,11 @@ class Commands:
         server, features = text_of(message, "server"), self._host.features
         values = texts_of(message, "values")
         uri = (
-            features.expand(text_of(message, "template"), values) if "template" in message else text_of(message, "uri")
+            features.expand_template(text_of(message, "template"), values)
+            if "template" in message
+            else text_of(message, "uri")
         )
-        read = await features.read(server, uri, fresh=message.get("refresh") is True)
+        read = await features.read_resource(server, uri, bypass_cache=message.get("refresh") is True)
         return {"uri": uri, **json_output.contents(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -140,7 +142,11 @@ class Commands:
         if ("prompt" in message) == ("template" in message):
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
         prompt = "prompt" in message
-        ref = PromptRef(text_of(message, "prompt")) if prompt else TemplateRef(text_of(message, "template"))
+        ref = (
+            PromptReference(text_of(message, "prompt"))
+            if prompt
+            else ResourceTemplateReference(text_of(message, "template"))
+        )
         value = message.get("value", "")
         if not isinstance(value, str):
             raise UsageError('"value" is not text.')
@@ -173,11 +179,11 @@ class Commands:
                 raise UsageError(f'"{name}" is a number from 0 to {most}.')
         server, kind, text = (text_of(message, name) if name in message else "" for name in ("server", "kind", "text"))
         wanted = Wanted(server=server, kind=kind, text=text, before=before)
-        rows = await self._host.journal.page(wanted, limit)
+        rows = await self._host.audit.read_page(wanted, limit)
         return {"rows": [plain(row) for row in rows]}, 0
 
     async def _verify(self, message: dict[str, Any]) -> tuple[Any, int]:
-        found = await self._host.journal.verify()
+        found = await self._host.audit.verify()
         return json_output.verified(found), 0 if found.ok else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -194,17 +200,19 @@ class Commands:
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
         tools: dict[str, list[str]] = convert(object_of(message, "tools"), dict[str, list[str]], "tools")
-        budget = convert({name: message[name] for name in LIMITS if name in message}, Budget, "budget")
+        budget = convert(
+            {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"
+        )
         for server in tools:
-            await self._host.ready(server)
-        running = self._host.autonomy.start([(server, tool) for server in tools for tool in tools[server]], budget)
+            await self._host.ensure_ready(server)
+        running = self._host.auto_approval.start([(server, tool) for server in tools for tool in tools[server]], budget)
         return json_output.plain(running), 0
 
     async def _answer(self, message: dict[str, Any]) -> tuple[Any, int]:
         try:
             name, answer = text_of(message, "question"), message.get("answer")
             edited = self._front.edited(name, answer)
-            misfit = edited and await self._host.misfit(*edited)
+            misfit = edited and await self._host.validate_arguments(*edited)
             if misfit:
                 raise UsageError(misfit.sentence, "Correct them and answer again.")
             self._front.answer(name, answer)
@@ -216,19 +224,19 @@ class Commands:
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Of one `server`, or with a `text` in them."""
         server, text = (text_of(message, key) if key in message else "" for key in ("server", "text"))
-        found = await self._host.permissions.all(server=server, text=text)
-        folders = await self._host.permissions.folders(server=server, text=text)
+        found = await self._host.grants.list_grants(server=server, text=text)
+        folders = await self._host.grants.list_folder_answers(server=server, text=text)
         return {
             "grants": [json_output.permission(one) for one in found],
             "folders": [json_output.folder_permission(one) for one in folders],
         }, 0
 
     async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"revoked": (await self._host.permissions.revoke(text_of(message, "grant"))).id}, 0
+        return {"revoked": (await self._host.grants.revoke(text_of(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
         """The earlier calls that a `rule` is about, and whether it covers them."""
-        past = await self._host.permissions.preview(parse(text_of(message, "rule")))
+        past = await self._host.grants.preview(parse(text_of(message, "rule")))
         return {"calls": [json_output.plain(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -237,7 +245,7 @@ class Commands:
         roots = self._host.roots
         if "add" in message and "remove" in message:
             raise UsageError('Give either "add" or "remove".')
-        keep = keep_of(message.get("keep", "run"))
+        keep = parse_root_scope(message.get("keep", "run"))
         if "add" in message:
             name = message.get("name")
             if not isinstance(name, str | None):
@@ -245,7 +253,7 @@ class Commands:
             await roots.add(text_of(message, "add"), name, keep)
         elif "remove" in message:
             await roots.remove(text_of(message, "remove"), keep)
-        return json_output.folders(await roots.now(), self._host.servers()), 0
+        return json_output.folders(await roots.refresh(), self._host.servers()), 0
 
 
 class TurnFailed(McpHostError):

@@ -8,19 +8,21 @@ import anyio
 
 from mcphost.config.rules import FORMS, Scope, parse
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.audit.audit_summary import digest
-from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
-from mcphost.host.questions.form_fields import filled
-from mcphost.host.questions.frontend import Front
+from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
+from mcphost.host.questions.form_fields import validate_content
+from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
     Accept,
+    AcceptToolChanges,
+    AcceptUrl,
     AllowAlways,
     AllowOnce,
     AllowRule,
     AllowSession,
     AnyQuestion,
     ApproveTool,
-    AsShown,
+    ApproveUnchanged,
     Cancel,
     ContinueTurn,
     Decline,
@@ -30,36 +32,46 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    KeepTools,
     NeverShare,
     Question,
     RetryCall,
     ReviewReply,
     ReviewSampling,
+    ReviewToolChanges,
     ShareAlways,
-    ShareEach,
     ShareOnce,
+    SharePerServer,
     ShareRoots,
     ShareSession,
-    ToolsChanged,
     TrustAlways,
     TrustOnce,
     TrustServer,
-    Visited,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold, misfit
+from mcphost.host.questions.result_review_questions import (
+    PassEditedResult,
+    PassResult,
+    ReviewResult,
+    WithholdResult,
+    edited_texts_error,
+)
 from mcphost.host.questions.secret_storage_questions import (
-    KeepForRun,
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
+    ChooseSecretStorage,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    KeepInMemory,
+    KeepInPlainFile,
     LeaveLocked,
-    PassPhrase,
     UnlockSecrets,
 )
 from mcphost.host.questions.sign_in_prompts import OpenUrl
-from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.host.questions.sign_in_questions import (
+    DeclineSignIn,
+    OpenInBrowser,
+    PastedRedirect,
+    SignInQuestion,
+    SwitchSignInMethod,
+)
 from mcphost.serialization import convert, encode, is_number, loads, replace
 
 A = TypeVar("A")
@@ -67,13 +79,13 @@ Emit = Callable[[dict[str, Any]], None]
 
 _PLAIN: dict[type[Any], dict[str, Any]] = {
     ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
-    ToolsChanged: {"always": KeepTools(), "deny": KeepTools()},
+    ReviewToolChanges: {"always": AcceptToolChanges(), "deny": AcceptToolChanges()},
     TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
     ContinueTurn: {"once": True, "deny": False},
-    ReviewSampling: {"once": AsShown(), "deny": Deny()},
-    ReviewReply: {"once": AsShown(), "deny": Deny()},
+    ReviewSampling: {"once": ApproveUnchanged(), "deny": Deny()},
+    ReviewReply: {"once": ApproveUnchanged(), "deny": Deny()},
     FillForm: {"decline": Decline(), "cancel": Cancel()},
-    VisitUrl: {"once": Visited(), "decline": Decline(), "cancel": Cancel()},
+    VisitUrl: {"once": AcceptUrl(), "decline": Decline(), "cancel": Cancel()},
     RetryCall: {"once": True, "deny": False},
     ShareRoots: {
         "once": ShareOnce(),
@@ -82,11 +94,11 @@ _PLAIN: dict[type[Any], dict[str, Any]] = {
         "never": NeverShare(),
         "deny": DoNotShare(),
     },
-    SignIn: {"once": InBrowser(), "other": OtherWay(), "deny": NoSignIn()},
-    KeepSecrets: {"file": KeepInFile(), "deny": KeepForRun()},
+    SignInQuestion: {"once": OpenInBrowser(), "other": SwitchSignInMethod(), "deny": DeclineSignIn()},
+    ChooseSecretStorage: {"file": KeepInPlainFile(), "deny": KeepInMemory()},
     UnlockSecrets: {"deny": LeaveLocked()},
-    EnterClient: {"deny": NoClient()},
-    ReviewResult: {"once": PassResult(), "deny": Withhold()},
+    EnterClientId: {"deny": DeclineClient()},
+    ReviewResult: {"once": PassResult(), "deny": WithholdResult()},
 }
 _REASON: dict[str, Any] = {"deny": "reason"}
 _MORE: dict[type[Any], list[dict[str, Any]]] = {
@@ -101,12 +113,12 @@ _MORE: dict[type[Any], list[dict[str, Any]]] = {
     ],
     ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
     FillForm: [{"accept": {}}],
-    SignIn: [{"accept": {"redirect_url": ""}}],
-    ToolsChanged: [{"accept": {"tools": []}}],
-    KeepSecrets: [{"accept": {"pass_phrase": ""}}],
+    SignInQuestion: [{"accept": {"redirect_url": ""}}],
+    ReviewToolChanges: [{"accept": {"tools": []}}],
+    ChooseSecretStorage: [{"accept": {"pass_phrase": ""}}],
     UnlockSecrets: [{"accept": {"pass_phrase": ""}}],
     ReviewResult: [_REASON, {"accept": {"texts": ["", None]}}],
-    EnterClient: [{"accept": {"client_id": "", "client_secret": ""}}],
+    EnterClientId: [{"accept": {"client_id": "", "client_secret": ""}}],
 }
 
 
@@ -127,7 +139,7 @@ class _Waiting:
         self.answer: Any = None
 
 
-class PipeFront(Front):
+class PipeFront(Frontend):
     """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
 
     def __init__(self, browser: OpenUrl | None = None) -> None:
@@ -182,8 +194,8 @@ class PipeFront(Front):
         waiting.answer = meaning(waiting.question, answer)
         waiting.done.set()
         question: Question[Any] = waiting.question
-        is_left_to_caller = self._browser is None and isinstance(waiting.answer, Visited | InBrowser)
-        if is_left_to_caller and isinstance(question, VisitUrl | SignIn):
+        is_left_to_caller = self._browser is None and isinstance(waiting.answer, AcceptUrl | OpenInBrowser)
+        if is_left_to_caller and isinstance(question, VisitUrl | SignInQuestion):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
     def edited(self, name: str, answer: Any) -> Edited | None:
@@ -216,14 +228,14 @@ def meaning(question: Question[Any], answer: Any) -> Any:
     """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
     plain = _plain(question)
     if isinstance(answer, str) and answer in plain:
-        if isinstance(question, ToolsChanged) and answer == "always":
-            return KeepTools(tuple(one.tool for one in question.changes))
+        if isinstance(question, ReviewToolChanges) and answer == "always":
+            return AcceptToolChanges(tuple(one.tool for one in question.changes))
         return plain[answer]
     if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
         ((key, value),) = members.items()
         if key in (name for choice in _more(question) for name in choice):
             if key == "deny" and isinstance(value, str):
-                return Withhold(value) if isinstance(question, ReviewResult) else Deny(value)
+                return WithholdResult(value) if isinstance(question, ReviewResult) else Deny(value)
             if key == "rule" and isinstance(question, ApproveTool):
                 return _by_rule(question, cast("object", value))
             if key == "accept" and isinstance(value, dict):
@@ -265,7 +277,7 @@ def _edited(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
     if not isinstance(arguments, dict):
         raise _other(question)
     members = cast("dict[str, Any]", arguments)
-    if digest(members) == digest(question.arguments):
+    if arguments_digest(members) == arguments_digest(question.arguments):
         return None
     if not question.editable:
         raise UsageError("The arguments of this call cannot be edited.", _other(question).hint)
@@ -281,14 +293,14 @@ def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
 
 
 def _form(question: FillForm, value: dict[str, Any]) -> Accept:
-    filled(question.fields, value)
+    validate_content(question.fields, value)
     return Accept(value)
 
 
-def _client(question: EnterClient, value: dict[str, Any]) -> ClientEntered:
+def _client(question: EnterClientId, value: dict[str, Any]) -> EnteredClient:
     if not value.get("client_id"):
         raise _other(question)
-    return cast("ClientEntered", _converted(question, value, ClientEntered))
+    return cast("EnteredClient", _converted(question, value, EnteredClient))
 
 
 def _request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
@@ -301,9 +313,9 @@ def _request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
     return edited
 
 
-def _given(question: ReviewResult, value: dict[str, Any]) -> PassEdited:
-    edited = cast("PassEdited", _converted(question, value, PassEdited))
-    if fault := misfit(question, edited.texts):
+def _given(question: ReviewResult, value: dict[str, Any]) -> PassEditedResult:
+    edited = cast("PassEditedResult", _converted(question, value, PassEditedResult))
+    if fault := edited_texts_error(question, edited.texts):
         raise UsageError(fault, _other(question).hint)
     return edited
 
@@ -317,7 +329,7 @@ def _converted(question: Question[Any], value: dict[str, Any], kind: type[Any]) 
         raise UsageError(error.message, _other(question).hint) from error
 
 
-def _each(question: ShareRoots, value: dict[str, Any]) -> ShareEach:
+def _each(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
     """What was chosen for each server. Raises UsageError."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
@@ -328,15 +340,15 @@ def _each(question: ShareRoots, value: dict[str, Any]) -> ShareEach:
         isinstance(one, str) and one in _PLAIN[ShareRoots] for one in chosen.values()
     ):
         raise _other(question)
-    return ShareEach(chosen)
+    return SharePerServer(chosen)
 
 
-def _kept(question: ToolsChanged, value: dict[str, Any]) -> KeepTools:
+def _kept(question: ReviewToolChanges, value: dict[str, Any]) -> AcceptToolChanges:
     tools = value.get("tools")
     names = {one.tool for one in question.changes}
     if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
         raise _other(question)
-    return KeepTools(tuple(cast("list[str]", tools)))
+    return AcceptToolChanges(tuple(cast("list[str]", tools)))
 
 
 def _only(question: Question[Any], value: dict[str, Any], name: str) -> str:
@@ -350,12 +362,12 @@ def _only(question: Question[Any], value: dict[str, Any], name: str) -> str:
 _ACCEPTED: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
     FillForm: _form,
     ApproveTool: lambda question, value: AllowOnce(_edited(question, value)),
-    ToolsChanged: _kept,
+    ReviewToolChanges: _kept,
     ShareRoots: _each,
-    SignIn: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
-    KeepSecrets: lambda question, value: KeepSealed(_only(question, value, "pass_phrase")),
-    UnlockSecrets: lambda question, value: PassPhrase(_only(question, value, "pass_phrase")),
-    EnterClient: _client,
+    SignInQuestion: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
+    ChooseSecretStorage: lambda question, value: KeepInEncryptedFile(_only(question, value, "pass_phrase")),
+    UnlockSecrets: lambda question, value: EnterPassphrase(_only(question, value, "pass_phrase")),
+    EnterClientId: _client,
     ReviewSampling: _request,
     ReviewReply: lambda question, value: _converted(question, value, EditedReply),
     ReviewResult: _given,
@@ -371,7 +383,7 @@ def _plain(question: Question[Any]) -> dict[str, Any]:
     known = _PLAIN.get(type(question), {})
     if isinstance(question, ShareRoots) and question.askers:
         return {"deny": DoNotShare()}  # an answer for one is none for the others
-    there_is_none = isinstance(question, SignIn) and not question.other
+    there_is_none = isinstance(question, SignInQuestion) and not question.other
     return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
 
 
@@ -385,7 +397,7 @@ def _more(question: Question[Any]) -> list[dict[str, Any]]:
         return [_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:
         return [{"accept": {"servers": {one.server: "deny" for one in question.askers}}}]
-    return [] if isinstance(question, SignIn) and question.code else _MORE.get(type(question), [])
+    return [] if isinstance(question, SignInQuestion) and question.code else _MORE.get(type(question), [])
 
 
 def _event(name: str, question: Question[Any]) -> dict[str, Any]:

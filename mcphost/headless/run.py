@@ -7,27 +7,27 @@ from typing import Any, Literal, TypeVar, cast
 
 import anyio
 
-from mcphost.errors import ConfigError, Declined, McpHostError
+from mcphost.errors import ConfigError, ConsentDenied, McpHostError
 from mcphost.headless.allow_rules import rule_for
 from mcphost.host.events import (
     HostEvent,
     ModelRetrying,
+    NoticeEvent,
     ResultReviewed,
     ServerState,
-    TextDelta,
-    Told,
+    TextDeltaEvent,
     ToolFinished,
     ToolProposed,
     ToolStarted,
     TurnFinished,
 )
 from mcphost.host.host import Host
-from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
-from mcphost.sanitize import escaped, visible
-from mcphost.serialization import Data, dumps, encode
+from mcphost.sanitize import escape_unsafe_json, sanitize
+from mcphost.serialization import Struct, dumps, encode
 
 A = TypeVar("A")
 Output = Literal["text", "json", "events"]
@@ -37,7 +37,7 @@ _DRIFTED = "The tool or its server changed since it was approved; approve it aga
 _NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
 
 
-class RunFront(Front):
+class RunFront(Frontend):
     """Answers from `--yes`; everything else gets its refusal. What `--allow` covers is never asked."""
 
     def __init__(self, *, yes: bool = False) -> None:
@@ -63,7 +63,7 @@ class RunFront(Front):
         return question.refusal()
 
 
-class Call(Data, frozen=True):
+class Call(Struct, frozen=True):
     """One call of the turn, for `--output json`."""
 
     server: str
@@ -74,7 +74,7 @@ class Call(Data, frozen=True):
     seconds: float
 
 
-class Report(Data, frozen=True, kw_only=True):
+class Report(Struct, frozen=True, kw_only=True):
     """The document of `--output json`."""
 
     outcome: str
@@ -89,7 +89,7 @@ class Report(Data, frozen=True, kw_only=True):
     usage: Usage = Usage()
 
 
-class Finished(Data, frozen=True, kw_only=True, tag_field="event", tag="finished"):
+class Finished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
     """The last line of `--output events`."""
 
     exit_code: int
@@ -110,7 +110,7 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
     teller = _Teller(output, quiet=quiet)
-    feed = host.events()
+    feed = host.subscribe()
     result = TurnResult("failed", "")
     async with anyio.create_task_group() as tasks:
 
@@ -120,15 +120,15 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
 
         tasks.start_soon(listen)
         wanted = [view.name for view in host.servers() if yes or await may_run_something(host, view)]
-        host.start(left_tasks=False, only=wanted)
+        host.start(resume_orphaned_tasks=False, only=wanted)
         untrusted = await settle(host, wanted, teller.people)
         if untrusted:
-            for event in feed.take():
+            for event in feed.drain():
                 teller.hear(event)
             tasks.cancel_scope.cancel()
             raise not_approved(untrusted)
         result = await host.send(prompt)
-        for event in feed.take():
+        for event in feed.drain():
             teller.hear(event)
         tasks.cancel_scope.cancel()
     teller.end(host, result)
@@ -140,7 +140,7 @@ async def may_run_something(host: Host, view: ServerView) -> bool:
     config = host.config
     if view.config.trust_annotations or any(rule.server == view.name for rule in (*config.allow, *config.passes)):
         return True
-    return any(one.state == "counts" for one in await host.permissions.all(server=view.name))
+    return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
 
 
 async def settle(host: Host, wanted: Container[str], people: Callable[[str], None]) -> tuple[str, ...]:
@@ -150,13 +150,13 @@ async def settle(host: Host, wanted: Container[str], people: Callable[[str], Non
     """
     enabled = [view.name for view in host.servers() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
-    untrusted = [name for name in unused if not await host.trusted(name)]
+    untrusted = [name for name in unused if not await host.is_server_approved(name)]
     starting = {name for name in enabled if name in wanted}
 
     async def one(name: str) -> None:
         try:
-            await host.ready(name)
-        except Declined:
+            await host.ensure_ready(name)
+        except ConsentDenied:
             untrusted.append(name)
         except McpHostError:
             pass  # told as an event; the turn goes on with the other servers
@@ -186,10 +186,12 @@ def quoted(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def not_approved(names: tuple[str, ...]) -> Declined:
+def not_approved(names: tuple[str, ...]) -> ConsentDenied:
     """The refusal that names the fix."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
-    return Declined(f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {quote(names[0])}")
+    return ConsentDenied(
+        f"{what} not approved.", f"Look at it and approve it with: mcphost servers trust {quote(names[0])}"
+    )
 
 
 def refused(error: McpHostError, output: Output) -> None:
@@ -221,8 +223,8 @@ class _Teller:
             _line(event)
             return
         match event:
-            case TextDelta() if self._live:
-                sys.stdout.write(visible(event.text))
+            case TextDeltaEvent() if self._live:
+                sys.stdout.write(sanitize(event.text))
                 sys.stdout.flush()
                 self._column = 0 if event.text.endswith("\n") else 1
             case ToolProposed():
@@ -243,7 +245,7 @@ class _Teller:
                 self.people(f"trying again in {event.seconds:g} s: {event.reason}")
             case ServerState(state="failed" | "sign_in"):
                 self.people(f"{event.server}: {event.detail}", always=True)
-            case Told():
+            case NoticeEvent():
                 self.people(f"{event.text} {event.hint}".strip(), always=event.level == "error")
             case _:
                 pass
@@ -267,7 +269,7 @@ class _Teller:
             sys.stdout.write("\n")
             sys.stdout.flush()
             self._column = 0
-        sys.stderr.write(f"mcphost: {visible(text, keep_newlines=False)[:2000]}\n")
+        sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
     def end(self, host: Host, result: TurnResult) -> None:
         """The last of the output."""
@@ -301,11 +303,11 @@ class _Teller:
 
 def _line(value: Any) -> None:
     text = encode(value).decode()
-    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()
 
 
 def _document(value: Any) -> None:
     text = dumps(value, indent=2)
-    sys.stdout.write((escaped(text) if sys.stdout.isatty() else text) + "\n")
+    sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()

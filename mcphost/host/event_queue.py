@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator
 
 import anyio
 
-from mcphost.host.events import HostEvent, ResourceChanged, ServerLog, TextDelta, ThinkingDelta, ToolProgress
+from mcphost.host.events import HostEvent, ResourceChanged, ServerLog, TextDeltaEvent, ThinkingDeltaEvent, ToolProgress
 from mcphost.serialization import replace
 
 MAX_LOGS = 1_000
 
 
-class _Text:
+class _MergedDeltas:
     """Merging deltas; parts are joined once, when read."""
 
     __slots__ = ("first", "parts")
 
-    def __init__(self, first: TextDelta | ThinkingDelta) -> None:
+    def __init__(self, first: TextDeltaEvent | ThinkingDeltaEvent) -> None:
         self.first = first
         self.parts = [first.text]
 
@@ -28,7 +28,7 @@ class _Text:
         return self.first if len(self.parts) == 1 else replace(self.first, text="".join(self.parts))
 
 
-class _Last:
+class _Slot:
     """A slot whose newest value counts."""
 
     __slots__ = ("value",)
@@ -40,44 +40,44 @@ class _Last:
         return self.value
 
 
-class Feed:
+class EventQueue:
     """Events from the moment it was made. One reader; ends when the host ends or the feed is closed."""
 
-    def __init__(self, feeds: "set[Feed]") -> None:
-        self._feeds = feeds
-        self._queue: deque[_Text | _Last] = deque()
-        self._progress: dict[str, _Last] = {}
-        self._logs: deque[_Last] = deque()
-        self._updated: set[ResourceChanged] = set()
+    def __init__(self, open_queues: "set[EventQueue]") -> None:
+        self._open_queues = open_queues
+        self._queue: deque[_MergedDeltas | _Slot] = deque()
+        self._progress: dict[str, _Slot] = {}
+        self._logs: deque[_Slot] = deque()
+        self._updated_resources: set[ResourceChanged] = set()
         self._ready = anyio.Event()
         self._closed = False
-        feeds.add(self)
+        open_queues.add(self)
 
     def put(self, event: HostEvent) -> None:
         """Add an event; never blocks."""
         if self._closed:
             return
         last = self._queue[-1] if self._queue else None
-        if isinstance(event, TextDelta | ThinkingDelta):
-            if isinstance(last, _Text) and type(last.first) is type(event) and last.first.turn == event.turn:
+        if isinstance(event, TextDeltaEvent | ThinkingDeltaEvent):
+            if isinstance(last, _MergedDeltas) and type(last.first) is type(event) and last.first.turn == event.turn:
                 last.parts.append(event.text)
             else:
-                self._queue.append(_Text(event))
+                self._queue.append(_MergedDeltas(event))
         elif isinstance(event, ToolProgress) and event.call in self._progress:
             self._progress[event.call].value = event
-        elif isinstance(event, ResourceChanged) and event in self._updated:
+        elif isinstance(event, ResourceChanged) and event in self._updated_resources:
             return
         else:
-            self._queue.append(slot := _Last(event))
+            self._queue.append(slot := _Slot(event))
             if isinstance(event, ToolProgress):
                 self._progress[event.call] = slot
             elif isinstance(event, ServerLog):
-                self._bound_logs(slot)
+                self._limit_logs(slot)
             elif isinstance(event, ResourceChanged):
-                self._updated.add(event)
+                self._updated_resources.add(event)
         self._ready.set()
 
-    def _bound_logs(self, slot: _Last) -> None:
+    def _limit_logs(self, slot: _Slot) -> None:
         self._logs.append(slot)
         if len(self._logs) > MAX_LOGS:
             self._queue.remove(self._logs.popleft())
@@ -85,21 +85,21 @@ class Feed:
     def close(self) -> None:
         """End the iteration after what is queued."""
         self._closed = True
-        self._feeds.discard(self)
+        self._open_queues.discard(self)
         self._ready.set()
 
-    def take(self) -> list[HostEvent]:
+    def drain(self) -> list[HostEvent]:
         """Everything queued right now; never waits."""
         events: list[HostEvent] = [slot.event() for slot in self._queue]
         self._queue.clear()
         self._progress.clear()
         self._logs.clear()
-        self._updated.clear()
+        self._updated_resources.clear()
         return events
 
     async def __aiter__(self) -> AsyncIterator[HostEvent]:
         while True:
-            for event in self.take():
+            for event in self.drain():
                 yield event
             if self._queue:
                 continue
@@ -109,22 +109,22 @@ class Feed:
             await self._ready.wait()
 
 
-class Feeds:
+class EventBus:
     """All open feeds."""
 
     def __init__(self) -> None:
-        self._feeds: set[Feed] = set()
+        self._queues: set[EventQueue] = set()
 
-    def open(self) -> Feed:
+    def subscribe(self) -> EventQueue:
         """A new feed of everything from now on."""
-        return Feed(self._feeds)
+        return EventQueue(self._queues)
 
-    def put(self, event: HostEvent) -> None:
+    def publish(self, event: HostEvent) -> None:
         """Tell every feed."""
-        for feed in tuple(self._feeds):
+        for feed in tuple(self._queues):
             feed.put(event)
 
     def close(self) -> None:
         """End every feed."""
-        for feed in tuple(self._feeds):
+        for feed in tuple(self._queues):
             feed.close()

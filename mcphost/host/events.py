@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
 ]
 
 
-class HostEvent(Data, frozen=True, tag_field="event"):
+class HostEvent(Struct, frozen=True, tag_field="event"):
     """The base of every event."""
 
 
@@ -38,7 +38,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     held: int = 0
 
 
-class SigningIn(HostEvent, frozen=True, tag="signing_in", kw_only=True):
+class SignInUpdated(HostEvent, frozen=True, tag="signing_in", kw_only=True):
     """Where a sign-in is; fields and steps as in auth.user_interaction.Progress, "over" whichever way it ended."""
 
     server: str
@@ -60,7 +60,7 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
     changed: tuple[str, ...] = ()
 
 
-class ToolSwitched(HostEvent, frozen=True, tag="tool_switched"):
+class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
     """The user switched a tool on or off: whether the model is told of it from now on."""
 
     server: str
@@ -68,7 +68,7 @@ class ToolSwitched(HostEvent, frozen=True, tag="tool_switched"):
     on: bool
 
 
-class AutonomyChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
+class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
     """Picked tools run unasked in this conversation (`on`), or not any more: `why`. Told with each such call, too."""
 
     on: bool
@@ -81,7 +81,7 @@ class AutonomyChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
     tokens_left: int = 0
 
 
-class FolderShown(Data, frozen=True, kw_only=True):
+class FolderInfo(Struct, frozen=True, kw_only=True):
     """A folder of the list (`host.server_requests.root_list`). `uri` is empty unless it is shared with servers now."""
 
     path: str
@@ -98,10 +98,10 @@ class FolderShown(Data, frozen=True, kw_only=True):
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
     """The list of folders that servers may be told of is new: edited, or one came or went on the disk."""
 
-    folders: tuple[FolderShown, ...]
+    folders: tuple[FolderInfo, ...]
 
 
-class RootsTold(HostEvent, frozen=True, tag="roots_told"):
+class RootsShared(HostEvent, frozen=True, tag="roots_told"):
     """A server was told these folders, as file: addresses; or it was `refused` and knows what it knew before."""
 
     server: str
@@ -147,14 +147,14 @@ class RoundStarted(HostEvent, frozen=True, tag="round_started"):
     label: str
 
 
-class TextDelta(HostEvent, frozen=True, tag="text_delta"):
+class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
     """More text of the model; consecutive ones merge when the reader is slow."""
 
     turn: int
     text: str
 
 
-class ThinkingDelta(HostEvent, frozen=True, tag="thinking_delta"):
+class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
     """More reasoning; merges likewise."""
 
     turn: int
@@ -228,7 +228,7 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
     images: tuple[ImagePart, ...] = ()
 
 
-class CallOver(HostEvent, frozen=True, tag="call_over"):
+class CallEnded(HostEvent, frozen=True, tag="call_over"):
     """A call is over, and the server still waits for what it asked for it: questions of that server with that `number`.
 
     They stay open until they are answered or the server takes them back.
@@ -262,7 +262,7 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     hint: str = ""
 
 
-class Told(HostEvent, frozen=True, tag="told"):
+class NoticeEvent(HostEvent, frozen=True, tag="told"):
     """One sentence the user should see, with the next step."""
 
     level: Literal["info", "warning", "error"]
@@ -289,27 +289,27 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 AnyEvent = (
     ServerState
-    | SigningIn
+    | SignInUpdated
     | CatalogChanged
-    | ToolSwitched
+    | ToolToggled
     | RootsChanged
-    | RootsTold
+    | RootsShared
     | ServerLog
     | ResourceChanged
     | TurnStarted
     | RoundStarted
-    | TextDelta
-    | ThinkingDelta
+    | TextDeltaEvent
+    | ThinkingDeltaEvent
     | ModelRetrying
     | MessageFinished
     | ToolProposed
     | ToolStarted
     | ToolProgress
     | ToolFinished
-    | CallOver
+    | CallEnded
     | ResultReviewed
     | TurnFinished
-    | Told
+    | NoticeEvent
     | ModelChanged
     | ConversationOpened
 )

@@ -11,31 +11,31 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.session import Opener
+from mcphost.client.session import SessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig
-from mcphost.errors import Declined, StoreError, UsageError
-from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.errors import ConsentDenied, StoreError, UsageError
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.conversation.conversation import Conversation
-from mcphost.host.event_queue import Feed, Feeds
-from mcphost.host.events import ConversationOpened, SigningIn, Told
-from mcphost.host.model_selection import Answering, ModelFactory
-from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.question_budget import OpenQuestions
+from mcphost.host.event_queue import EventBus, EventQueue
+from mcphost.host.events import ConversationOpened, NoticeEvent, SignInUpdated
+from mcphost.host.model_selection import ModelFactory, ModelSelection
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.question_budget import QuestionBudget
 from mcphost.host.questions.sign_in_prompts import OpenUrl
-from mcphost.host.server_requests.request_handler import Desks
-from mcphost.host.server_requests.root_list import sources
+from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
+from mcphost.host.server_requests.root_list import configured_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
-from mcphost.host.servers.approval import Trusting
-from mcphost.host.servers.connection import Connection
-from mcphost.host.servers.orphaned_tasks import LeftTasks
-from mcphost.host.servers.quarantine import Held
+from mcphost.host.servers.approval import ServerApprovals
+from mcphost.host.servers.connection import ServerConnection
+from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.quarantine import Quarantine
 from mcphost.host.servers.servers import Servers
 from mcphost.host.servers.startup_wait import ServerStartup
-from mcphost.host.servers.tool_changes import Drifts
-from mcphost.host.servers.tool_registry import Toolbox
-from mcphost.host.servers.tool_toggles import Switches
-from mcphost.host.views import ConversationInfo, ServerView, ToolOutcome, TurnResult
+from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
+from mcphost.host.servers.tool_registry import ToolRegistry
+from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.host.views import ConversationInfo, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
@@ -49,16 +49,16 @@ from mcphost.store.tool_fingerprints import Pins
 from mcphost.store.tool_toggles import StoredSwitches
 
 if TYPE_CHECKING:
-    from mcphost.host.consent.auto_approve import Autonomy, Running
-    from mcphost.host.consent.grants import Permissions
-    from mcphost.host.conversation.assembly import Pipeline
-    from mcphost.host.results.tool_schemas import Misfit
+    from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
+    from mcphost.host.consent.grants import GrantRegistry
+    from mcphost.host.conversation.assembly import ConversationAssembly
+    from mcphost.host.results.tool_schemas import SchemaErrors
     from mcphost.host.servers.accounts import Accounts
-    from mcphost.host.servers.features import Features
-    from mcphost.protocol.prompts import PromptResult
-    from mcphost.protocol.resources import ReadResult
+    from mcphost.host.servers.features import ServerFeatures
+    from mcphost.protocol.prompts import GetPromptResult
+    from mcphost.protocol.resources import ReadResourceResult
 
-GO_ON = "Your answer was cut off. Go on exactly where it ended."
+CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
 _log = logging.getLogger(__name__)
 
 
@@ -74,51 +74,64 @@ class Host:
         config: HostConfig,
         *,
         store: Database,
-        opener: Opener,
-        models: ModelFactory,
-        front: Front,
+        opener: SessionOpener,
+        model_factory: ModelFactory,
+        frontend: Frontend,
         open_url: OpenUrl | None = None,
-        journal: Journal | None = None,
+        journal: AuditLog | None = None,
         results: Results | None = None,
     ) -> None:
         self.config = config
-        self.journal = journal or in_memory(config.ledger)
-        self.journal.conversation = lambda: self._conversation.id
-        self._front = front = self.journal.front(front)
-        self._feeds = Feeds()
-        self._saved = Conversations(store)
-        self._grants, self._folders = Grants(store), FolderAnswers(store)
-        self._trusting = Trusting(self._grants, front, self.journal)
-        self.roots = Roots(sources(config), StoredFolders(store), self.journal, put=self._feeds.put)
-        self._answering = Answering(models, config.model, self._feeds)
-        asked = SamplingModels(self._answering, config.sampling, lambda: self._conversation.messages)
-        warn, self._questions = partial(self.tell, "warning"), OpenQuestions()
-        desks = Desks(front, asked, self.roots, warn, self.journal, self.journal.browser(open_url),
-                      self._questions, self._folders)  # fmt: skip
-        self._left = LeftTasks(StoredTasks(store), self._feeds, lambda: self._conversation.id, self._tell_store)
-        drifts = Drifts(Pins(store), front, self._tell_store, self._follow, self.journal)
-        self._servers = Servers(
-            config.servers, opener=opener, trusting=self._trusting, feeds=self._feeds, desks=desks, left=self._left,
-            drifts=drifts,
+        self.audit = journal or create_in_memory_log(config.ledger)
+        self.audit.conversation_id = lambda: self._conversation.id
+        self._frontend = frontend = self.audit.wrap_frontend(frontend)
+        self._events = EventBus()
+        self._conversation_store = Conversations(store)
+        self._grants, self._folder_answers = Grants(store), FolderAnswers(store)
+        self._approvals = ServerApprovals(self._grants, frontend, self.audit)
+        self.roots = Roots(configured_roots(config), StoredFolders(store), self.audit, put=self._events.publish)
+        self._model_selection = ModelSelection(model_factory, config.model, self._events)
+        asked = SamplingModels(self._model_selection, config.sampling, lambda: self._conversation.messages)
+        warn, self._question_budget = partial(self.notify, "warning"), QuestionBudget()
+        desks = ServerRequestHandlerFactory(
+            frontend, asked, self.roots, warn, self.audit, self.audit.wrap_open_url(open_url),
+            self._question_budget, self._folder_answers,
         )  # fmt: skip
-        self._startup = ServerStartup(self._servers, config.limits.server_wait, self.tell)
-        self.held = Held(self._servers)
+        self._orphaned_tasks = OrphanedTasks(
+            StoredTasks(store), self._events, lambda: self._conversation.id, self._report_store_error
+        )
+        drifts = ToolChangeTrackerFactory(
+            Pins(store), frontend, self._report_store_error, self._carry_over_grants, self.audit
+        )
+        self._servers = Servers(
+            config.servers,
+            opener=opener,
+            approvals=self._approvals,
+            events=self._events,
+            handler_factory=desks,
+            orphaned_tasks=self._orphaned_tasks,
+            tracker_factory=drifts,
+        )
+        self._startup = ServerStartup(self._servers, config.limits.server_wait, self.notify)
+        self.quarantine = Quarantine(self._servers)
         self._opener = opener
-        self.switches = Switches(StoredSwitches(store), self.journal, self._feeds.put, self._tell_store)
-        self._toolbox = Toolbox(lambda: self._servers, self.switches.off)
+        self.tool_toggles = ToolToggles(
+            StoredSwitches(store), self.audit, self._events.publish, self._report_store_error
+        )
+        self._tool_registry = ToolRegistry(lambda: self._servers, self.tool_toggles.disabled_by)
         self.results = results or Results(None)
-        self._conversation = Conversation(self._saved, self._tell_store)
-        self._made: Pipeline | None = None
+        self._conversation = Conversation(self._conversation_store, self._report_store_error)
+        self._loaded_assembly: ConversationAssembly | None = None
         self._tasks: TaskGroup | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         self._tasks = await self._stack.enter_async_context(anyio.create_task_group())
-        self._left.own(self._tasks)
-        self._servers.own(self._tasks)
-        self._answering.own(self._tasks)
-        if self._made is not None:
-            self._made.own(self._tasks)
+        self._orphaned_tasks.set_task_group(self._tasks)
+        self._servers.set_task_group(self._tasks)
+        self._model_selection.set_task_group(self._tasks)
+        if self._loaded_assembly is not None:
+            self._loaded_assembly.set_task_group(self._tasks)
         return self
 
     async def __aexit__(
@@ -129,75 +142,87 @@ class Host:
         try:
             return await self._stack.__aexit__(kind, error, trace)
         finally:
-            self._feeds.close()
+            self._events.close()
             with anyio.CancelScope(shield=True):
-                if self._made is not None:
-                    await self._made.close()
-                await self._answering.close()
-                await self.journal.close()
+                if self._loaded_assembly is not None:
+                    await self._loaded_assembly.close()
+                await self._model_selection.close()
+                await self.audit.close()
 
     # -- made, and loaded, with the first use
     @property
-    def _pipeline(self) -> "Pipeline":
-        if self._made is None:
-            from mcphost.host.conversation.assembly import Pipeline, Surroundings
+    def _assembly(self) -> "ConversationAssembly":
+        if self._loaded_assembly is None:
+            from mcphost.host.conversation.assembly import ConversationAssembly, HostServices
 
-            host = Surroundings(
-                answering=self._answering, conversation=lambda: self._conversation, features=self.features,
-                feeds=self._feeds, folders=self._folders, front=self._front, grants=self._grants, journal=self.journal,
-                left=self._left, questions=self._questions, results=self.results, saved=self._saved,
-                servers=self._servers, startup=self._startup, tell=self.tell, toolbox=self._toolbox,
-            )  # fmt: skip
-            self._made = Pipeline(self.config, host)
+            host = HostServices(
+                model_selection=self._model_selection,
+                conversation=lambda: self._conversation,
+                features=self.features,
+                events=self._events,
+                folder_answers=self._folder_answers,
+                frontend=self._frontend,
+                grants=self._grants,
+                audit=self.audit,
+                orphaned_tasks=self._orphaned_tasks,
+                question_budget=self._question_budget,
+                results=self.results,
+                conversation_store=self._conversation_store,
+                servers=self._servers,
+                startup=self._startup,
+                notify=self.notify,
+                tool_registry=self._tool_registry,
+            )
+            self._loaded_assembly = ConversationAssembly(self.config, host)
             if self._tasks is not None:
-                self._made.own(self._tasks)
-        return self._made
+                self._loaded_assembly.set_task_group(self._tasks)
+        return self._loaded_assembly
 
     @property
-    def autonomy(self) -> "Autonomy":
+    def auto_approval(self) -> "AutoApproval":
         """What runs unasked for a while."""
-        return self._pipeline.autonomy
+        return self._assembly.auto_approval
 
     @property
-    def permissions(self) -> "Permissions":
+    def grants(self) -> "GrantRegistry":
         """Grants: listed, previewed, revoked."""
-        return self._pipeline.permissions
+        return self._assembly.grants
 
     @cached_property
-    def features(self) -> "Features":
+    def features(self) -> "ServerFeatures":
         """What servers offer besides tools."""
-        from mcphost.host.servers.features import Features
+        from mcphost.host.servers.features import ServerFeatures
 
-        return Features(self._servers)
+        return ServerFeatures(self._servers)
 
     @cached_property
     def accounts(self) -> "Accounts":
         """Who is signed in where."""
         from mcphost.host.servers.accounts import Accounts
 
-        return Accounts(self._servers, self._opener, self.journal, partial(self.tell, "info"))
+        return Accounts(self._servers, self._opener, self.audit, partial(self.notify, "info"))
 
-    def start(self, *, left_tasks: bool = True, only: Container[str] | None = None) -> None:
+    def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
         """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
 
         `only`: the names of the servers to start; None for all of them.
         `left_tasks`: follow what an earlier run left at the servers, and tell of it like of calls by hand.
         """
-        self._left.shown = left_tasks
+        self._orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
-            self.tell("warning", problem)
+            self.notify("warning", problem)
         self._servers.start_all(only)
-        self._answering.prepare()
+        self._model_selection.prepare()
         if self._tasks is not None:
-            self._tasks.start_soon(self.switches.known, name="switches")
+            self._tasks.start_soon(self.tool_toggles.load, name="switches")
 
-    def events(self) -> Feed:
+    def subscribe(self) -> EventQueue:
         """A new feed of everything from now on."""
-        return self._feeds.open()
+        return self._events.subscribe()
 
-    def tell(self, level: Any, text: str, hint: str = "") -> None:
+    def notify(self, level: Any, text: str, hint: str = "") -> None:
         """Tell every front one sentence."""
-        self._feeds.put(Told(level, text, hint))
+        self._events.publish(NoticeEvent(level, text, hint))
 
     # -- servers
     def servers(self) -> tuple[ServerView, ...]:
@@ -208,68 +233,70 @@ class Host:
         """One server. Raises UsageError for an unknown name."""
         return self._view(self._servers.find(name))
 
-    def _view(self, connection: Connection) -> ServerView:
+    def _view(self, connection: ServerConnection) -> ServerView:
         view = connection.view()
-        off = self.switches.among(view.config, view.catalog.tools)
-        return replace(view, off=off) if off else view
+        off = self.tool_toggles.disabled_tools(view.config, view.catalog.tools)
+        return replace(view, disabled_tools=off) if off else view
 
-    async def switch_tool(self, server: str, tool: str, *, on: bool) -> None:
+    async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
         """Let the model have this tool or not, also in later runs. Raises UsageError, Declined."""
-        await self.switches.switch(self._servers.find(server).config, tool, on=on)
+        await self.tool_toggles.set_enabled(self._servers.find(server).config, tool, enabled=enabled)
 
-    async def ready(self, server: str) -> ServerView:
+    async def ensure_ready(self, server: str) -> ServerView:
         """Wait until it is ready, starting it when it is not. Raises ServerError, Declined or UsageError."""
         connection = self._servers.start(server)
         await connection.session()
-        await self.switches.known()
+        await self.tool_toggles.load()
         return self._view(connection)
 
     def restart(self, server: str) -> None:
         """Close the connection and open it again; also the retry key of a failed server."""
         self._servers.start(server).restart()
 
-    def signing_in(self, event: SigningIn) -> None:
+    def update_sign_in(self, event: SignInUpdated) -> None:
         """A sign-in to one of the servers goes on."""
-        self._servers.find(event.server).signing_in(event)
+        self._servers.find(event.server).update_sign_in(event)
 
-    async def trusted(self, server: str) -> bool:
+    async def is_server_approved(self, server: str) -> bool:
         """Whether an approval covers the server exactly as it is configured. Raises UsageError, StoreError."""
-        return await self._trusting.knows(self._servers.find(server).config)
+        return await self._approvals.is_approved(self._servers.find(server).config)
 
-    async def trust(self, server: str) -> None:
+    async def approve_server(self, server: str) -> None:
         """The user's own approval, kept until command or address change. Raises UsageError, StoreError."""
-        await self._trusting.approve(self._servers.find(server).config)
+        await self._approvals.approve(self._servers.find(server).config)
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
         """The user's own call: asks nothing.
 
         Raises ServerError, UsageError (unknown tool), and Declined for a server that is not approved, a tool that is
         no longer what it was, or a call that the configuration never allows.
         """
-        offered = await self._servers.tool(server, tool)
-        if tool in offered.connection.drift.held:
-            raise Declined(
+        offered = await self._servers.get_tool(server, tool)
+        if tool in offered.connection.tool_changes.quarantined:
+            raise ConsentDenied(
                 f"The tool {tool!r} of {server!r} is not what it was before, and is held back.",
                 f"See how it changed, and keep it or not: mcphost servers changes {quote(server)}",
             )
-        await self._pipeline.consent.may_run(offered, arguments)
-        done = await self._pipeline.performing.by_hand(offered, arguments)
-        return ToolOutcome(done.result, done.rendered.text, done.seconds, done.checked)
+        await self._assembly.consent.check_manual_call(offered, arguments)
+        done = await self._assembly.executor.execute_manual(offered, arguments)
+        return ManualCallResult(done.result, done.rendered.text, done.seconds, done.validation)
 
-    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> "Misfit":
+    async def validate_arguments(self, server: str, tool: str, arguments: dict[str, Any]) -> "SchemaErrors":
         """What in these arguments does not fit the tool's inputSchema; nothing when they may be sent.
 
         Raises ServerError, Declined, UsageError.
         """
-        return await self._pipeline.calls.misfit(await self._servers.tool(server, tool), arguments)
+        return await self._assembly.tool_pipeline.validate_arguments(
+            await self._servers.get_tool(server, tool), arguments
+        )
 
-    async def read_resource(self, server: str, uri: str) -> "ReadResult":
-        """See Features.read."""
-        return await self.features.read(server, uri)
+    async def read_resource(self, server: str, uri: str) -> "ReadResourceResult":
+        """See ServerFeatures.read_resource."""
+        return await self.features.read_resource(server, uri)
 
-    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> "PromptResult":
-        """See Features.prompt."""
-        return await self.features.prompt(server, name, arguments)
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> "GetPromptResult":
+        """See ServerFeatures.get_prompt."""
+        return await self.features.get_prompt(server, name, arguments)
 
     # -- conversation
     @property
@@ -288,22 +315,22 @@ class Host:
         return self._conversation.title
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a turn runs."""
-        return self._made is not None and self._made.turns.running
+        return self._loaded_assembly is not None and self._loaded_assembly.turn_queue.is_running
 
     def stop(self) -> bool:
         """Stop the running turn; False when none runs."""
-        return self._made is not None and self._made.turns.stop()
+        return self._loaded_assembly is not None and self._loaded_assembly.turn_queue.stop()
 
     @property
-    def running_unasked(self) -> "Running | None":
+    def auto_approval_status(self) -> "AutoApprovalStatus | None":
         """What runs unasked now, and what is left of its budget; None while everything is asked."""
-        return None if self._made is None else self._made.autonomy.running
+        return None if self._loaded_assembly is None else self._loaded_assembly.auto_approval.status
 
     def halt(self) -> bool:
         """The kill key: nothing runs unasked any more, and the running turn stops; False when there was neither."""
-        ended = self._made is not None and self._made.autonomy.stop("ended by you")
+        ended = self._loaded_assembly is not None and self._loaded_assembly.auto_approval.stop("ended by you")
         return self.stop() or ended
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
@@ -312,71 +339,71 @@ class Host:
         What goes wrong in it is in the result, never raised; UsageError when a turn already runs. Cancelling the
         caller stops the turn.
         """
-        return await self._pipeline.turns.send(text, attachments, self.switches.known)
+        return await self._assembly.turn_queue.send(text, attachments, self.tool_toggles.load)
 
-    async def go_on(self) -> TurnResult:
+    async def continue_turn(self) -> TurnResult:
         """Go on with an answer that was cut off or stopped; ask the model again when nothing came. See `send`.
 
         Raises UsageError when the last answer is complete.
         """
         last = self._conversation.messages[-1] if self._conversation.messages else None
         if last is not None and last.role == "assistant" and last.cut:
-            return await self.send(GO_ON)
+            return await self.send(CONTINUE_PROMPT)
         if last is None or last.role == "assistant":
             raise UsageError("There is no answer that was cut off.", "Write a message.")
-        return await self._pipeline.turns.send(None, (), self.switches.known)
+        return await self._assembly.turn_queue.send(None, (), self.tool_toggles.load)
 
-    async def conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
+    async def list_conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
-        rows = await (self._saved.find(prefix) if prefix else self._saved.recent(limit))
+        rows = await (self._conversation_store.find(prefix) if prefix else self._conversation_store.recent(limit))
         return tuple(
             ConversationInfo(row.id, row.title, row.model, row.messages, row.created, row.updated) for row in rows
         )
 
     async def open_conversation(self, ident: str) -> None:
         """Show a stored one and go on with it. Raises UsageError for an unknown id, or while a turn runs."""
-        self._no_turn()
-        conversation = await Conversation.load(self._saved, self._tell_store, ident)
+        self._require_idle()
+        conversation = await Conversation.load(self._conversation_store, self._report_store_error, ident)
         if conversation is None:
             raise UsageError(f"There is no conversation {ident!r}.", "List them with: mcphost sessions")
-        self._no_turn()
-        self._show(conversation)
+        self._require_idle()
+        self._set_conversation(conversation)
 
     def new_conversation(self) -> None:
         """Start afresh. Raises UsageError while a turn runs."""
-        self._no_turn()
-        self._show(Conversation(self._saved, self._tell_store))
+        self._require_idle()
+        self._set_conversation(Conversation(self._conversation_store, self._report_store_error))
 
-    def _show(self, conversation: Conversation) -> None:
+    def _set_conversation(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        if self._made is not None:
-            self._made.autonomy.stop("another conversation")
-            self.features.skills.forget()
-        self._feeds.put(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
+        if self._loaded_assembly is not None:
+            self._loaded_assembly.auto_approval.stop("another conversation")
+            self.features.skills.unload_all()
+        self._events.publish(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
 
-    def _no_turn(self) -> None:
-        if self.busy:
+    def _require_idle(self) -> None:
+        if self.is_busy:
             raise UsageError("A turn is running.", "Stop it first.")
 
-    async def _follow(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+    async def _carry_over_grants(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """Move grants along with a tool that the user kept."""
-        await self._pipeline.standing.follow(server, server_digest, tool, before, after)
+        await self._assembly.active_grants.carry_over(server, server_digest, tool, before, after)
 
-    def _tell_store(self, error: StoreError) -> None:
-        self.tell("error", error.message, error.hint)
+    def _report_store_error(self, error: StoreError) -> None:
+        self.notify("error", error.message, error.hint)
 
     # -- model
     @property
     def model(self) -> ChatModel | None:
         """The model that answers, or None when none is configured."""
-        return self._answering.model
+        return self._model_selection.model
 
     @property
     def model_config(self) -> ModelConfig:
         """What was chosen."""
-        return self._answering.config
+        return self._model_selection.config
 
-    def use_model(self, config: ModelConfig) -> None:
+    def select_model(self, config: ModelConfig) -> None:
         """Change the model for the next turn and prepare it. Raises UsageError while a turn runs, ModelError."""
-        self._no_turn()
-        self._answering.use(config)
+        self._require_idle()
+        self._model_selection.select(config)

@@ -6,39 +6,39 @@ from anyio.abc import TaskGroup
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
-from mcphost.host.event_queue import Feeds
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ModelChanged
 from mcphost.llm.model import ChatModel
 
 ModelFactory = Callable[[ModelConfig], ChatModel]
 
 
-class Answering:
+class ModelSelection:
     """The model of this host; `own` gives it a task group to prepare and close models in."""
 
-    def __init__(self, make: ModelFactory, config: ModelConfig, feeds: Feeds) -> None:
+    def __init__(self, factory: ModelFactory, config: ModelConfig, events: EventBus) -> None:
         self.config = config
-        self.model: ChatModel | None = make(config) if config.name else None
-        self._make = make
-        self._others: dict[ModelConfig, ChatModel] = {}
-        self._feeds = feeds
+        self.model: ChatModel | None = factory(config) if config.name else None
+        self._factory = factory
+        self._cached_models: dict[ModelConfig, ChatModel] = {}
+        self._events = events
         self._tasks: TaskGroup | None = None
 
-    def other(self, config: ModelConfig) -> ChatModel:
+    def get_model(self, config: ModelConfig) -> ChatModel:
         """The model of that name for something else than the conversation; made once, closed with the rest."""
         if self.model is not None and config.name == self.config.name:
             return self.model
-        if config not in self._others:
-            self._others[config] = self._make(config)
-        return self._others[config]
+        if config not in self._cached_models:
+            self._cached_models[config] = self._factory(config)
+        return self._cached_models[config]
 
-    def own(self, tasks: TaskGroup) -> None:
+    def set_task_group(self, tasks: TaskGroup) -> None:
         """The group whose end is the end of preparing."""
         self._tasks = tasks
 
-    def use(self, config: ModelConfig) -> None:
+    def select(self, config: ModelConfig) -> None:
         """Another model from now on; the old one is closed. Raises ModelError."""
-        old, self.model = self.model, self._make(config) if config.name else None
+        old, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
         if old is not None and self._tasks is not None:
             self._tasks.start_soon(old.close, name="close model")
@@ -48,14 +48,14 @@ class Answering:
         """Get the model ready in the background, and tell how that goes. Returns at once."""
         model = self.model
         if model is None:
-            self._feeds.put(ModelChanged("", "", "none"))
+            self._events.publish(ModelChanged("", "", "none"))
         elif self._tasks is not None:
-            self._feeds.put(ModelChanged(model.name, model.label, "loading"))
+            self._events.publish(ModelChanged(model.name, model.label, "loading"))
             self._tasks.start_soon(self._prepare, model, name="prepare model")
 
     async def close(self) -> None:
         """Whatever the model holds is given back."""
-        for model in (self.model, *self._others.values()):
+        for model in (self.model, *self._cached_models.values()):
             if model is not None:
                 await model.close()
 
@@ -63,7 +63,7 @@ class Answering:
         try:
             await model.prepare()
         except ModelError as error:
-            self._feeds.put(ModelChanged(model.name, model.label, "failed", str(error)))
+            self._events.publish(ModelChanged(model.name, model.label, "failed", str(error)))
             return
         if model is self.model:
-            self._feeds.put(ModelChanged(model.name, model.label, "ready"))
+            self._events.publish(ModelChanged(model.name, model.label, "ready"))

@@ -5,17 +5,17 @@ from collections.abc import Sequence
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.results.schema_verdict import Checked
-from mcphost.host.server_requests.root_list import Heard
-from mcphost.pluralize import counted
+from mcphost.host.results.schema_verdict import OutputValidation
+from mcphost.host.server_requests.root_list import KnownRoots
+from mcphost.pluralize import pluralize
 from mcphost.protocol.prompts import Prompt
 from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
-from mcphost.protocol.tools import Tool, ToolResult
-from mcphost.serialization import Data
+from mcphost.protocol.tools import CallToolResult, Tool
+from mcphost.serialization import Struct
 
 
-class Catalog(Data, frozen=True):
+class Catalog(Struct, frozen=True):
     """One server's lists as last seen, and what had to be left out, in words."""
 
     tools: Sequence[Tool] = ()
@@ -28,13 +28,13 @@ class Catalog(Data, frozen=True):
     left_out: tuple[str, ...] = ()
 
 
-def listed(catalog: Catalog) -> str:
+def summarize_catalog(catalog: Catalog) -> str:
     """How many tools, resources and prompts it has, in words."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
-    return ", ".join(counted(len(found), noun) for found, noun in kinds)
+    return ", ".join(pluralize(len(found), noun) for found, noun in kinds)
 
 
-class ServerView(Data, frozen=True):
+class ServerView(Struct, frozen=True):
     """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first.
 
     `counts` says how often something was left out, refused or odd since the program started, by kind in words.
@@ -51,13 +51,13 @@ class ServerView(Data, frozen=True):
     log: tuple[ServerLog, ...] = ()
     counts: dict[str, int] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     account: Account | None = None
-    held: tuple[str, ...] = ()
-    folders: Heard = Heard()
-    signing: str = ""
-    starting: float = 0.0
+    quarantined: tuple[str, ...] = ()
+    known_roots: KnownRoots = KnownRoots()
+    sign_in_status: str = ""
+    starting_seconds: float = 0.0
     """For how many seconds it has been starting; 0 when it is not."""
 
-    off: tuple[str, ...] = ()
+    disabled_tools: tuple[str, ...] = ()
     """Tools that are switched off: the model is not told of them."""
 
     @property
@@ -66,16 +66,16 @@ class ServerView(Data, frozen=True):
         return self.config.name
 
 
-class ToolOutcome(Data, frozen=True):
+class ManualCallResult(Struct, frozen=True):
     """What a call by hand gave: the raw result, its text, and what came of checking its structure."""
 
-    result: ToolResult
+    result: CallToolResult
     text: str
     seconds: float
-    checked: Checked = Checked()
+    validation: OutputValidation = OutputValidation()
 
 
-class TurnResult(Data, frozen=True):
+class TurnResult(Struct, frozen=True):
     """How a turn ended. `declined` counts calls that were refused; `error` is empty unless it failed.
 
     `exit_code` is what a command ends with: 5 when a call was declined, 7 when the model did not come to an end, also
@@ -90,7 +90,7 @@ class TurnResult(Data, frozen=True):
     exit_code: int = 0
 
 
-class ConversationInfo(Data, frozen=True):
+class ConversationInfo(Struct, frozen=True):
     """One stored conversation in a list; times are seconds since 1970."""
 
     id: str

@@ -28,7 +28,7 @@ from mcphost.llm.model import (
     ToolUseStarted,
     Usage,
 )
-from mcphost.serialization import Data, Raw, dumps, encode, loads
+from mcphost.serialization import Raw, Struct, dumps, encode, loads
 
 NOT_RUN = "(This call was not run: the turn was stopped.)"
 NO_IMAGES = "(An image was left out: this model does not take images.)"
@@ -40,7 +40,7 @@ _SAID_EARLY = 16
 Json = dict[str, Any]
 
 
-class Road(Data, frozen=True, kw_only=True):
+class Road(Struct, frozen=True, kw_only=True):
     """What the translation must know of the model's road."""
 
     model: str

@@ -25,7 +25,7 @@ from mcphost.llm.model import (
     ToolUseReady,
     ToolUseStarted,
 )
-from mcphost.serialization import Data, dumps, loads, replace
+from mcphost.serialization import Struct, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
 PACE = 0.01
@@ -49,7 +49,7 @@ _VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|n
 _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
-class Rule(Data, frozen=True):
+class Rule(Struct, frozen=True):
     """A pattern, the tool it asks for, and the names of what its groups hold."""
 
     pattern: str
@@ -86,7 +86,7 @@ RULES = (
 )
 
 
-class Wish(Data, frozen=True):
+class Wish(Struct, frozen=True):
     """A tool by the end of its name, and the arguments for it."""
 
     tool: str

@@ -14,7 +14,7 @@ from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.providers import no_provider
 from mcphost.llm.redirect_guard import Redirected
 from mcphost.llm.worker_protocol import Failure
-from mcphost.serialization import Data, loads
+from mcphost.serialization import Struct, loads
 
 _ANY_CASE = re.IGNORECASE
 
@@ -58,7 +58,7 @@ REFUSED_PEER = re.compile(r"connect call failed|connection refused|all connectio
 MAX_TEXT = 600
 
 
-class Where(Data, frozen=True, kw_only=True):
+class Where(Struct, frozen=True, kw_only=True):
     """What the sentences need to name. `secret` is only used to remove it."""
 
     model: str

@@ -17,7 +17,7 @@ from mcphost.llm import providers, worker_protocol
 from mcphost.llm.answer_limits import MAX_CHARS, MAX_SECONDS
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Retrying
 from mcphost.llm.worker_client import WorkerProcess
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 if TYPE_CHECKING:
     from mcphost.llm.errors import Where
@@ -27,7 +27,7 @@ LONGEST_WAIT = 60.0
 """Seconds; a provider that asks for more patience gets none of ours: the user decides."""
 
 
-class Deadlines(Data, frozen=True, kw_only=True):
+class Deadlines(Struct, frozen=True, kw_only=True):
     """Seconds. `first` covers connecting and thinking up to the first token; `idle` the pauses after; `total` all of
     one answer, other tries included."""
 

@@ -2,13 +2,13 @@
 
 from typing import Any, Literal
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 Role = Literal["user", "assistant", "tool"]
 Outcome = Literal["ok", "error", "failed", "declined", "stopped"]
 
 
-class Usage(Data, frozen=True, kw_only=True):
+class Usage(Struct, frozen=True, kw_only=True):
     """Tokens and cost of one round; `cost` in US dollars, None when unknown (not zero)."""
 
     input_tokens: int = 0
@@ -26,20 +26,20 @@ class Usage(Data, frozen=True, kw_only=True):
         )
 
 
-class TextPart(Data, frozen=True, tag="text"):
+class TextPart(Struct, frozen=True, tag="text"):
     """Text; Markdown when the model wrote it."""
 
     text: str
 
 
-class ThinkingPart(Data, frozen=True, tag="thinking"):
+class ThinkingPart(Struct, frozen=True, tag="thinking"):
     """Reasoning the provider showed. `replay` is what it wants back on the next round, JSON text or empty."""
 
     text: str
     replay: str = ""
 
 
-class ToolUsePart(Data, frozen=True, tag="tool_use"):
+class ToolUsePart(Struct, frozen=True, tag="tool_use"):
     """The model wants to call a tool.
 
     `name` is the model-facing name; `arguments` is None when `raw` is not a JSON object. `id` is ours and unique in
@@ -53,7 +53,7 @@ class ToolUsePart(Data, frozen=True, tag="tool_use"):
     provider_id: str = ""
 
 
-class ToolReturnPart(Data, frozen=True, tag="tool_return"):
+class ToolReturnPart(Struct, frozen=True, tag="tool_return"):
     """What goes back to the model for one tool use. `server` and `tool` are empty when the tool is unknown.
 
     `kept` is the file that holds all of a result of which this is the beginning only; `reviewed`: the user read all of
@@ -72,14 +72,14 @@ class ToolReturnPart(Data, frozen=True, tag="tool_return"):
     outcome: Outcome | Literal[""] = ""
 
 
-class ImagePart(Data, frozen=True, tag="image"):
+class ImagePart(Struct, frozen=True, tag="image"):
     """A picture, base64."""
 
     mime_type: str
     data: str
 
 
-class ResourcePart(Data, frozen=True, tag="resource"):
+class ResourcePart(Struct, frozen=True, tag="resource"):
     """A resource the user attached; text only, binary ones carry a note instead."""
 
     server: str
@@ -91,7 +91,7 @@ class ResourcePart(Data, frozen=True, tag="resource"):
 Part = TextPart | ThinkingPart | ToolUsePart | ToolReturnPart | ImagePart | ResourcePart
 
 
-class Message(Data, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True):
     """One message. `cut` marks one that was stopped or broke off; `at` is seconds since 1970.
 
     `usage` is what the model's round used that made it; None for other messages and for what earlier versions stored.

@@ -5,10 +5,10 @@ from contextlib import AbstractAsyncContextManager
 from typing import Literal, Protocol
 
 from mcphost.llm.messages import Message, ToolUsePart, Usage
-from mcphost.serialization import Data, Raw
+from mcphost.serialization import Raw, Struct
 
 
-class ToolSpec(Data, frozen=True):
+class ToolSpec(Struct, frozen=True):
     """A tool as the model sees it; `schema` is JSON Schema, raw."""
 
     name: str
@@ -16,7 +16,7 @@ class ToolSpec(Data, frozen=True):
     schema: Raw
 
 
-class ModelRequest(Data, frozen=True, kw_only=True):
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """One round: the whole conversation so far and the tools on offer.
 
     `tool_choice`: auto leaves it to the model, required wants at least one call, none forbids them; a provider that
@@ -31,40 +31,40 @@ class ModelRequest(Data, frozen=True, kw_only=True):
     temperature: float | None = None
 
 
-class TextDelta(Data, frozen=True):
+class TextDelta(Struct, frozen=True):
     """More text."""
 
     text: str
 
 
-class ThinkingDelta(Data, frozen=True):
+class ThinkingDelta(Struct, frozen=True):
     """More reasoning; `replay` replaces what came before when set."""
 
     text: str
     replay: str = ""
 
 
-class ToolUseStarted(Data, frozen=True):
+class ToolUseStarted(Struct, frozen=True):
     """The model began a tool call; its arguments follow."""
 
     id: str
     name: str
 
 
-class ToolUseDelta(Data, frozen=True):
+class ToolUseDelta(Struct, frozen=True):
     """More of the arguments' JSON text."""
 
     id: str
     text: str
 
 
-class ToolUseReady(Data, frozen=True):
+class ToolUseReady(Struct, frozen=True):
     """A tool call is complete; comes once for each, before Finished."""
 
     use: ToolUsePart
 
 
-class Retrying(Data, frozen=True):
+class Retrying(Struct, frozen=True):
     """Nothing was received yet and the call will be tried again after `seconds`."""
 
     seconds: float
@@ -72,7 +72,7 @@ class Retrying(Data, frozen=True):
     attempt: int
 
 
-class Finished(Data, frozen=True):
+class Finished(Struct, frozen=True):
     """The stream is over. `reason` is a hint only; whether tools were called decides the loop."""
 
     reason: str = "stop"
@@ -83,7 +83,7 @@ class Finished(Data, frozen=True):
 ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUseReady | Retrying | Finished
 
 
-class ModelFacts(Data, frozen=True, kw_only=True):
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """What is known of a model; 0 and None mean unknown."""
 
     context_window: int = 0

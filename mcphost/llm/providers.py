@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
-from mcphost.redact import register
-from mcphost.serialization import Data, replace
+from mcphost.redact import register_secret
+from mcphost.serialization import Struct, replace
 from mcphost.unicode_forms import split_url
 
 KeyLookup = Callable[[str], Awaitable[str | None]]
@@ -57,7 +57,7 @@ THINKING_REPLAYED = frozenset({"anthropic"})
 """Roads measured to take their own reasoning blocks back."""
 
 
-class KeyFound(Data, frozen=True):
+class KeyFound(Struct, frozen=True):
     """The key to send, empty for none, and the variable a user would set."""
 
     value: str
@@ -124,11 +124,11 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
         return KeyFound("" if provider in LOCAL and provider != "hosted_vllm" else DUMMY_KEY, first)
     for name in names:
         if value := environ.get(name, "").strip():
-            register(value)
+            register_secret(value)
             return KeyFound(value, name)
     value, trouble = await _from_keyring(names, keyring)
     if value:
-        register(value)
+        register_secret(value)
         return KeyFound(value, first)
     if trouble and not config.api_base:
         raise ModelError(

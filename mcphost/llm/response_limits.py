@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio.lowlevel
 
-from mcphost.json_limits import objects_in
+from mcphost.json_limits import count_objects
 from mcphost.llm.answer_limits import AnswerTooLong
 
 MAX_EVENT = 16_000_000
@@ -81,7 +81,7 @@ class LineMeter:
             raise AnswerTooLong(f"One event of the answer passed {MAX_EVENT // 1_000_000} MB; it was stopped.")
         if self._opened > self._most:
             # Braces inside of texts were counted as well; now without them.
-            count = objects_in(b"".join(self._pieces))
+            count = count_objects(b"".join(self._pieces))
             if count > MAX_OBJECTS:
                 raise AnswerTooLong(f"One event of the answer holds more than {MAX_OBJECTS:,} objects; it was stopped.")
             self._most = 2 * self._opened

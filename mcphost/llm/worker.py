@@ -30,7 +30,7 @@ from mcphost.llm.event_batching import NoteBatch
 from mcphost.llm.litellm_errors import causes, flatten
 from mcphost.llm.openai_refusals import is_refused, watch_refusals
 from mcphost.llm.redirect_guard import Redirected
-from mcphost.sandbox.limits import limit_data
+from mcphost.sandbox.limits import limit_data_memory
 from mcphost.serialization import is_number, loads
 
 BEFORE_IMPORT = {
@@ -516,7 +516,7 @@ class Inbox:
 
 def main() -> None:
     """The process. Exit code 1 when litellm cannot be imported, after saying why."""
-    limit_data(MEMORY)
+    limit_data_memory(MEMORY)
     commands, descriptor = take_pipes()
     os.environ.update(BEFORE_IMPORT)
     inbox, notes = Inbox(commands), Notes(descriptor)

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import anyio
 
-from mcphost.child_watcher import watch_children_by_descriptor
+from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
 from mcphost.llm.answer_limits import MAX_LINE, AnswerMeter, AnswerTooLong
@@ -189,7 +189,7 @@ class WorkerProcess:
     async def _start(self) -> None:
         loop = asyncio.get_running_loop()
         environ = worker_environment(os.environ if self._environ is None else self._environ)
-        watch_children_by_descriptor()
+        install_pidfd_watcher()
         try:
             _transport, self._life = await loop.subprocess_exec(
                 lambda: _Life(self._note, self._log, self._end),

@@ -6,13 +6,13 @@ worker closes the provider's connection and sends nothing more for that id.
 
 from typing import Any, Literal, cast
 
-from mcphost.serialization import Data, Raw, decode, encode
+from mcphost.serialization import Raw, Struct, decode, encode
 
 READY_ID = 0
 """The id of notes that belong to no call: the worker is ready, or cannot be."""
 
 
-class Completion(Data, frozen=True, kw_only=True):
+class Completion(Struct, frozen=True, kw_only=True):
     """One call of litellm. `messages` and `tools` are Chat Completions JSON; `key` is used for this call only."""
 
     model: str
@@ -27,7 +27,7 @@ class Completion(Data, frozen=True, kw_only=True):
     responses: bool = False
 
 
-class Command(Data, frozen=True, kw_only=True, omit_defaults=True):
+class Command(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ours to the worker."""
 
     op: Literal["stream", "stop", "facts"]
@@ -36,7 +36,7 @@ class Command(Data, frozen=True, kw_only=True, omit_defaults=True):
     call: Completion | None = None
 
 
-class Failure(Data, frozen=True, kw_only=True):
+class Failure(Struct, frozen=True, kw_only=True):
     """An exception of litellm, flattened. `classes` runs from the outermost to the innermost cause."""
 
     status: int = 0
@@ -45,21 +45,21 @@ class Failure(Data, frozen=True, kw_only=True):
     retry_after: float | None = None
 
 
-class Ready(Data, frozen=True, tag="ready"):
+class Ready(Struct, frozen=True, tag="ready"):
     """litellm is imported."""
 
     id: int
     version: str
 
 
-class Text(Data, frozen=True, tag="text"):
+class Text(Struct, frozen=True, tag="text"):
     """More text."""
 
     id: int
     text: str
 
 
-class Thinking(Data, frozen=True, tag="thinking"):
+class Thinking(Struct, frozen=True, tag="thinking"):
     """More reasoning; `blocks` are the provider's own pieces, for replay."""
 
     id: int
@@ -67,7 +67,7 @@ class Thinking(Data, frozen=True, tag="thinking"):
     blocks: tuple[dict[str, Any], ...] = ()
 
 
-class ToolPiece(Data, frozen=True, tag="tool"):
+class ToolPiece(Struct, frozen=True, tag="tool"):
     """A piece of the tool call at `index`; any member may be empty."""
 
     id: int
@@ -77,7 +77,7 @@ class ToolPiece(Data, frozen=True, tag="tool"):
     text: str = ""
 
 
-class Done(Data, frozen=True, tag="done", kw_only=True):
+class Done(Struct, frozen=True, tag="done", kw_only=True):
     """The stream ended by itself. `cost` in US dollars, None when unknown."""
 
     id: int
@@ -89,14 +89,14 @@ class Done(Data, frozen=True, tag="done", kw_only=True):
     road: str = ""
 
 
-class Failed(Data, frozen=True, tag="failed"):
+class Failed(Struct, frozen=True, tag="failed"):
     """The call failed."""
 
     id: int
     failure: Failure
 
 
-class Facts(Data, frozen=True, tag="facts", kw_only=True):
+class Facts(Struct, frozen=True, tag="facts", kw_only=True):
     """What litellm's bundled model map says; 0 and None mean unknown."""
 
     id: int

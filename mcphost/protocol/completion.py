@@ -2,42 +2,42 @@
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Call, Result
-from mcphost.serialization import Wire
+from mcphost.protocol.base import ClientRequest, Result
+from mcphost.serialization import WireStruct
 
 MAX_VALUES = 100
 """More than these of one answer are not taken; the specification allows no more."""
 
 
-class PromptRef(Wire, frozen=True, tag="ref/prompt", tag_field="type"):
+class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
     """A prompt by its name."""
 
     name: str
 
 
-class TemplateRef(Wire, frozen=True, tag="ref/resource", tag_field="type"):
+class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
     """A resource template by its text, variables still in it."""
 
     uri: str
 
 
-Ref = PromptRef | TemplateRef
+CompletionReference = PromptReference | ResourceTemplateReference
 
 
-class Argument(Wire, frozen=True, omit_defaults=False):
+class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
     """The argument that is being typed, and what of it is there."""
 
     name: str
     value: str
 
 
-class Context(Wire, frozen=True):
+class CompletionContext(WireStruct, frozen=True):
     """What was filled in before."""
 
     arguments: dict[str, str]
 
 
-class Completion(Wire, frozen=True):
+class Completion(WireStruct, frozen=True):
     """Suggestions, best first; `total` may be larger, `has_more` says only that it is."""
 
     values: tuple[str, ...] = ()
@@ -51,11 +51,11 @@ class CompleteResult(Result, frozen=True):
     completion: Completion = Completion()
 
 
-class Complete(Call[CompleteResult], frozen=True):
+class Complete(ClientRequest[CompleteResult], frozen=True):
     """completion/complete; `context` is None for servers older than 2025-06-18 and when nothing was filled in."""
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult
-    ref: Ref
-    argument: Argument
-    context: Context | None = None
+    ref: CompletionReference
+    argument: CompletionArgument
+    context: CompletionContext | None = None

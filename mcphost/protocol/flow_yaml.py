@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
-REFUSED = "&*!%@`?"
+UNSUPPORTED_INDICATORS = "&*!%@`?"
 """What begins an anchor, an alias, a tag, a directive, a reserved word or a complex key."""
 _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
@@ -18,40 +18,40 @@ _HEX = {"x": 2, "u": 4, "U": 8}
 _DIGITS = frozenset(string.hexdigits)
 
 
-class Plain(Data, frozen=True):
+class PlainScalar(Struct, frozen=True):
     """An unquoted scalar; which type it has differs between versions of YAML, so that is left open."""
 
     text: str
 
 
-class Flow:
+class FlowParser:
     """Quoted texts, lists in brackets and fields in braces, character by character over lines that come when asked."""
 
-    def __init__(self, line: str, more: Callable[[], str], count: Callable[[int], None]) -> None:
+    def __init__(self, line: str, next_line: Callable[[], str], count_node: Callable[[int], None]) -> None:
         self._line = line
         self._pos = 0
-        self._more = more
-        self._count = count
+        self._next_line = next_line
+        self._count_node = count_node
 
     @property
     def rest(self) -> str:
         """What is left of the line."""
         return self._line[self._pos :]
 
-    def value(self, depth: int) -> Any:
+    def parse_value(self, depth: int) -> Any:
         """The next value. Raises MalformedMessage."""
-        self._count(depth)
+        self._count_node(depth)
         match self._peek():
             case "[":
-                return self._list(depth)
+                return self._parse_sequence(depth)
             case "{":
-                return self._fields(depth)
+                return self._parse_mapping(depth)
             case '"':
-                return self._double()
+                return self._parse_double_quoted()
             case "'":
-                return self._single()
+                return self._parse_single_quoted()
             case _:
-                return Plain(self._plain())
+                return PlainScalar(self._parse_plain())
 
     def _peek(self) -> str:
         """The next character that is neither space nor comment."""
@@ -65,63 +65,63 @@ class Flow:
             )
             if self._pos < len(self._line) and not comment:
                 return self._line[self._pos]
-            self._line, self._pos = self._more(), 0
+            self._line, self._pos = self._next_line(), 0
 
-    def _list(self, depth: int) -> list[Any]:
+    def _parse_sequence(self, depth: int) -> list[Any]:
         self._pos += 1
         found: list[Any] = []
         while self._peek() != "]":
-            found.append(self.value(depth + 1))
-            self._comma("]")
+            found.append(self.parse_value(depth + 1))
+            self._expect_comma("]")
         self._pos += 1
         return found
 
-    def _fields(self, depth: int) -> dict[str, Any]:
+    def _parse_mapping(self, depth: int) -> dict[str, Any]:
         self._pos += 1
         found: dict[str, Any] = {}
         while self._peek() != "}":
-            key = self.value(depth + 1)
-            name = key.text if isinstance(key, Plain) else key
+            key = self.parse_value(depth + 1)
+            name = key.text if isinstance(key, PlainScalar) else key
             if not isinstance(name, str) or name in found or name == "<<":
                 raise MalformedMessage("Its front matter has a field in braces that is no field, or is there twice.")
             if self._peek() == ":":
                 self._pos += 1
-                found[name] = Plain("") if self._peek() in ",}" else self.value(depth + 1)
+                found[name] = PlainScalar("") if self._peek() in ",}" else self.parse_value(depth + 1)
             else:
-                found[name] = Plain("")
-            self._comma("}")
+                found[name] = PlainScalar("")
+            self._expect_comma("}")
         self._pos += 1
         return found
 
-    def _comma(self, end: str) -> None:
+    def _expect_comma(self, end: str) -> None:
         char = self._peek()
         if char == ",":
             self._pos += 1
         elif char != end:
             raise MalformedMessage(f"Its front matter has {char!r} where a comma or {end!r} belongs.")
 
-    def _plain(self) -> str:
+    def _parse_plain(self) -> str:
         parts: list[str] = []
         while True:
             begin = self._pos
-            while self._pos < len(self._line) and not self._ends():
+            while self._pos < len(self._line) and not self._is_at_scalar_end():
                 self._pos += 1
             parts.append(self._line[begin : self._pos].strip(" \t"))
             if self._pos < len(self._line) and self._line[self._pos] != "#":
                 break
             if self._peek() in ",]}:":
                 break
-        if not parts[0] or parts[0][0] in REFUSED:
+        if not parts[0] or parts[0][0] in UNSUPPORTED_INDICATORS:
             raise MalformedMessage(f"Its front matter has {self._line[self._pos :][:1]!r} where a value belongs.")
-        return folded(parts)
+        return fold_lines(parts)
 
-    def _ends(self) -> bool:
+    def _is_at_scalar_end(self) -> bool:
         char, after = self._line[self._pos], self._line[self._pos + 1 : self._pos + 2]
         if char == "#":
             return self._line[self._pos - 1 : self._pos] in (" ", "\t")
         return char in ",[]{}" or (char == ":" and after in ("", " ", "\t", ",", "]", "}"))
 
-    def _single(self) -> str:
+    def _parse_single_quoted(self) -> str:
         parts: list[str] = []
         self._pos += 1
         while True:
@@ -131,11 +131,11 @@ class Flow:
             if end >= 0:
                 parts.append(self._line[self._pos : end].replace("''", "'"))
                 self._pos = end + 1
-                return folded(parts)
+                return fold_lines(parts)
             parts.append(self._line[self._pos :].replace("''", "'").rstrip(" \t"))
-            self._line, self._pos = self._more(), 0
+            self._line, self._pos = self._next_line(), 0
 
-    def _double(self) -> str:
+    def _parse_double_quoted(self) -> str:
         parts: list[str] = []
         piece: list[str] = []
         self._pos += 1
@@ -143,15 +143,15 @@ class Flow:
             if self._pos >= len(self._line):
                 parts.append("".join(piece).rstrip(" \t"))
                 piece = []
-                self._line, self._pos = self._more(), 0
+                self._line, self._pos = self._next_line(), 0
                 continue
             char = self._line[self._pos]
             self._pos += 1
             if char == '"':
-                return folded([*parts, "".join(piece)])
-            piece.append(self._escape() if char == "\\" else char)
+                return fold_lines([*parts, "".join(piece)])
+            piece.append(self._parse_escape() if char == "\\" else char)
 
-    def _escape(self) -> str:
+    def _parse_escape(self) -> str:
         char = self._line[self._pos : self._pos + 1]
         self._pos += 1
         if char in _HEX:
@@ -164,7 +164,7 @@ class Flow:
         raise MalformedMessage(f"Its front matter has the unknown escape {char!r}.")
 
 
-def folded(lines: list[str]) -> str:
+def fold_lines(lines: list[str]) -> str:
     """Lines of a plain or quoted text made one: a line break is a space, empty lines between are line breaks."""
     out = [lines[0]]
     blank = 0

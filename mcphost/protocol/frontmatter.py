@@ -9,15 +9,15 @@ import re
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.flow_yaml import REFUSED, Flow, Plain, folded
+from mcphost.protocol.flow_yaml import UNSUPPORTED_INDICATORS, FlowParser, PlainScalar, fold_lines
 
-SIZE = 64 * 1024
-DEPTH = 16
-NODES = 2_000
-LINES = 5_000
+MAX_SIZE = 64 * 1024
+MAX_DEPTH = 16
+MAX_NODES = 2_000
+MAX_LINES = 5_000
 _FENCE = re.compile(r"---[ \t]*")
 _END = re.compile(r"(?:---|\.\.\.)[ \t]*")
-_BLOCK = re.compile(r"[|>](?:([1-9])([+-])?|([+-])([1-9])?)?[ \t]*(?:[ \t]#.*)?")
+_BLOCK_SCALAR_HEADER = re.compile(r"[|>](?:([1-9])([+-])?|([+-])([1-9])?)?[ \t]*(?:[ \t]#.*)?")
 _CONSTANTS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
@@ -31,226 +31,242 @@ _MIDNIGHT = re.compile(r"T00:00:00(?:\.0+)?Z?")
 _QUOTED_KEY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*:(?:[ \t]+|$)""")
 
 
-def read(document: str) -> dict[str, Any]:
+def parse_frontmatter(document: str) -> dict[str, Any]:
     """The front matter a text begins with. Raises MalformedMessage, whatever the text is.
 
     Values are dicts, lists, str for what is quoted, and Plain for what is not.
     """
-    lines = re.split(r"\r\n|\r|\n", document.removeprefix("\ufeff")[: SIZE + 8])
+    lines = re.split(r"\r\n|\r|\n", document.removeprefix("\ufeff")[: MAX_SIZE + 8])
     if not lines or not _FENCE.fullmatch(lines[0]):
         raise MalformedMessage("It does not begin with front matter.")
     end = next((number for number, line in enumerate(lines[1:], 1) if _END.fullmatch(line)), 0)
     if not end:
-        raise MalformedMessage(f"Its front matter does not end within {SIZE // 1024} kB.")
-    if end > LINES:
-        raise MalformedMessage(f"Its front matter has more than {LINES:,} lines.")
-    return _Reader(lines[1:end]).document()
+        raise MalformedMessage(f"Its front matter does not end within {MAX_SIZE // 1024} kB.")
+    if end > MAX_LINES:
+        raise MalformedMessage(f"Its front matter has more than {MAX_LINES:,} lines.")
+    return _BlockParser(lines[1:end]).parse_document()
 
 
-def difference(found: Any, said: Any, where: str = "") -> str:
+def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     """Where what was read is not what a server said, as a path of fields; empty when both are the same.
 
     A plain scalar is the same as every value that some version of YAML reads it as.
     """
-    if isinstance(found, dict) and isinstance(said, dict):
-        ours, theirs = cast("dict[str, Any]", found), cast("dict[str, Any]", said)
+    if isinstance(parsed, dict) and isinstance(expected, dict):
+        ours, theirs = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
         for key in (*ours, *theirs):
             name = f"{where}.{key}" if where else key
             if key not in ours or key not in theirs:
                 return name
-            if deeper := difference(ours[key], theirs[key], name):
+            if deeper := find_difference(ours[key], theirs[key], name):
                 return deeper
         return ""
-    if isinstance(found, list) and isinstance(said, list):
-        items, claimed = cast("list[Any]", found), cast("list[Any]", said)
+    if isinstance(parsed, list) and isinstance(expected, list):
+        items, claimed = cast("list[Any]", parsed), cast("list[Any]", expected)
         if len(items) != len(claimed):
             return where
         pairs = enumerate(zip(items, claimed, strict=True))
-        return next((deeper for n, (a, b) in pairs if (deeper := difference(a, b, f"{where}[{n}]"))), "")
-    same = _is(found.text, said) if isinstance(found, Plain) else isinstance(found, str) and found == said
+        return next((deeper for n, (a, b) in pairs if (deeper := find_difference(a, b, f"{where}[{n}]"))), "")
+    same = (
+        _is_scalar_equal(parsed.text, expected)
+        if isinstance(parsed, PlainScalar)
+        else isinstance(parsed, str) and parsed == expected
+    )
     return "" if same else where or "the front matter"
 
 
-def _is(text: str, said: Any) -> bool:
-    if isinstance(said, str):
+def _is_scalar_equal(text: str, expected: Any) -> bool:
+    if isinstance(expected, str):
         # Some versions of YAML make a day of it, and write that as a time.
-        return said == text or bool(_DATE.fullmatch(text) and said.startswith(text) and _MIDNIGHT.fullmatch(said[10:]))
-    if said is None or isinstance(said, bool):
-        return text in _CONSTANTS and _CONSTANTS[text] is said
-    if not isinstance(said, int | float) or not _NUMBER.fullmatch(text):
+        return expected == text or bool(
+            _DATE.fullmatch(text) and expected.startswith(text) and _MIDNIGHT.fullmatch(expected[10:])
+        )
+    if expected is None or isinstance(expected, bool):
+        return text in _CONSTANTS and _CONSTANTS[text] is expected
+    if not isinstance(expected, int | float) or not _NUMBER.fullmatch(text):
         return False
     plain = text.replace("_", "").lower()
     try:
-        return said == (int(plain, 0) if "x" in plain or "o" in plain else float(plain))
+        return expected == (int(plain, 0) if "x" in plain or "o" in plain else float(plain))
     except (ValueError, OverflowError):
         return False
 
 
-class _Reader:
+class _BlockParser:
     """A cursor over lines; every method leaves it behind what it read."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
-        self._at = 0
-        self._nodes = 0
+        self._position = 0
+        self._node_count = 0
 
-    def document(self) -> dict[str, Any]:
-        value = self._block(0, 0)
-        if self._next() is not None:
-            raise self._fault("cannot be understood here")
+    def parse_document(self) -> dict[str, Any]:
+        value = self._parse_block(0, 0)
+        if self._peek_line() is not None:
+            raise self._error("cannot be understood here")
         if not isinstance(value, dict):
             raise MalformedMessage("Its front matter is no list of fields.")
         return cast("dict[str, Any]", value)
 
     # -- blocks
-    def _next(self) -> tuple[int, str] | None:
+    def _peek_line(self) -> tuple[int, str] | None:
         """The next line with something on it: how far in it stands, and its text."""
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
+        while self._position < len(self._lines):
+            line = self._lines[self._position]
             text = line.lstrip(" ")
             if text and not text.startswith("#") and text.strip():
                 if text.startswith("\t"):
-                    raise self._fault("is indented by tabs")
+                    raise self._error("is indented by tabs")
                 return len(line) - len(text), text.rstrip()
-            self._at += 1
+            self._position += 1
         return None
 
-    def _block(self, least: int, depth: int) -> Any:
+    def _parse_block(self, min_indent: int, depth: int) -> Any:
         """A block that stands at least so far in; an empty Plain when there is none."""
-        self._count(depth)
-        line = self._next()
-        if line is None or line[0] < least:
-            return Plain("")
+        self._count_node(depth)
+        line = self._peek_line()
+        if line is None or line[0] < min_indent:
+            return PlainScalar("")
         indent, text = line
         if text == "-" or text.startswith("- "):
-            return self._sequence(indent, depth)
-        if _key(text) is not None:
-            return self._mapping(indent, depth)
-        return self._scalar(text, least, depth)
+            return self._parse_sequence(indent, depth)
+        if _split_key(text) is not None:
+            return self._parse_mapping(indent, depth)
+        return self._parse_scalar(text, min_indent, depth)
 
-    def _mapping(self, indent: int, depth: int) -> dict[str, Any]:
+    def _parse_mapping(self, indent: int, depth: int) -> dict[str, Any]:
         found: dict[str, Any] = {}
-        while (line := self._next()) is not None and line[0] == indent:
-            split = _key(line[1])
+        while (line := self._peek_line()) is not None and line[0] == indent:
+            split = _split_key(line[1])
             if split is None:
-                raise self._fault("is no field")
+                raise self._error("is no field")
             name, rest = split
             if name in found or name in ("<<", "~"):
-                raise self._fault(f"has the field {name[:60]!r} twice, or one that is no name")
-            found[name] = self._value(rest, indent, depth, sequences=indent)
-        if (line := self._next()) is not None and line[0] > indent:
-            raise self._fault("stands too far in")
+                raise self._error(f"has the field {name[:60]!r} twice, or one that is no name")
+            found[name] = self._parse_value(rest, indent, depth, sequences=indent)
+        if (line := self._peek_line()) is not None and line[0] > indent:
+            raise self._error("stands too far in")
         return found
 
-    def _sequence(self, indent: int, depth: int) -> list[Any]:
+    def _parse_sequence(self, indent: int, depth: int) -> list[Any]:
         found: list[Any] = []
-        while (line := self._next()) is not None and line[0] == indent and (line[1] == "-" or line[1].startswith("- ")):
+        while (
+            (line := self._peek_line()) is not None
+            and line[0] == indent
+            and (line[1] == "-" or line[1].startswith("- "))
+        ):
             rest = line[1][1:].lstrip(" ")
             inner = indent + len(line[1]) - len(rest)
-            if rest and not rest.startswith("#") and (_key(rest) is not None or rest == "-" or rest.startswith("- ")):
+            if (
+                rest
+                and not rest.startswith("#")
+                and (_split_key(rest) is not None or rest == "-" or rest.startswith("- "))
+            ):
                 # What follows the dash is a block of its own that begins on this line.
-                self._lines[self._at] = " " * inner + rest
-                found.append(self._block(inner, depth + 1))
+                self._lines[self._position] = " " * inner + rest
+                found.append(self._parse_block(inner, depth + 1))
             else:
-                found.append(self._value(rest, indent, depth, sequences=indent + 1))
+                found.append(self._parse_value(rest, indent, depth, sequences=indent + 1))
         return found
 
-    def _value(self, rest: str, indent: int, depth: int, *, sequences: int) -> Any:
+    def _parse_value(self, rest: str, indent: int, depth: int, *, sequences: int) -> Any:
         """What stands behind a key or a dash; `sequences` is how far in a list below it must stand."""
         if rest and not rest.startswith("#"):
-            return self._scalar(rest, indent + 1, depth + 1)
-        self._at += 1
-        line = self._next()
+            return self._parse_scalar(rest, indent + 1, depth + 1)
+        self._position += 1
+        line = self._peek_line()
         if line is not None and line[0] == sequences and (line[1] == "-" or line[1].startswith("- ")):
-            return self._block(sequences, depth + 1)
-        return self._block(indent + 1, depth + 1)
+            return self._parse_block(sequences, depth + 1)
+        return self._parse_block(indent + 1, depth + 1)
 
     # -- scalars and flow collections
-    def _scalar(self, text: str, least: int, depth: int) -> Any:
+    def _parse_scalar(self, text: str, min_indent: int, depth: int) -> Any:
         """A value that begins on this line and may go on below, at least so far in."""
-        self._count(depth)
-        if text[0] in REFUSED:
-            raise self._fault(f"uses {text[0]!r}, which mcphost does not read")
-        self._at += 1
+        self._count_node(depth)
+        if text[0] in UNSUPPORTED_INDICATORS:
+            raise self._error(f"uses {text[0]!r}, which mcphost does not read")
+        self._position += 1
         if text[0] in "|>":
-            return self._literal(text, least)
+            return self._parse_block_scalar(text, min_indent)
         if text[0] in "\"'[{":
-            return self._flow(text, least, depth)
-        parts = [_plain(text)]
+            return self._parse_flow(text, min_indent, depth)
+        parts = [_strip_comment(text)]
         # A plain scalar goes on as long as lines stand further in than its key; a comment ends it.
-        while parts[-1] == text and self._at < len(self._lines):
-            line = self._lines[self._at]
+        while parts[-1] == text and self._position < len(self._lines):
+            line = self._lines[self._position]
             text = line.strip()
-            if text and (text.startswith("#") or len(line) - len(line.lstrip(" ")) < least):
+            if text and (text.startswith("#") or len(line) - len(line.lstrip(" ")) < min_indent):
                 break
-            if text and _key(text) is not None:
-                raise self._fault("has a colon inside of a text without quotes")
-            parts.append(_plain(text))
-            self._at += 1
+            if text and _split_key(text) is not None:
+                raise self._error("has a colon inside of a text without quotes")
+            parts.append(_strip_comment(text))
+            self._position += 1
         while not parts[-1]:
             parts.pop()
-        return Plain(folded(parts))
+        return PlainScalar(fold_lines(parts))
 
-    def _literal(self, head: str, least: int) -> str:
-        match = _BLOCK.fullmatch(head)
+    def _parse_block_scalar(self, head: str, min_indent: int) -> str:
+        match = _BLOCK_SCALAR_HEADER.fullmatch(head)
         if match is None:
-            raise self._fault("has an unknown kind of text block", back=1)
+            raise self._error("has an unknown kind of text block", back=1)
         given = match[1] or match[4]
         chomp = match[2] or match[3] or ""
         body: list[str] = []
-        begin = self._at
-        indent = least - 1 + int(given) if given else 0
-        while self._at < len(self._lines):
-            line = self._lines[self._at]
+        begin = self._position
+        indent = min_indent - 1 + int(given) if given else 0
+        while self._position < len(self._lines):
+            line = self._lines[self._position]
             stands = len(line) - len(line.lstrip(" "))
             if line.strip(" "):
-                if not indent and any(len(blank) > stands for blank in self._lines[begin : self._at]):
-                    raise self._fault("stands less far in than the empty lines before it")
+                if not indent and any(len(blank) > stands for blank in self._lines[begin : self._position]):
+                    raise self._error("stands less far in than the empty lines before it")
                 indent = indent or stands
-                if stands < max(indent, least):
+                if stands < max(indent, min_indent):
                     break
             body.append(line[indent:] if indent else "")
-            self._at += 1
-        text = "\n".join(body) if head[0] == "|" else _folded_block(body)
+            self._position += 1
+        text = "\n".join(body) if head[0] == "|" else _fold_block(body)
         whole = text.rstrip("\n")
         if chomp == "+":
             return text + "\n" if body else ""
         return whole + "\n" if not chomp and whole else whole
 
-    def _flow(self, text: str, least: int, depth: int) -> Any:
+    def _parse_flow(self, text: str, min_indent: int, depth: int) -> Any:
         """A quoted text or a flow collection, over as many lines as it takes."""
-        flow = Flow(text, lambda: self._more(least), self._count)
-        value = flow.value(depth)
+        flow = FlowParser(text, lambda: self._next_flow_line(min_indent), self._count_node)
+        value = flow.parse_value(depth)
         if not re.fullmatch(r"[ \t]*(?:[ \t]#.*)?", flow.rest):
-            raise self._fault("goes on behind its end", back=1)
+            raise self._error("goes on behind its end", back=1)
         return value
 
-    def _more(self, least: int) -> str:
+    def _next_flow_line(self, min_indent: int) -> str:
         """The next line of a flow value; it stands at least so far in, or is empty."""
-        if self._at >= len(self._lines):
-            raise self._fault("does not end", back=1)
-        line = self._lines[self._at]
-        if line.strip() and len(line) - len(line.lstrip(" ")) < least:
-            raise self._fault("does not end", back=1)
-        self._at += 1
+        if self._position >= len(self._lines):
+            raise self._error("does not end", back=1)
+        line = self._lines[self._position]
+        if line.strip() and len(line) - len(line.lstrip(" ")) < min_indent:
+            raise self._error("does not end", back=1)
+        self._position += 1
         return line.strip(" \t")
 
     # -- bounds and faults
-    def _count(self, depth: int) -> None:
-        self._nodes += 1
-        if self._nodes > NODES or depth > DEPTH:
-            raise MalformedMessage(f"Its front matter is deeper than {DEPTH} levels or has over {NODES:,} values.")
+    def _count_node(self, depth: int) -> None:
+        self._node_count += 1
+        if self._node_count > MAX_NODES or depth > MAX_DEPTH:
+            raise MalformedMessage(
+                f"Its front matter is deeper than {MAX_DEPTH} levels or has over {MAX_NODES:,} values."
+            )
 
-    def _fault(self, what: str, back: int = 0) -> MalformedMessage:
-        return MalformedMessage(f"Line {self._at - back + 2} of its front matter {what}.")
+    def _error(self, what: str, back: int = 0) -> MalformedMessage:
+        return MalformedMessage(f"Line {self._position - back + 2} of its front matter {what}.")
 
 
-def _key(text: str) -> tuple[str, str] | None:
+def _split_key(text: str) -> tuple[str, str] | None:
     """A field's name and what stands behind its colon; None when the line begins no field."""
     if text[0] in "\"'":
         match = _QUOTED_KEY.match(text)
-        return None if match is None else (_unquoted(match[1]), text[match.end() :])
-    if text[0] in "[]{},|>#" + REFUSED or text == "-" or text.startswith("- "):
+        return None if match is None else (_unquote(match[1]), text[match.end() :])
+    if text[0] in "[]{},|>#" + UNSUPPORTED_INDICATORS or text == "-" or text.startswith("- "):
         return None
     colons = [at for end in (": ", ":\t") if (at := text.find(end)) > 0]
     at = min(colons, default=len(text) - 1 if text.endswith(":") else 0)
@@ -259,20 +275,20 @@ def _key(text: str) -> tuple[str, str] | None:
     return text[:at].rstrip(), text[at + 1 :].strip(" \t")
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     def nothing() -> str:
         raise MalformedMessage("Its front matter has a field whose name does not end.")
 
-    return str(Flow(text, nothing, lambda depth: None).value(0))
+    return str(FlowParser(text, nothing, lambda depth: None).parse_value(0))
 
 
-def _plain(text: str) -> str:
+def _strip_comment(text: str) -> str:
     """A line of a plain scalar without the comment behind it."""
     at = text.find(" #")
     return text if at < 0 else text[:at].rstrip()
 
 
-def _folded_block(lines: list[str]) -> str:
+def _fold_block(lines: list[str]) -> str:
     """The lines of a block that begins with `>`: those that stand further in keep their line breaks."""
     out: list[str] = []
     blank, began, deep = 0, False, False

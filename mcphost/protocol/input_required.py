@@ -4,9 +4,9 @@ from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import OverBound, check_values
-from mcphost.protocol.base import Call, Empty, Notice, Result, is_set
-from mcphost.serialization import Raw, Wire, decode
+from mcphost.json_limits import JsonLimitExceeded, check_value_count
+from mcphost.protocol.base import ClientRequest, EmptyResult, Notification, Result, is_set
+from mcphost.serialization import Raw, WireStruct, decode
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
@@ -14,33 +14,33 @@ MAX_INPUT_VALUES = 50_000
 """JSON values of all that is asked at once."""
 
 
-class InputRequest(Wire, frozen=True):
+class InputRequest(WireStruct, frozen=True):
     """One thing the server wants before it goes on."""
 
     method: str
     params: Raw = Raw()
 
 
-class InputRequired(Result, frozen=True):
+class InputRequiredResult(Result, frozen=True):
     """The answer that is a question; `request_state` goes back byte for byte, if and only if it was there."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
-def input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
+def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
     """Read the member `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
     if not is_set(raw):
         return {}
     try:
-        yield from check_values(bytes(raw), MAX_INPUT_VALUES)
-    except OverBound as error:
+        yield from check_value_count(bytes(raw), MAX_INPUT_VALUES)
+    except JsonLimitExceeded as error:
         raise MalformedMessage(f"The server asked for input with more than {MAX_INPUT_VALUES:,} values.") from error
     yield
     return decode(raw, dict[str, InputRequest], "inputRequests")
 
 
-class Filter(Wire, frozen=True):
+class SubscriptionFilter(WireStruct, frozen=True):
     """Which changes a subscription is about."""
 
     tools_list_changed: bool = False
@@ -51,16 +51,16 @@ class Filter(Wire, frozen=True):
     """Only with the tasks extension."""
 
 
-class Listen(Call[Empty], frozen=True):
+class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
     """subscriptions/listen; answered when the subscription ends."""
 
     METHOD: ClassVar[str] = "subscriptions/listen"
-    RESULT: ClassVar[type[Any]] = Empty
-    notifications: Filter
+    RESULT: ClassVar[type[Any]] = EmptyResult
+    notifications: SubscriptionFilter
 
 
-class Acknowledged(Notice, frozen=True):
+class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
     """notifications/subscriptions/acknowledged: the part of the filter that the server honours; None: not said."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
-    notifications: Filter | None = None
+    notifications: SubscriptionFilter | None = None

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from typing import Any
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import check_message, finished, pieces_of
-from mcphost.serialization import UNSET, Data, Raw, UnsetType, Wire, decode, encode
+from mcphost.json_limits import check_message, iter_chunks, run_steps
+from mcphost.serialization import UNSET, Raw, Struct, UnsetType, WireStruct, decode, encode
 
 RequestId = int | str
 
@@ -20,18 +20,18 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
+MISSING_REQUIRED_CLIENT_CAPABILITY = -32021
+UNSUPPORTED_PROTOCOL_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 RESOURCE_NOT_FOUND = -32002
 
 BATCH_LIMIT = 1_000
 
 # Only these prove a peer of the stateless era; every other error means "try initialize".
-STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
+STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 
 
-class RpcError(Wire, frozen=True):
+class ErrorData(WireStruct, frozen=True):
     """The `error` member; `data` stays raw until somebody asks for it."""
 
     code: int = 0
@@ -39,7 +39,7 @@ class RpcError(Wire, frozen=True):
     data: Raw = Raw()
 
 
-class Request(Data, frozen=True):
+class JsonRpcRequest(Struct, frozen=True):
     """A request; ids are strings or whole numbers, never null."""
 
     id: RequestId
@@ -47,45 +47,45 @@ class Request(Data, frozen=True):
     params: Raw = Raw()
 
 
-class Notification(Data, frozen=True):
+class JsonRpcNotification(Struct, frozen=True):
     """A one-way message."""
 
     method: str
     params: Raw = Raw()
 
 
-class Response(Data, frozen=True):
+class JsonRpcResponse(Struct, frozen=True):
     """A success."""
 
     id: RequestId
     result: Raw
 
 
-class ErrorResponse(Data, frozen=True):
+class JsonRpcErrorResponse(Struct, frozen=True):
     """A failure; the id is None when the peer could not read ours."""
 
     id: RequestId | None
-    error: RpcError
+    error: ErrorData
 
 
-Message = Request | Notification | Response | ErrorResponse
+JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse | JsonRpcErrorResponse
 
 
-_BIG = 64 * 1024
-_PART = 4 * 1024
-_HEAD = re.compile(rb'\{\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?,\s?"result"\s?:')
-_END = re.compile(rb"\}\s*$")
-_BARE_HEAD = re.compile(rb'\{\s?"result"\s?:')
-_TAIL = re.compile(rb',\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?\}\s*$')
+_LARGE_MESSAGE = 64 * 1024
+_COPY_THRESHOLD = 4 * 1024
+_RESPONSE_HEAD = re.compile(rb'\{\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?,\s?"result"\s?:')
+_RESPONSE_END = re.compile(rb"\}\s*$")
+_RESULT_FIRST_HEAD = re.compile(rb'\{\s?"result"\s?:')
+_RESULT_FIRST_END = re.compile(rb',\s?"jsonrpc"\s?:\s?"2\.0"\s?,\s?"id"\s?:\s?(\d{1,18})\s?\}\s*$')
 
 
-_HALF = re.compile(
+_LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_PAIR = 12  # bytes of two escapes that make one character
-_STEP = 256 * 1024
-MOST_HALVES = 10_000
+_SURROGATE_PAIR_BYTES = 12  # bytes of two escapes that make one character
+_CHUNK_SIZE = 256 * 1024
+MAX_LONE_SURROGATES = 10_000
 
 
 _ABSENT = Raw()
@@ -93,7 +93,7 @@ NAME_LIMIT = 1_000
 """Characters of an id or of a method's name in a message that we read."""
 
 
-class _Envelope(Wire, frozen=True):
+class _Envelope(WireStruct, frozen=True):
     jsonrpc: str = ""
     id: int | str | float | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
@@ -102,36 +102,36 @@ class _Envelope(Wire, frozen=True):
     error: Raw = _ABSENT
 
 
-class _Outgoing(Wire, frozen=True, omit_defaults=False):
+class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
     id: RequestId
     method: str
     params: Raw
     jsonrpc: str = "2.0"
 
 
-def read(line: bytes | bytearray | memoryview | Raw) -> Message:
+def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
     """Read one message from its bytes. Raises MalformedMessage.
 
     Half a surrogate pair (a server that cuts its text in the middle of an emoji) is read as U+FFFD. What is wrong
     inside a large result may show only when that is decoded.
     """
-    if len(line) > _BIG:
-        return finished(reading(bytes(line)))
+    if len(line) > _LARGE_MESSAGE:
+        return run_steps(parse_message_in_steps(bytes(line)))
     try:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
-        mended = finished(_mended(bytes(line)))
+        mended = run_steps(_replace_lone_surrogates(bytes(line)))
         if mended is None:
             raise
         line = mended
         envelope = decode(line, _Envelope, "JSON-RPC message")
-    return _sort(envelope, len(line))
+    return _message_of(envelope, len(line))
 
 
-def reading(line: bytes) -> Generator[None, None, Message]:
+def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
     """Read one message as `read` does, in steps of a few milliseconds; returns it. Raises MalformedMessage."""
     yield from check_message(line)
-    answer = _big_answer(line)
+    answer = _parse_large_response(line)
     if answer is not None:
         return answer
     yield
@@ -139,33 +139,33 @@ def reading(line: bytes) -> Generator[None, None, Message]:
         envelope = decode(line, _Envelope, "JSON-RPC message")
     except MalformedMessage:
         yield
-        mended = yield from _mended(line)
+        mended = yield from _replace_lone_surrogates(line)
         if mended is None:
             raise
         line = mended
         envelope = decode(line, _Envelope, "JSON-RPC message")
-    return _sort(envelope, len(line))
+    return _message_of(envelope, len(line))
 
 
-def _mended(line: bytes) -> Generator[None, None, bytes | None]:
+def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
     """Replace halves of surrogate pairs by U+FFFD; None when there are none. Raises MalformedMessage for too many."""
     if b"\\u" not in line or b"\0" in line:
         return None
     parts: list[bytes] = []
-    for piece in pieces_of(line):
+    for piece in iter_chunks(line):
         parts.append(piece.replace(b"\\\\", b"\0\0"))  # so that what is left begins an escape
         yield
     text = b"".join(parts)
     parts.clear()
     at = count = 0
-    for start in range(0, len(text), _STEP):
-        end = start + _STEP
-        for match in _HALF.finditer(text, start, end + _PAIR):
+    for start in range(0, len(text), _CHUNK_SIZE):
+        end = start + _CHUNK_SIZE
+        for match in _LONE_SURROGATE.finditer(text, start, end + _SURROGATE_PAIR_BYTES):
             if match.start() >= end:
                 break
             count += 1
-            if count > MOST_HALVES:
-                raise MalformedMessage(f"The message holds more than {MOST_HALVES:,} halves of characters.")
+            if count > MAX_LONE_SURROGATES:
+                raise MalformedMessage(f"The message holds more than {MAX_LONE_SURROGATES:,} halves of characters.")
             parts += [text[at : match.start()].replace(b"\0", b"\\"), b"\\ufffd"]
             at = match.end()
         if at < end:
@@ -175,22 +175,22 @@ def _mended(line: bytes) -> Generator[None, None, bytes | None]:
     return b"".join(parts) if count else None
 
 
-def _big_answer(line: bytes) -> Response | None:
+def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
     """A large result between the few ways to write its envelope; None when it has to be looked at.
 
     Passing over a megabyte only to find its end costs as much as decoding it. What is cut out here is decoded as one
     value later, so a line that was something else becomes the same error there.
     """
-    if (head := _HEAD.match(line)) is not None:
-        tail = _END.search(line, len(line) - 8)
-    elif (head := _BARE_HEAD.match(line)) is not None:
-        tail = _TAIL.search(line, len(line) - 80)
+    if (head := _RESPONSE_HEAD.match(line)) is not None:
+        tail = _RESPONSE_END.search(line, len(line) - 8)
+    elif (head := _RESULT_FIRST_HEAD.match(line)) is not None:
+        tail = _RESULT_FIRST_END.search(line, len(line) - 80)
     else:
         return None
     if tail is None or b"\\" in line:  # an escape may be half a character; base64, the most of what is large, has none
         return None
-    ident = head[1] if head.re is _HEAD else tail[1]
-    return Response(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
+    ident = head[1] if head.re is _RESPONSE_HEAD else tail[1]
+    return JsonRpcResponse(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
@@ -203,18 +203,18 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
     return members
 
 
-def _own(raw: Raw, size: int) -> Raw:
+def _detach(raw: Raw, size: int) -> Raw:
     """Copy what is a small part of a line of `size` bytes: a raw value keeps the whole line in memory."""
-    return raw.copy() if size > _PART and size > 2 * len(raw) else raw
+    return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
-def _sort(envelope: _Envelope, size: int) -> Message:
+def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
     if envelope.jsonrpc != "2.0":
         raise MalformedMessage('The message has no "jsonrpc": "2.0".')
     ident = envelope.id
     result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
     if type(ident) is int and result and not error and envelope.method is UNSET:  # what most messages are
-        return Response(ident, envelope.result if size <= _PART else _own(envelope.result, size))
+        return JsonRpcResponse(ident, envelope.result if size <= _COPY_THRESHOLD else _detach(envelope.result, size))
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
     # They are echoed, kept and shown, and no bound of messages counts them.
@@ -226,33 +226,35 @@ def _sort(envelope: _Envelope, size: int) -> Message:
         if result or error:
             raise MalformedMessage("The message is a request and an answer at once.")
         if isinstance(ident, UnsetType):
-            return Notification(envelope.method, _own(envelope.params, size))
+            return JsonRpcNotification(envelope.method, _detach(envelope.params, size))
         if ident is None:
             raise MalformedMessage(f"The request {envelope.method!r} has a null id.")
-        return Request(ident, envelope.method, _own(envelope.params, size))
+        return JsonRpcRequest(ident, envelope.method, _detach(envelope.params, size))
     if error and not result:
-        fault = decode(envelope.error, RpcError, "error member")
-        fault = RpcError(fault.code, fault.message, _own(fault.data, size))
-        return ErrorResponse(None if isinstance(ident, UnsetType) else ident, fault)
+        fault = decode(envelope.error, ErrorData, "error member")
+        fault = ErrorData(fault.code, fault.message, _detach(fault.data, size))
+        return JsonRpcErrorResponse(None if isinstance(ident, UnsetType) else ident, fault)
     if result and not error and ident is not None and not isinstance(ident, UnsetType):
-        return Response(ident, _own(envelope.result, size))
+        return JsonRpcResponse(ident, _detach(envelope.result, size))
     raise MalformedMessage("The answer has neither or both of result and error, or no id.")
 
 
-def write(message: Message) -> bytes:
+def serialize_message(message: JsonRpcMessage) -> bytes:
     """One message as one line of JSON without its line end."""
-    if isinstance(message, Request) and memoryview(message.params).nbytes:  # the most frequent one, in half the time
-        return encode(_Outgoing(message.id, message.method, message.params))
+    if (
+        isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
+    ):  # the most frequent one, in half the time
+        return encode(_RequestEnvelope(message.id, message.method, message.params))
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     match message:
-        case Request():
+        case JsonRpcRequest():
             body |= {"id": message.id, "method": message.method}
-        case Notification():
+        case JsonRpcNotification():
             body["method"] = message.method
-        case Response():
+        case JsonRpcResponse():
             body |= {"id": message.id, "result": message.result}
-        case ErrorResponse():
+        case JsonRpcErrorResponse():
             body |= {"id": message.id, "error": message.error}
-    if isinstance(message, Request | Notification) and memoryview(message.params).nbytes:
+    if isinstance(message, JsonRpcRequest | JsonRpcNotification) and memoryview(message.params).nbytes:
         body["params"] = message.params
     return encode(body)

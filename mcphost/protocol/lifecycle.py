@@ -3,15 +3,15 @@
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.base import Cacheable, Call, Empty, Notice, Result
-from mcphost.serialization import Raw, Wire, decode
+from mcphost.protocol.base import CacheableResult, ClientRequest, EmptyResult, Notification, Result
+from mcphost.serialization import Raw, WireStruct, decode
 
 NAME_LIMIT = 200
-WORDS_LIMIT = 2_000
+TEXT_LIMIT = 2_000
 ICONS_LIMIT = 1024 * 1024
 
 
-class Implementation(Wire, frozen=True):
+class Implementation(WireStruct, frozen=True):
     """Who a peer says it is; for display only, never a reason to trust."""
 
     name: str = ""
@@ -22,7 +22,7 @@ class Implementation(Wire, frozen=True):
     icons: Raw = Raw()
 
 
-def implementation(raw: Raw) -> Implementation:
+def parse_implementation(raw: Raw) -> Implementation:
     """Who a peer says it is, cut to what can be shown; nobody when it cannot be read, since it is for display only."""
     try:
         said = decode(raw, Implementation, "serverInfo")
@@ -32,21 +32,21 @@ def implementation(raw: Raw) -> Implementation:
         said.name[:NAME_LIMIT],
         said.version[:NAME_LIMIT],
         said.title and said.title[:NAME_LIMIT],
-        said.description and said.description[:WORDS_LIMIT],
-        said.website_url and said.website_url[:WORDS_LIMIT],
+        said.description and said.description[:TEXT_LIMIT],
+        said.website_url and said.website_url[:TEXT_LIMIT],
         # A copy of its own: what came keeps all of its message in memory.
         Raw(bytes(said.icons)) if len(bytes(said.icons)) <= ICONS_LIMIT else Raw(),
     )
 
 
-class ListCapability(Wire, frozen=True):
+class ListCapability(WireStruct, frozen=True):
     """A feature with lists that may change and, for resources, be subscribed to."""
 
     list_changed: bool = False
     subscribe: bool = False
 
 
-class ServerCapabilities(Wire, frozen=True):
+class ServerCapabilities(WireStruct, frozen=True):
     """What a server offers; an absent member means "not offered"."""
 
     tools: ListCapability | None = None
@@ -68,7 +68,7 @@ class InitializeResult(Result, frozen=True):
     instructions: str | None = None
 
 
-class Initialize(Call[InitializeResult], frozen=True):
+class Initialize(ClientRequest[InitializeResult], frozen=True):
     """initialize; `capabilities` is a plain object because its shape differs by revision."""
 
     METHOD: ClassVar[str] = "initialize"
@@ -78,13 +78,13 @@ class Initialize(Call[InitializeResult], frozen=True):
     client_info: Implementation
 
 
-class Initialized(Notice, frozen=True):
+class InitializedNotification(Notification, frozen=True):
     """notifications/initialized."""
 
     METHOD: ClassVar[str] = "notifications/initialized"
 
 
-class DiscoverResult(Cacheable, frozen=True):
+class DiscoverResult(CacheableResult, frozen=True):
     """What a server of the stateless era says about itself."""
 
     supported_versions: tuple[str, ...] = ()
@@ -92,11 +92,11 @@ class DiscoverResult(Cacheable, frozen=True):
     instructions: str | None = None
 
 
-class _ServerMeta(Wire, frozen=True, rename={"info": "io.modelcontextprotocol/serverInfo"}):
+class _ServerMeta(WireStruct, frozen=True, rename={"info": "io.modelcontextprotocol/serverInfo"}):
     info: Raw = Raw()
 
 
-class DiscoverMeta(Wire, frozen=True, rename={"meta": "_meta"}):
+class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
     """The part of a discover result that says who the server is."""
 
     meta: Raw = Raw()
@@ -105,20 +105,20 @@ class DiscoverMeta(Wire, frozen=True, rename={"meta": "_meta"}):
     def info(self) -> Implementation:
         """Who the server says it is."""
         try:
-            return implementation(decode(self.meta, _ServerMeta, "_meta").info)
+            return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
         except MalformedMessage:
             return Implementation()
 
 
-class Discover(Call[DiscoverResult], frozen=True):
+class Discover(ClientRequest[DiscoverResult], frozen=True):
     """server/discover."""
 
     METHOD: ClassVar[str] = "server/discover"
     RESULT: ClassVar[type[Any]] = DiscoverResult
 
 
-class Ping(Call[Empty], frozen=True):
+class Ping(ClientRequest[EmptyResult], frozen=True):
     """ping (handshake era, both directions)."""
 
     METHOD: ClassVar[str] = "ping"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult

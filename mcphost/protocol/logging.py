@@ -2,17 +2,17 @@
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Call, Empty
+from mcphost.protocol.base import ClientRequest, EmptyResult
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """In order of severity, as RFC 5424 has them."""
 
 
-class SetLevel(Call[Empty], frozen=True):
+class SetLevel(ClientRequest[EmptyResult], frozen=True):
     """logging/setLevel (handshake era)."""
 
     METHOD: ClassVar[str] = "logging/setLevel"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult
     level: str
 
 

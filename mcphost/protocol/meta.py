@@ -13,6 +13,6 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
-def stamp(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
+def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
     """The `_meta` members that identify us to a stateless server."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

@@ -7,80 +7,80 @@ from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revis
 from mcphost.protocol.skills import EXTENSION as SKILLS
 from mcphost.protocol.tasks import EXTENSION as TASKS
 
-_FIRST = Revision.V2024_11_05
-_EVERY = (_FIRST, LATEST_STATELESS)
-_HANDSHAKE = (_FIRST, LATEST_HANDSHAKE)
+_FIRST_REVISION = Revision.V2024_11_05
+_ALL_REVISIONS = (_FIRST_REVISION, LATEST_STATELESS)
+_HANDSHAKE = (_FIRST_REVISION, LATEST_HANDSHAKE)
 _STATELESS = (Revision.V2026_07_28, LATEST_STATELESS)
-_FORMS = (Revision.V2025_06_18, LATEST_STATELESS)
-_CORE_TASKS = (Revision.V2025_11_25, Revision.V2025_11_25)
-Span = tuple[Revision, Revision]
+_WITH_ELICITATION = (Revision.V2025_06_18, LATEST_STATELESS)
+_WITH_CORE_TASKS = (Revision.V2025_11_25, Revision.V2025_11_25)
+RevisionRange = tuple[Revision, Revision]
 """The first and the last revision that has something."""
 
-REQUESTS: dict[str, Span] = {
+CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "initialize": _HANDSHAKE,
     "server/discover": _STATELESS,
     "ping": _HANDSHAKE,
-    "tools/list": _EVERY,
-    "tools/call": _EVERY,
-    "resources/list": _EVERY,
-    "resources/templates/list": _EVERY,
-    "resources/read": _EVERY,
+    "tools/list": _ALL_REVISIONS,
+    "tools/call": _ALL_REVISIONS,
+    "resources/list": _ALL_REVISIONS,
+    "resources/templates/list": _ALL_REVISIONS,
+    "resources/read": _ALL_REVISIONS,
     "resources/subscribe": _HANDSHAKE,
     "resources/unsubscribe": _HANDSHAKE,
     "subscriptions/listen": _STATELESS,
-    "prompts/list": _EVERY,
-    "prompts/get": _EVERY,
-    "completion/complete": _EVERY,
+    "prompts/list": _ALL_REVISIONS,
+    "prompts/get": _ALL_REVISIONS,
+    "completion/complete": _ALL_REVISIONS,
     "logging/setLevel": _HANDSHAKE,
-    "tasks/get": _CORE_TASKS,
-    "tasks/result": _CORE_TASKS,
-    "tasks/list": _CORE_TASKS,
-    "tasks/cancel": _CORE_TASKS,
+    "tasks/get": _WITH_CORE_TASKS,
+    "tasks/result": _WITH_CORE_TASKS,
+    "tasks/list": _WITH_CORE_TASKS,
+    "tasks/cancel": _WITH_CORE_TASKS,
 }
 """Requests we send."""
 
-NOTICES: dict[str, Span] = {
+CLIENT_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/initialized": _HANDSHAKE,
     # On a pipe of the stateless era it is how a request is given up; over HTTP closing the stream is.
-    "notifications/cancelled": _EVERY,
+    "notifications/cancelled": _ALL_REVISIONS,
     "notifications/roots/list_changed": _HANDSHAKE,
-    "notifications/tasks/status": _CORE_TASKS,
+    "notifications/tasks/status": _WITH_CORE_TASKS,
 }
 """Notifications we send."""
 
-ANSWERED: dict[str, Span] = {
+SERVER_REQUESTS: dict[str, RevisionRange] = {
     "ping": _HANDSHAKE,
-    "roots/list": _EVERY,
-    "sampling/createMessage": _EVERY,
-    "elicitation/create": _FORMS,
-    "tasks/get": _CORE_TASKS,
-    "tasks/result": _CORE_TASKS,
-    "tasks/list": _CORE_TASKS,
-    "tasks/cancel": _CORE_TASKS,
+    "roots/list": _ALL_REVISIONS,
+    "sampling/createMessage": _ALL_REVISIONS,
+    "elicitation/create": _WITH_ELICITATION,
+    "tasks/get": _WITH_CORE_TASKS,
+    "tasks/result": _WITH_CORE_TASKS,
+    "tasks/list": _WITH_CORE_TASKS,
+    "tasks/cancel": _WITH_CORE_TASKS,
 }
 """What a server may ask of us: as requests in the handshake era, as input rounds of our own requests afterwards."""
 
-HEARD: dict[str, Span] = {
-    "notifications/progress": _EVERY,
-    "notifications/message": _EVERY,
-    "notifications/cancelled": _EVERY,
-    "notifications/tools/list_changed": _EVERY,
-    "notifications/prompts/list_changed": _EVERY,
-    "notifications/resources/list_changed": _EVERY,
-    "notifications/resources/updated": _EVERY,
+SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
+    "notifications/progress": _ALL_REVISIONS,
+    "notifications/message": _ALL_REVISIONS,
+    "notifications/cancelled": _ALL_REVISIONS,
+    "notifications/tools/list_changed": _ALL_REVISIONS,
+    "notifications/prompts/list_changed": _ALL_REVISIONS,
+    "notifications/resources/list_changed": _ALL_REVISIONS,
+    "notifications/resources/updated": _ALL_REVISIONS,
     "notifications/elicitation/complete": (Revision.V2025_11_25, LATEST_HANDSHAKE),
-    "notifications/tasks/status": _CORE_TASKS,
+    "notifications/tasks/status": _WITH_CORE_TASKS,
     "notifications/subscriptions/acknowledged": _STATELESS,
 }
 """Notifications of servers that mean something to us."""
 
-EXTENSIONS: dict[str, dict[str, Span]] = {
+EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
     TASKS: {"tasks/get": _STATELESS, "tasks/update": _STATELESS, "tasks/cancel": _STATELESS},
-    SKILLS: {"skills/list": _EVERY, "skills/get": _EVERY},
+    SKILLS: {"skills/list": _ALL_REVISIONS, "skills/get": _ALL_REVISIONS},
 }
 """Requests we send because a server declared that extension."""
 
 
-def at(revision: Revision, table: dict[str, Span]) -> tuple[str, ...]:
+def methods_in(revision: Revision, table: dict[str, RevisionRange]) -> tuple[str, ...]:
     """The methods of a table that exist in a revision, in the table's order."""
     return tuple(method for method, (first, last) in table.items() if first <= revision <= last)

@@ -2,12 +2,12 @@
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Notice
+from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import RequestId
 from mcphost.serialization import Raw, decode_or_none
 
 
-class Progress(Notice, frozen=True):
+class ProgressNotification(Notification, frozen=True):
     """notifications/progress; numbers may be fractional, `total` may be absent."""
 
     METHOD: ClassVar[str] = "notifications/progress"
@@ -17,7 +17,7 @@ class Progress(Notice, frozen=True):
     message: str | None = None
 
 
-class Cancelled(Notice, frozen=True):
+class CancelledNotification(Notification, frozen=True):
     """notifications/cancelled."""
 
     METHOD: ClassVar[str] = "notifications/cancelled"
@@ -25,7 +25,7 @@ class Cancelled(Notice, frozen=True):
     reason: str | None = None
 
 
-class LogMessage(Notice, frozen=True):
+class LoggingMessageNotification(Notification, frozen=True):
     """notifications/message."""
 
     METHOD: ClassVar[str] = "notifications/message"
@@ -34,45 +34,45 @@ class LogMessage(Notice, frozen=True):
     data: Raw = Raw()
 
 
-class ToolsListChanged(Notice, frozen=True):
+class ToolListChangedNotification(Notification, frozen=True):
     """notifications/tools/list_changed."""
 
     METHOD: ClassVar[str] = "notifications/tools/list_changed"
 
 
-class ResourcesListChanged(Notice, frozen=True):
+class ResourceListChangedNotification(Notification, frozen=True):
     """notifications/resources/list_changed."""
 
     METHOD: ClassVar[str] = "notifications/resources/list_changed"
 
 
-class PromptsListChanged(Notice, frozen=True):
+class PromptListChangedNotification(Notification, frozen=True):
     """notifications/prompts/list_changed."""
 
     METHOD: ClassVar[str] = "notifications/prompts/list_changed"
 
 
-class ResourceUpdated(Notice, frozen=True):
+class ResourceUpdatedNotification(Notification, frozen=True):
     """notifications/resources/updated."""
 
     METHOD: ClassVar[str] = "notifications/resources/updated"
     uri: str = ""
 
 
-class ElicitationComplete(Notice, frozen=True):
+class ElicitationCompleteNotification(Notification, frozen=True):
     """notifications/elicitation/complete: what the user was sent to an address for is done (2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
-class RootsListChanged(Notice, frozen=True):
+class RootsListChangedNotification(Notification, frozen=True):
     """notifications/roots/list_changed; ours to the server, in the handshake era only."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
 
-class UnknownNotice(Notice, frozen=True):
+class UnknownNotification(Notification, frozen=True):
     """A notification we do not know; kept so that it can be shown."""
 
     METHOD: ClassVar[str] = ""
@@ -80,24 +80,24 @@ class UnknownNotice(Notice, frozen=True):
     params: Raw = Raw()
 
 
-_KINDS: dict[str, type[Any]] = {
+_NOTIFICATION_TYPES: dict[str, type[Any]] = {
     kind.METHOD: kind
     for kind in (
-        Progress,
-        Cancelled,
-        LogMessage,
-        ToolsListChanged,
-        ResourcesListChanged,
-        PromptsListChanged,
-        ResourceUpdated,
-        ElicitationComplete,
+        ProgressNotification,
+        CancelledNotification,
+        LoggingMessageNotification,
+        ToolListChangedNotification,
+        ResourceListChangedNotification,
+        PromptListChangedNotification,
+        ResourceUpdatedNotification,
+        ElicitationCompleteNotification,
     )
 }
 
 
-def notice(method: str, params: Raw) -> Notice | None:
+def parse_notification(method: str, params: Raw) -> Notification | None:
     """Return the notice with that method; None when its params do not fit."""
-    kind = _KINDS.get(method)
+    kind = _NOTIFICATION_TYPES.get(method)
     if kind is None:
-        return UnknownNotice(method, params)
+        return UnknownNotification(method, params)
     return decode_or_none(bytes(params) or b"{}", kind)

@@ -2,14 +2,14 @@
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Call, Icon, Page, Result
-from mcphost.protocol.content import Block, block
-from mcphost.serialization import Raw, Wire
+from mcphost.protocol.base import ClientRequest, Icon, PaginatedResult, Result
+from mcphost.protocol.content import ContentBlock, parse_content_block
+from mcphost.serialization import Raw, WireStruct
 
-MOST_MESSAGES = 10_000
+MAX_MESSAGES = 10_000
 
 
-class PromptArgument(Wire, frozen=True):
+class PromptArgument(WireStruct, frozen=True):
     """One argument of a prompt; its value is always text."""
 
     name: str
@@ -18,7 +18,7 @@ class PromptArgument(Wire, frozen=True):
     required: bool = False
 
 
-class Prompt(Wire, frozen=True):
+class Prompt(WireStruct, frozen=True):
     """A prompt a server offers."""
 
     name: str
@@ -28,32 +28,32 @@ class Prompt(Wire, frozen=True):
     icons: tuple[Icon, ...] = ()
 
 
-class PromptPage(Page, frozen=True):
+class ListPromptsResult(PaginatedResult, frozen=True):
     """One page, entries raw."""
 
     prompts: tuple[Raw, ...] = ()
 
 
-class ListPrompts(Call[PromptPage], frozen=True):
+class ListPrompts(ClientRequest[ListPromptsResult], frozen=True):
     """prompts/list."""
 
     METHOD: ClassVar[str] = "prompts/list"
-    RESULT: ClassVar[type[Any]] = PromptPage
+    RESULT: ClassVar[type[Any]] = ListPromptsResult
     cursor: str | None = None
 
 
-class PromptMessage(Wire, frozen=True):
+class PromptMessage(WireStruct, frozen=True):
     """One message of a filled prompt."""
 
     role: str
     content: Raw
 
-    def block(self) -> Block:
+    def parse_content(self) -> ContentBlock:
         """The content, an unknown kind included."""
-        return block(self.content)
+        return parse_content_block(self.content)
 
 
-class PromptResult(Result, frozen=True):
+class GetPromptResult(Result, frozen=True):
     """A filled prompt."""
 
     description: str | None = None
@@ -61,14 +61,14 @@ class PromptResult(Result, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse more messages than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
-        if len(self.messages) > MOST_MESSAGES:
-            raise ValueError(f"a prompt of more than {MOST_MESSAGES:,} messages")
+        if len(self.messages) > MAX_MESSAGES:
+            raise ValueError(f"a prompt of more than {MAX_MESSAGES:,} messages")
 
 
-class GetPrompt(Call[PromptResult], frozen=True):
+class GetPrompt(ClientRequest[GetPromptResult], frozen=True):
     """prompts/get."""
 
     METHOD: ClassVar[str] = "prompts/get"
-    RESULT: ClassVar[type[Any]] = PromptResult
+    RESULT: ClassVar[type[Any]] = GetPromptResult
     name: str
     arguments: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults

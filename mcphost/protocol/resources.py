@@ -2,14 +2,14 @@
 
 from typing import Any, ClassVar
 
-from mcphost.protocol.base import Annotations, Cacheable, Call, Empty, Icon, Page
+from mcphost.protocol.base import Annotations, CacheableResult, ClientRequest, EmptyResult, Icon, PaginatedResult
 from mcphost.protocol.content import ResourceContents
-from mcphost.serialization import Raw, Wire
+from mcphost.serialization import Raw, WireStruct
 
-MOST_CONTENTS = 10_000
+MAX_CONTENTS = 10_000
 
 
-class Resource(Wire, frozen=True):
+class Resource(WireStruct, frozen=True):
     """A resource a server offers."""
 
     uri: str
@@ -22,7 +22,7 @@ class Resource(Wire, frozen=True):
     icons: tuple[Icon, ...] = ()
 
 
-class ResourceTemplate(Wire, frozen=True):
+class ResourceTemplate(WireStruct, frozen=True):
     """A family of resources, as an RFC 6570 template."""
 
     uri_template: str
@@ -34,70 +34,70 @@ class ResourceTemplate(Wire, frozen=True):
     icons: tuple[Icon, ...] = ()
 
 
-class ResourcePage(Page, frozen=True):
+class ListResourcesResult(PaginatedResult, frozen=True):
     """One page, entries raw."""
 
     resources: tuple[Raw, ...] = ()
 
 
-class ListResources(Call[ResourcePage], frozen=True):
+class ListResources(ClientRequest[ListResourcesResult], frozen=True):
     """resources/list."""
 
     METHOD: ClassVar[str] = "resources/list"
-    RESULT: ClassVar[type[Any]] = ResourcePage
+    RESULT: ClassVar[type[Any]] = ListResourcesResult
     cursor: str | None = None
 
 
-class TemplatePage(Page, frozen=True):
+class ListResourceTemplatesResult(PaginatedResult, frozen=True):
     """One page, entries raw."""
 
     resource_templates: tuple[Raw, ...] = ()
 
 
-class ListTemplates(Call[TemplatePage], frozen=True):
+class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=True):
     """resources/templates/list."""
 
     METHOD: ClassVar[str] = "resources/templates/list"
-    RESULT: ClassVar[type[Any]] = TemplatePage
+    RESULT: ClassVar[type[Any]] = ListResourceTemplatesResult
     cursor: str | None = None
 
 
-class ReadResult(Cacheable, frozen=True):
+class ReadResourceResult(CacheableResult, frozen=True):
     """What a resource holds; a directory-like resource may give several entries."""
 
     contents: tuple[ResourceContents, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse more entries than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
-        if len(self.contents) > MOST_CONTENTS:
-            raise ValueError(f"a resource of more than {MOST_CONTENTS:,} entries")
+        if len(self.contents) > MAX_CONTENTS:
+            raise ValueError(f"a resource of more than {MAX_CONTENTS:,} entries")
 
 
-class ReadResource(Call[ReadResult], frozen=True):
+class ReadResource(ClientRequest[ReadResourceResult], frozen=True):
     """resources/read."""
 
     METHOD: ClassVar[str] = "resources/read"
-    RESULT: ClassVar[type[Any]] = ReadResult
+    RESULT: ClassVar[type[Any]] = ReadResourceResult
     uri: str
 
 
-class Subscribe(Call[Empty], frozen=True):
+class Subscribe(ClientRequest[EmptyResult], frozen=True):
     """resources/subscribe (handshake era)."""
 
     METHOD: ClassVar[str] = "resources/subscribe"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult
     uri: str
 
 
-class Unsubscribe(Call[Empty], frozen=True):
+class Unsubscribe(ClientRequest[EmptyResult], frozen=True):
     """resources/unsubscribe (handshake era)."""
 
     METHOD: ClassVar[str] = "resources/unsubscribe"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult
     uri: str
 
 
-class NotFound(Wire, frozen=True):
+class ResourceNotFoundData(WireStruct, frozen=True):
     """The data of the error for a resource that is not there."""
 
     uri: str = ""

@@ -33,7 +33,7 @@ class Revision(StrEnum):
         return self >= Revision.V2025_06_18
 
     @property
-    def has_any_structure(self) -> bool:
+    def has_non_object_output(self) -> bool:
         """Structured output is an object up to 2025-11-25, and any JSON from 2026-07-28 on."""
         return self >= Revision.V2026_07_28
 
@@ -49,7 +49,7 @@ LATEST_HANDSHAKE = HANDSHAKE_REVISIONS[-1]
 LATEST_STATELESS = STATELESS_REVISIONS[-1]
 
 
-def known(text: str) -> Revision | None:
+def parse_revision(text: str) -> Revision | None:
     """The revision with that date, or None when we do not speak it."""
     try:
         return Revision(text)

@@ -7,14 +7,14 @@ from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import OverBound, check_values
-from mcphost.serialization import Raw, Wire, decode
+from mcphost.json_limits import JsonLimitExceeded, check_value_count
+from mcphost.serialization import Raw, WireStruct, decode
 
 MAX_VALUES = 100_000
 """JSON values of one request of a server; no object is made of one that has more."""
 
 
-class CreateMessage(Wire, frozen=True):
+class CreateMessage(WireStruct, frozen=True):
     """sampling/createMessage, params as they came."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
@@ -30,7 +30,7 @@ class CreateMessage(Wire, frozen=True):
     tool_choice: Raw = Raw()
 
 
-class Elicit(Wire, frozen=True):
+class Elicit(WireStruct, frozen=True):
     """elicitation/create; `mode` absent means a form."""
 
     METHOD: ClassVar[str] = "elicitation/create"
@@ -41,27 +41,27 @@ class Elicit(Wire, frozen=True):
     elicitation_id: str | None = None
 
 
-class UrlsRequired(Wire, frozen=True):
+class UrlElicitationRequired(WireStruct, frozen=True):
     """Not a message: what the error -32042 of a call lists (2025-11-25); accept means that the call may be repeated."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     elicitations: tuple[Elicit, ...] = ()
 
 
-class ListRoots(Wire, frozen=True):
+class ListRoots(WireStruct, frozen=True):
     """roots/list."""
 
     METHOD: ClassVar[str] = "roots/list"
 
 
-class Root(Wire, frozen=True):
+class Root(WireStruct, frozen=True):
     """A folder the user lets servers know about; `uri` is a file: URI."""
 
     uri: str
     name: str | None = None
 
 
-class CreateMessageReply(Wire, frozen=True):
+class CreateMessageResult(WireStruct, frozen=True):
     """The model's answer for the server; `content` is one block or a list of them, as JSON."""
 
     role: str
@@ -70,44 +70,44 @@ class CreateMessageReply(Wire, frozen=True):
     stop_reason: str | None = None
 
 
-class ElicitReply(Wire, frozen=True):
+class ElicitResult(WireStruct, frozen=True):
     """accept with content, decline, or cancel."""
 
     action: str
     content: dict[str, Any] | None = None
 
 
-class RootsReply(Wire, frozen=True):
+class ListRootsResult(WireStruct, frozen=True):
     """The roots."""
 
     roots: tuple[Root, ...]
 
 
-class AskDeclined(Wire, frozen=True):
+class ServerRequestRejection(WireStruct, frozen=True):
     """No reply can be given; an error of that code in the handshake era, the end of the call in the stateless one."""
 
     message: str
     code: int = -1
 
 
-Ask = CreateMessage | Elicit | ListRoots | UrlsRequired
-Reply = CreateMessageReply | ElicitReply | RootsReply | AskDeclined
-_LONG = 64 * 1024
-_KINDS: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
+ServerRequest = CreateMessage | Elicit | ListRoots | UrlElicitationRequired
+ClientResult = CreateMessageResult | ElicitResult | ListRootsResult | ServerRequestRejection
+_LONG_PARAMS = 64 * 1024
+_REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMessage, Elicit, ListRoots)}
 
 
-def asking(method: str, params: Raw) -> Generator[None, None, Ask]:
+def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
     """Read the request of a server in steps of a few milliseconds. Raises MalformedMessage: unknown, or unfit."""
-    kind = _KINDS.get(method)
+    kind = _REQUEST_TYPES.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
     body = bytes(params) or b"{}"
-    is_long = len(body) > _LONG
+    is_long = len(body) > _LONG_PARAMS
     if is_long:
         yield
     try:
-        yield from check_values(body, MAX_VALUES)
-    except OverBound as error:
+        yield from check_value_count(body, MAX_VALUES)
+    except JsonLimitExceeded as error:
         raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.") from error
     if is_long:
         yield
@@ -117,16 +117,16 @@ def asking(method: str, params: Raw) -> Generator[None, None, Ask]:
     return asked
 
 
-def size_of(ask: Ask) -> int:
+def server_request_size(request: ServerRequest) -> int:
     """Return about how many bytes the server put into an ask."""
-    match ask:
+    match request:
         case CreateMessage():
-            raws = (*ask.messages, ask.tools, ask.tool_choice, ask.metadata, ask.model_preferences)
-            texts = (ask.system_prompt or "", ask.include_context or "", *ask.stop_sequences)
+            raws = (*request.messages, request.tools, request.tool_choice, request.metadata, request.model_preferences)
+            texts = (request.system_prompt or "", request.include_context or "", *request.stop_sequences)
             return sum(len(bytes(raw)) for raw in raws) + sum(map(len, texts))
         case Elicit():
-            return len(ask.message) + len(bytes(ask.requested_schema)) + len(ask.url or "")
-        case UrlsRequired():
-            return sum(map(size_of, ask.elicitations))
+            return len(request.message) + len(bytes(request.requested_schema)) + len(request.url or "")
+        case UrlElicitationRequired():
+            return sum(map(server_request_size, request.elicitations))
         case ListRoots():
             return 0

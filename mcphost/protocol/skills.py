@@ -5,13 +5,13 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.base import Cacheable, Call, Page, is_set
+from mcphost.protocol.base import CacheableResult, ClientRequest, PaginatedResult, is_set
 from mcphost.protocol.lifecycle import ServerCapabilities
-from mcphost.serialization import Raw, Wire, decode, encode
+from mcphost.serialization import Raw, WireStruct, decode, encode
 
 EXTENSION = "io.modelcontextprotocol/skills"
-FILE_LIMIT = 512
-SIZE_LIMIT = 16 * 1024 * 1024
+MAX_FILES = 512
+MAX_TOTAL_SIZE = 16 * 1024 * 1024
 NAME_LIMIT = 64
 DYNAMIC = b'"dynamic"'
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -19,7 +19,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _ESCAPED_DOT = re.compile(r"%2e", re.IGNORECASE)
 
 
-class SkillFile(Wire, frozen=True):
+class SkillFile(WireStruct, frozen=True):
     """One file of a skill: its address, the SHA-256 of its bytes as `sha256:HEX`, and how many they are."""
 
     uri: str
@@ -27,7 +27,7 @@ class SkillFile(Wire, frozen=True):
     size: int
 
 
-class Skill(Wire, frozen=True):
+class Skill(WireStruct, frozen=True):
     """A skill as listed: the address of its SKILL.md, that file's front matter as JSON, and its files.
 
     `resources` stays raw: a list of SkillFile, or the word "dynamic" for content without digests.
@@ -53,39 +53,39 @@ class Skill(Wire, frozen=True):
         return self.uri.removesuffix("/SKILL.md")
 
 
-class SkillPage(Page, frozen=True):
+class ListSkillsResult(PaginatedResult, frozen=True):
     """One page of skills, each still raw."""
 
     skills: tuple[Raw, ...] = ()
 
 
-class ListSkills(Call[SkillPage], frozen=True):
+class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
     """skills/list; only for a server that declared the extension."""
 
     METHOD: ClassVar[str] = "skills/list"
-    RESULT: ClassVar[type[Any]] = SkillPage
+    RESULT: ClassVar[type[Any]] = ListSkillsResult
     cursor: str | None = None
 
 
-class SkillResult(Cacheable, frozen=True):
+class GetSkillResult(CacheableResult, frozen=True):
     """One skill by its address."""
 
     skill: Raw = Raw()
 
 
-class GetSkill(Call[SkillResult], frozen=True):
+class GetSkill(ClientRequest[GetSkillResult], frozen=True):
     """skills/get; also answers for skills that no list mentions."""
 
     METHOD: ClassVar[str] = "skills/get"
-    RESULT: ClassVar[type[Any]] = SkillResult
+    RESULT: ClassVar[type[Any]] = GetSkillResult
     uri: str
 
 
-class _Extensions(Wire, frozen=True, rename={"skills": EXTENSION}):
+class _Extensions(WireStruct, frozen=True, rename={"skills": EXTENSION}):
     skills: Raw = Raw()
 
 
-def declared(capabilities: ServerCapabilities) -> bool:
+def has_skills(capabilities: ServerCapabilities) -> bool:
     """Whether a server offers skills; nothing of them is asked of one that does not say so."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
@@ -96,7 +96,7 @@ def declared(capabilities: ServerCapabilities) -> bool:
     return bytes(settings).lstrip().startswith(b"{")
 
 
-def files(skill: Skill) -> tuple[SkillFile, ...]:
+def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
     """Every file of a skill. Raises MalformedMessage when its `resources` is no list of files."""
     if bytes(skill.resources) == DYNAMIC:
         return ()
@@ -105,7 +105,7 @@ def files(skill: Skill) -> tuple[SkillFile, ...]:
     return decode(skill.resources, tuple[SkillFile, ...], "list of its files")
 
 
-def fault(skill: Skill) -> str:
+def find_skill_problem(skill: Skill) -> str:
     """What is wrong with an entry, in half a sentence; empty when the skill can be loaded."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
@@ -117,18 +117,18 @@ def fault(skill: Skill) -> str:
     if bytes(skill.resources) == DYNAMIC:
         return "its content changes as it is read, so nobody can check it"
     try:
-        listed = files(skill)
+        listed = parse_skill_files(skill)
     except MalformedMessage as error:
         return error.message[:300]
-    return _fault_of_files(skill, listed)
+    return _find_file_problem(skill, listed)
 
 
-def _fault_of_files(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
+def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
     addresses = {file.uri for file in listed}
-    if len(listed) > FILE_LIMIT:
-        return f"it has over {FILE_LIMIT} files"
-    if sum(max(file.size, 0) for file in listed) > SIZE_LIMIT:
-        return f"its files are over {SIZE_LIMIT // 1024**2} MB"
+    if len(listed) > MAX_FILES:
+        return f"it has over {MAX_FILES} files"
+    if sum(max(file.size, 0) for file in listed) > MAX_TOTAL_SIZE:
+        return f"its files are over {MAX_TOTAL_SIZE // 1024**2} MB"
     if len(addresses) < len(listed):
         return "it lists a file twice"
     if skill.uri not in addresses:
@@ -144,11 +144,11 @@ def _fault_of_files(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 def contents_digest(skill: Skill) -> str:
     """One digest over every file's address and digest: what an approval of the skill is bound to."""
-    pairs = sorted((file.uri, file.digest) for file in files(skill))
+    pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
-def mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
+def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
     """Why bytes are not the file that was listed, in half a sentence; empty when they are.
 
     Size and SHA-256 of every file; of SKILL.md also the front matter, field by field.
@@ -159,10 +159,10 @@ def mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
         return "its SHA-256 is another one"
     if file.uri != skill.uri:
         return ""
-    from mcphost.protocol.frontmatter import difference, read  # with the first skill
+    from mcphost.protocol.frontmatter import find_difference, parse_frontmatter  # with the first skill
 
     try:
-        where = difference(read(content.decode()), skill.frontmatter)
+        where = find_difference(parse_frontmatter(content.decode()), skill.frontmatter)
     except UnicodeDecodeError:
         return "it is not UTF-8"
     except MalformedMessage as error:

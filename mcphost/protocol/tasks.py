@@ -3,25 +3,25 @@
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.base import Call, Empty, Notice, Page, Result, is_set
-from mcphost.protocol.tools import Tool, ToolResult
-from mcphost.serialization import Raw, Wire, decode, encode
+from mcphost.protocol.base import ClientRequest, EmptyResult, Notification, PaginatedResult, Result, is_set
+from mcphost.protocol.tools import CallToolResult, Tool
+from mcphost.serialization import Raw, WireStruct, decode, encode
 
 EXTENSION = "io.modelcontextprotocol/tasks"
-RELATED = "io.modelcontextprotocol/related-task"
-STATUS_NOTICE = "notifications/tasks/status"
-EXTENSION_NOTICE = "notifications/tasks"
-TASK = "task"
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+STATUS_NOTIFICATION = "notifications/tasks/status"
+EXTENSION_NOTIFICATION = "notifications/tasks"
+TASK_RESULT_TYPE = "task"
 
 WORKING = "working"
-ASKS_INPUT = "input_required"
+INPUT_REQUIRED = "input_required"
 COMPLETED = "completed"
 FAILED = "failed"
 CANCELLED = "cancelled"
-TERMINAL = frozenset({COMPLETED, FAILED, CANCELLED})
-STATUSES = TERMINAL | {WORKING, ASKS_INPUT}
+TERMINAL_STATUSES = frozenset({COMPLETED, FAILED, CANCELLED})
+STATUSES = TERMINAL_STATUSES | {WORKING, INPUT_REQUIRED}
 
-REQUIRED = "required"
+TASK_SUPPORT_REQUIRED = "required"
 ID_LIMIT = 1_000
 
 
@@ -45,37 +45,37 @@ class Task(Result, frozen=True):
     input_requests: Raw = Raw()
 
     @property
-    def is_over(self) -> bool:
+    def is_terminal(self) -> bool:
         """Whether the status is terminal: it never changes again."""
-        return self.status in TERMINAL
+        return self.status in TERMINAL_STATUSES
 
     @property
-    def lifetime(self) -> float | None:
+    def ttl_seconds(self) -> float | None:
         """Seconds from its creation until the other side may forget it; None without an end."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
-    def pace(self) -> float | None:
+    def poll_seconds(self) -> float | None:
         """Seconds between two polls as the other side wants it; None when it does not say."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
 
-class CreatedTask(Result, frozen=True):
+class CreateTaskResult(Result, frozen=True):
     """CreateTaskResult of 2025-11-25: the task and nothing of what the request asked for."""
 
     task: Raw = Raw()
 
 
-class TaskChanged(Notice, frozen=True):
+class TaskStatusNotification(Notification, frozen=True):
     """What a caller hears when the task behind its call changed; `task` is its state now."""
 
-    METHOD: ClassVar[str] = STATUS_NOTICE
+    METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
 
 
-class GetTask(Call[Task], frozen=True):
+class GetTask(ClientRequest[Task], frozen=True):
     """tasks/get."""
 
     METHOD: ClassVar[str] = "tasks/get"
@@ -83,19 +83,19 @@ class GetTask(Call[Task], frozen=True):
     task_id: str
 
 
-class ResumeTask(Call[ToolResult], frozen=True):
+class ResumeTask(ClientRequest[CallToolResult], frozen=True):
     """The result of a task that an earlier call of `tool` began: polled with tasks/get until it is there.
 
     Giving up leaves the task to itself; only the call that began it cancels it.
     """
 
     METHOD: ClassVar[str] = "tasks/get"
-    RESULT: ClassVar[type[Any]] = ToolResult
+    RESULT: ClassVar[type[Any]] = CallToolResult
     task_id: str
     tool: str
 
 
-class GetTaskResult(Call[Raw], frozen=True):
+class GetTaskResult(ClientRequest[Raw], frozen=True):
     """tasks/result (2025-11-25): answered when the task is over, with what the request itself would have given."""
 
     METHOD: ClassVar[str] = "tasks/result"
@@ -103,97 +103,97 @@ class GetTaskResult(Call[Raw], frozen=True):
     task_id: str
 
 
-class CancelTask(Call[Empty], frozen=True):
+class CancelTask(ClientRequest[EmptyResult], frozen=True):
     """tasks/cancel; the answer is the task in 2025-11-25 and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult
     task_id: str
 
 
-class UpdateTask(Call[Empty], frozen=True, omit_defaults=False):
+class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
     """tasks/update (extension): answers to what the task asked, by the keys it asked them under."""
 
     METHOD: ClassVar[str] = "tasks/update"
-    RESULT: ClassVar[type[Any]] = Empty
+    RESULT: ClassVar[type[Any]] = EmptyResult
     task_id: str
     input_responses: dict[str, Any]
 
 
-class TaskPage(Page, frozen=True):
+class ListTasksResult(PaginatedResult, frozen=True):
     """One page of tasks, each still raw: one broken entry must not hide the others."""
 
     tasks: tuple[Raw, ...] = ()
 
 
-class ListTasks(Call[TaskPage], frozen=True):
+class ListTasks(ClientRequest[ListTasksResult], frozen=True):
     """tasks/list (2025-11-25)."""
 
     METHOD: ClassVar[str] = "tasks/list"
-    RESULT: ClassVar[type[Any]] = TaskPage
+    RESULT: ClassVar[type[Any]] = ListTasksResult
     cursor: str | None = None
 
 
-class _Related(Wire, frozen=True):
+class _RelatedTaskMetadata(WireStruct, frozen=True):
     task_id: str = ""
 
 
-class _RelatedMeta(Wire, frozen=True, rename={"related": RELATED}):
-    related: _Related = _Related()
+class _RelatedMeta(WireStruct, frozen=True, rename={"related": RELATED_TASK}):
+    related: _RelatedTaskMetadata = _RelatedTaskMetadata()
 
 
-class _WithMeta(Wire, frozen=True, rename={"meta": "_meta"}):
+class _RelatedParams(WireStruct, frozen=True, rename={"meta": "_meta"}):
     meta: _RelatedMeta = _RelatedMeta()
 
 
-class _Asked(Wire, frozen=True):
+class _TaskAugmentedParams(WireStruct, frozen=True):
     task: Raw = Raw()
 
 
-class _Tools(Wire, frozen=True):
+class _ToolRequests(WireStruct, frozen=True):
     call: Raw = Raw()
 
 
-class _Requests(Wire, frozen=True):
-    tools: _Tools = _Tools()
+class _Requests(WireStruct, frozen=True):
+    tools: _ToolRequests = _ToolRequests()
 
 
-class _Declared(Wire, frozen=True):
+class _TasksCapability(WireStruct, frozen=True):
     list: Raw = Raw()
     cancel: Raw = Raw()
     requests: _Requests = _Requests()
 
 
-class TaskSupport(Wire, frozen=True):
+class TasksCapability(WireStruct, frozen=True):
     """What a server of 2025-11-25 declared under `tasks`."""
 
-    listing: bool = False
-    cancelling: bool = False
-    tool_calls: bool = False
+    can_list: bool = False
+    can_cancel: bool = False
+    can_run_tools: bool = False
 
     @property
-    def any(self) -> bool:
+    def has_any(self) -> bool:
         """Whether there can be tasks at all."""
-        return self.listing or self.cancelling or self.tool_calls
+        return self.can_list or self.can_cancel or self.can_run_tools
 
 
-def has_extension(declared: Raw) -> bool:
+def has_tasks_extension(declared: Raw) -> bool:
     """Whether a server of the stateless era said under `extensions` that it has tasks."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
-def support(declared: Raw) -> TaskSupport:
+def parse_tasks_capability(declared: Raw) -> TasksCapability:
     """Reads the `tasks` capability; one that cannot be read declares nothing."""
     if not is_set(declared):
-        return TaskSupport()
+        return TasksCapability()
     try:
-        found = decode(declared, _Declared, "capability tasks")
+        found = decode(declared, _TasksCapability, "capability tasks")
     except MalformedMessage:
-        return TaskSupport()
-    return TaskSupport(is_set(found.list), is_set(found.cancel), is_set(found.requests.tools.call))
+        return TasksCapability()
+    return TasksCapability(is_set(found.list), is_set(found.cancel), is_set(found.requests.tools.call))
 
 
-def task_support(definition: Raw) -> tuple[str, str]:
+def read_task_support(definition: Raw) -> tuple[str, str]:
     """Name and `execution.taskSupport` of a tool's definition, "" when it does not say."""
     try:
         tool = decode(definition, Tool, "tool")
@@ -202,41 +202,43 @@ def task_support(definition: Raw) -> tuple[str, str]:
     return tool.name, tool.execution.task_support if tool.execution else ""
 
 
-def related_task(params: Raw) -> str:
+def read_related_task(params: Raw) -> str:
     """The task a message belongs to by its `_meta`, "" when it names none."""
     raw = bytes(params)
-    if RELATED.encode() not in raw:
+    if RELATED_TASK.encode() not in raw:
         return ""
     try:
-        return decode(raw, _WithMeta, "message").meta.related.task_id[:ID_LIMIT]
+        return decode(raw, _RelatedParams, "message").meta.related.task_id[:ID_LIMIT]
     except MalformedMessage:
         return ""
 
 
-def with_related(result: Raw, ident: str) -> Raw:
+def add_related_task(result: Raw, ident: str) -> Raw:
     """A result of ours, which is never an empty object, as part of a task."""
     if not ident:
         return result
-    meta = encode({RELATED: {"taskId": ident}})
+    meta = encode({RELATED_TASK: {"taskId": ident}})
     return Raw(bytes(result).rstrip()[:-1] + b',"_meta":' + meta + b"}")
 
 
-def wanted_task(params: Raw) -> Raw:
+def read_task_metadata(params: Raw) -> Raw:
     """The `task` member of a request; empty when it is a plain one."""
     raw = bytes(params)
     if b'"task"' not in raw:
         return Raw()
     try:
-        found = decode(raw, _Asked, "request").task
+        found = decode(raw, _TaskAugmentedParams, "request").task
     except MalformedMessage:
         return Raw()
     return found if is_set(found) else Raw()
 
 
-def checked(task: Task, of: str = "") -> Task:
+def check_task(task: Task, expected_id: str = "") -> Task:
     """The task when it can be used: an id of sane length, the same as `of`. Raises MalformedMessage."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
         raise MalformedMessage(f"The server made a task whose id has {len(task.task_id)} characters.")
-    if of and task.task_id != of:
-        raise MalformedMessage(f"The server was asked for the task {of[:100]!r} and told of {task.task_id[:100]!r}.")
+    if expected_id and task.task_id != expected_id:
+        raise MalformedMessage(
+            f"The server was asked for the task {expected_id[:100]!r} and told of {task.task_id[:100]!r}."
+        )
     return task

@@ -2,16 +2,16 @@
 
 import struct
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
-MOST_PIXELS = 40_000_000
+MAX_PIXELS = 40_000_000
 """Beyond this a small file may become gigabytes for whoever decodes it; no model is sent it."""
-HEAD = 256 * 1024
+HEADER_BYTES = 256 * 1024
 """Bytes of a picture that are looked at."""
-_SOF = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
-class Picture(Data, frozen=True):
+class ImageInfo(Struct, frozen=True):
     """Its true type; width and height in pixels, 0 when the beginning does not say."""
 
     mime_type: str
@@ -21,49 +21,49 @@ class Picture(Data, frozen=True):
     @property
     def is_too_big(self) -> bool:
         """Whether it claims more pixels than anybody should decode unasked."""
-        return self.width * self.height > MOST_PIXELS
+        return self.width * self.height > MAX_PIXELS
 
 
-def picture(body: bytes) -> Picture | None:
+def identify_image(body: bytes) -> ImageInfo | None:
     """A PNG, JPEG, GIF or WebP judged by its beginning; None for everything else. Never raises."""
-    body = body[:HEAD]
+    body = body[:HEADER_BYTES]
     try:
         if body.startswith(b"\x89PNG\r\n\x1a\n"):
-            return Picture("image/png", *_sides(">II", body, 16))
+            return ImageInfo("image/png", *_read_size(">II", body, 16))
         if body.startswith((b"GIF87a", b"GIF89a")):
-            return Picture("image/gif", *_sides("<HH", body, 6))
+            return ImageInfo("image/gif", *_read_size("<HH", body, 6))
         if body.startswith(b"\xff\xd8\xff"):
-            return Picture("image/jpeg", *_jpeg(body))
+            return ImageInfo("image/jpeg", *_jpeg_size(body))
         if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
-            return Picture("image/webp", *_webp(body))
+            return ImageInfo("image/webp", *_webp_size(body))
     except (struct.error, IndexError):
         pass
     return None
 
 
-def _sides(form: str, body: bytes, at: int) -> tuple[int, int]:
+def _read_size(form: str, body: bytes, at: int) -> tuple[int, int]:
     if len(body) < at + struct.calcsize(form):
         return 0, 0
     first, second = struct.unpack_from(form, body, at)
     return int(first), int(second)
 
 
-def _jpeg(body: bytes) -> tuple[int, int]:
+def _jpeg_size(body: bytes) -> tuple[int, int]:
     """From the frame header (ITU T.81, B.2.2): the segments before it are stepped over."""
     at = 2
     while at + 4 <= len(body) and body[at] == 0xFF:
         marker = body[at + 1]
         if marker == 0xFF:  # fill
             at += 1
-        elif marker in _SOF:
-            height, width = _sides(">HH", body, at + 5)
+        elif marker in _START_OF_FRAME_MARKERS:
+            height, width = _read_size(">HH", body, at + 5)
             return width, height
         else:
-            at += 2 + max(2, _sides(">HH", body, at + 2)[0] or 2)
+            at += 2 + max(2, _read_size(">HH", body, at + 2)[0] or 2)
     return 0, 0
 
 
-def _webp(body: bytes) -> tuple[int, int]:
+def _webp_size(body: bytes) -> tuple[int, int]:
     """From its first chunk (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]
     if kind == b"VP8X" and len(body) >= 30:
@@ -72,12 +72,12 @@ def _webp(body: bytes) -> tuple[int, int]:
         bits = int.from_bytes(body[21:25], "little")
         return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
     if kind == b"VP8 ":
-        width, height = _sides("<HH", body, 26)
+        width, height = _read_size("<HH", body, 26)
         return width & 0x3FFF, height & 0x3FFF
     return 0, 0
 
 
-class Drawing(Data, frozen=True):
+class DecodedImage(Struct, frozen=True):
     """A picture made small: `pixels` row by row, four bytes each (red, green, blue, opacity).
 
     Not `whole`: it is damaged or cut short, and this is what could be read of it.
@@ -86,10 +86,10 @@ class Drawing(Data, frozen=True):
     width: int
     height: int
     pixels: bytes
-    whole: bool = True
+    is_complete: bool = True
 
 
-def fitted(width: int, height: int, most_width: int, most_height: int) -> tuple[int, int]:
+def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
     """The sides of a picture that has room in a box: never larger than it is, never without a pixel."""
-    scale = min(1.0, most_width / max(1, width), most_height / max(1, height))
+    scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

@@ -4,23 +4,23 @@ import signal
 from contextlib import suppress
 
 
-def confine(memory: int) -> None:
+def apply_worker_limits(max_bytes: int) -> None:
     """No core files, at most so many bytes of memory, no end by the keys of a terminal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _limit(RLIMIT_CORE=0, RLIMIT_AS=memory)
+    _set_rlimits(RLIMIT_CORE=0, RLIMIT_AS=max_bytes)
 
 
-def shut_out() -> None:
+def forbid_opening_files() -> None:
     """From now on this process opens no file and no socket, and writes into none that has a size."""
-    _limit(RLIMIT_NOFILE=0, RLIMIT_FSIZE=0)
+    _set_rlimits(RLIMIT_NOFILE=0, RLIMIT_FSIZE=0)
 
 
-def limit_data(memory: int) -> None:
+def limit_data_memory(max_bytes: int) -> None:
     """At most so many bytes of data; more than that fails as MemoryError. For a process with threads and libraries."""
-    _limit(RLIMIT_CORE=0, RLIMIT_DATA=memory)
+    _set_rlimits(RLIMIT_CORE=0, RLIMIT_DATA=max_bytes)
 
 
-def _limit(**limits: int) -> None:
+def _set_rlimits(**limits: int) -> None:
     try:
         import resource
     except ImportError:  # not a Unix

@@ -15,60 +15,71 @@ import anyio
 from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-QUEUE_SECONDS = 2.0
-START_SECONDS = 10.0
-_KEPT_NAMES = ("PATH", "HOME", "LANG", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT")
+QUEUE_TIMEOUT = 2.0
+START_TIMEOUT = 10.0
+_INHERITED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "LD_LIBRARY_PATH",
+    "SYSTEMROOT",
+)
 
-Failure = Literal["busy", "slow", "ended", "silent"]
+SandboxFailure = Literal["busy", "slow", "ended", "silent"]
 """Others waited before it for too long; it took too long; the process ended; what it said was no answer."""
 
 
-class Child:
+class SandboxProcess:
     """Owns the process that `python -m MODULE` is. `close` ends it, the next request would start another.
 
     The module says a line when it is ready, reads its requests from its input and answers each with one line of at
     most `answer_size` bytes. `seconds` is what one answer may take, `queue_seconds` what waiting for its turn may.
     """
 
-    def __init__(self, module: str, *, seconds: float, answer_size: int, queue_seconds: float = QUEUE_SECONDS) -> None:
-        self._module, self._seconds, self._answer_size = module, seconds, answer_size
-        self._queue_seconds = queue_seconds
-        self._turn = anyio.Lock()
+    def __init__(
+        self, module: str, *, timeout: float, max_response_size: int, queue_timeout: float = QUEUE_TIMEOUT
+    ) -> None:
+        self._module, self._timeout, self._max_response_size = module, timeout, max_response_size
+        self._queue_timeout = queue_timeout
+        self._lock = anyio.Lock()
         self._process: Process | None = None
-        self._answers: BufferedByteReceiveStream | None = None
+        self._responses: BufferedByteReceiveStream | None = None
 
     @property
     def pid(self) -> int | None:
         """The process id while it lives."""
         return None if self._process is None else self._process.pid
 
-    async def ask(self, request: bytes) -> bytes | Failure:
+    async def request(self, body: bytes) -> bytes | SandboxFailure:
         """The line it answers with. Raises nothing but cancellation, after which the process is gone."""
-        with anyio.move_on_after(self._queue_seconds) as queue:
-            await self._turn.acquire()
+        with anyio.move_on_after(self._queue_timeout) as queue:
+            await self._lock.acquire()
         if queue.cancelled_caught:
             return "busy"
         try:
-            return await self._exchange(request)
+            return await self._exchange(body)
         finally:
-            self._turn.release()
+            self._lock.release()
 
     async def close(self) -> None:
         """End the process; a request that runs ends with it. Idempotent."""
-        _end(self._process)
+        _send_kill(self._process)
         with anyio.CancelScope(shield=True):
-            async with self._turn:
+            async with self._lock:
                 await self._kill()
 
-    async def _exchange(self, request: bytes) -> bytes | Failure:
+    async def _exchange(self, body: bytes) -> bytes | SandboxFailure:
         done = False
         try:
-            process, answers = await self._started()
+            process, answers = await self._ensure_started()
             line = b""
-            with anyio.move_on_after(self._seconds) as limit:
+            with anyio.move_on_after(self._timeout) as limit:
                 assert process.stdin is not None  # noqa: S101
-                await process.stdin.send(request)
-                line = await answers.receive_until(b"\n", self._answer_size)
+                await process.stdin.send(body)
+                line = await answers.receive_until(b"\n", self._max_response_size)
             done = not limit.cancelled_caught
         except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
             return "ended"
@@ -81,35 +92,35 @@ class Child:
                     await self._kill()
         return line if done else "slow"
 
-    async def _started(self) -> tuple[Process, BufferedByteReceiveStream]:
-        if self._process is not None and self._answers is not None and self._process.returncode is None:
-            return self._process, self._answers
+    async def _ensure_started(self) -> tuple[Process, BufferedByteReceiveStream]:
+        if self._process is not None and self._responses is not None and self._process.returncode is None:
+            return self._process, self._responses
         await self._kill()
         # -P: a file of the current folder must never stand in for a library.
         self._process = process = await anyio.open_process(
             (sys.executable, "-P", "-m", self._module),
             stderr=subprocess.DEVNULL,
-            env={name: os.environ[name] for name in _KEPT_NAMES if name in os.environ},
+            env={name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ},
             start_new_session=True,
         )
         assert process.stdout is not None  # noqa: S101
-        self._answers = answers = BufferedByteReceiveStream(process.stdout)
-        with anyio.move_on_after(START_SECONDS) as limit:
+        self._responses = answers = BufferedByteReceiveStream(process.stdout)
+        with anyio.move_on_after(START_TIMEOUT) as limit:
             await answers.receive_until(b"\n", 64)
         if limit.cancelled_caught:
             raise anyio.EndOfStream
         return process, answers
 
     async def _kill(self) -> None:
-        process, self._process, self._answers = self._process, None, None
+        process, self._process, self._responses = self._process, None, None
         if process is None:
             return
-        _end(process)
+        _send_kill(process)
         await process.wait()
         await process.aclose()
 
 
-def _end(process: Process | None) -> None:
+def _send_kill(process: Process | None) -> None:
     """Kill it. Not by its own method: that looks first whether it is gone, and takes the news from the event loop."""
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):

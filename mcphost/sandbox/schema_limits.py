@@ -5,42 +5,46 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import Raw, depth, loads
+from mcphost.serialization import Raw, loads, nesting_depth
 
-SIZE = 256 * 1024
-DEPTH = 64
-NODES = 10_000
+MAX_SCHEMA_SIZE = 256 * 1024
+MAX_SCHEMA_DEPTH = 64
+MAX_SCHEMA_NODES = 10_000
 # A plain reference to another document, or any escape sequence, which may spell one.
-_LEADS_OUT = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_EXTERNAL_REFERENCE = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
+_REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 # What stands below these is data and not a schema, whatever it looks like.
-_DATA = frozenset({"const", "default", "enum", "examples"})
+_DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 # Names that a schema gives to others: below them a member called `$ref` is a property and not a reference.
-_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"})
-_NESTED = frozenset({dict, list})
+_SUBSCHEMA_MAP_KEYWORDS = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
+)
+_CONTAINER_TYPES = frozenset({dict, list})
 DIALECTS = ("2020-12", "2019-09", "draft-07", "draft-06", "draft-04")
 _DIALECT = re.compile(
     r"https?://json-schema\.org/(?:draft/(?P<new>2020-12|2019-09)|(?P<old>draft-0[467]))/schema#?", re.ASCII
 )
 
 
-def too_much(schema: bytes | Raw) -> str:
+def find_size_problem(schema: bytes | Raw) -> str:
     """Why a schema is too large to be looked into, without decoding it; empty when it is not."""
     raw = bytes(schema)
-    if len(raw) > SIZE:
-        return f"it is over {SIZE // 1024} kB"
+    if len(raw) > MAX_SCHEMA_SIZE:
+        return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
     # Most have fewer brackets than levels that are allowed; counting those is fifty times faster.
-    deep = raw.count(b"{") + raw.count(b"[") > DEPTH and depth(raw, DEPTH) > DEPTH
-    return f"it is nested over {DEPTH} levels" if deep else ""
+    deep = (
+        raw.count(b"{") + raw.count(b"[") > MAX_SCHEMA_DEPTH and nesting_depth(raw, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH
+    )
+    return f"it is nested over {MAX_SCHEMA_DEPTH} levels" if deep else ""
 
 
-def fault(schema: bytes | Raw) -> str:
+def find_schema_problem(schema: bytes | Raw) -> str:
     """Why a schema cannot be checked against, in half a sentence; empty when it can be tried.
 
     JSON Schema 2020-12 when it names no dialect (specification 2025-11-25, basic#json-schema-usage); a dialect nobody
     here knows is said, and so is a reference that only a download could resolve: nothing is ever downloaded.
     """
-    problem = too_much(schema)
+    problem = find_size_problem(schema)
     if problem:
         return problem
     try:
@@ -55,16 +59,16 @@ def fault(schema: bytes | Raw) -> str:
     if dialect is not None and (not isinstance(dialect, str) or not _DIALECT.fullmatch(dialect)):
         return f"its dialect {str(dialect)[:200]!r} is none of {', '.join(DIALECTS)}"
     nodes = 0
-    for nodes, _ in enumerate(_values(value), 1):
-        if nodes > NODES:
-            return f"it has over {NODES:,} parts"
+    for nodes, _ in enumerate(_iter_values(value), 1):
+        if nodes > MAX_SCHEMA_NODES:
+            return f"it has over {MAX_SCHEMA_NODES:,} parts"
     return ""
 
 
-def outside(schema: bytes | Raw) -> str:
+def find_external_reference(schema: bytes | Raw) -> str:
     """The first reference that only a download could resolve; empty when there is none, or nothing can be read."""
     raw = bytes(schema)
-    if not _LEADS_OUT.search(raw) or too_much(raw):
+    if not _EXTERNAL_REFERENCE.search(raw) or find_size_problem(raw):
         return ""
     try:
         value = loads(schema, "schema")
@@ -72,11 +76,11 @@ def outside(schema: bytes | Raw) -> str:
         return ""
     known: set[str] = set()
     wanted: list[str] = []
-    for part in _schemas(value):
+    for part in _iter_subschemas(value):
         own = part.get("$id")
         if isinstance(own, str):
             known.add(own.rstrip("#"))
-        wanted += [ref for name in _REFERENCES if isinstance(ref := part.get(name), str)]
+        wanted += [ref for name in _REFERENCE_KEYWORDS if isinstance(ref := part.get(name), str)]
     for reference in wanted:
         address = reference.partition("#")[0]
         # Dialects describe themselves; whoever checks knows those documents.
@@ -85,7 +89,7 @@ def outside(schema: bytes | Raw) -> str:
     return ""
 
 
-def _values(value: Any) -> Iterator[Any]:
+def _iter_values(value: Any) -> Iterator[Any]:
     """Every value inside, without recursion."""
     waiting = [value]
     while waiting:
@@ -97,19 +101,19 @@ def _values(value: Any) -> Iterator[Any]:
             waiting.extend(cast("list[Any]", one))
 
 
-def _schemas(value: Any) -> Iterator[dict[str, Any]]:
+def _iter_subschemas(value: Any) -> Iterator[dict[str, Any]]:
     """Every object inside that is in the place of a schema."""
     waiting: list[tuple[Any, bool]] = [(value, False)]
     while waiting:
         one, names = waiting.pop()
         if isinstance(one, list):
-            waiting.extend((item, False) for item in cast("list[Any]", one) if type(item) in _NESTED)
+            waiting.extend((item, False) for item in cast("list[Any]", one) if type(item) in _CONTAINER_TYPES)
         elif isinstance(one, dict):
             members = cast("dict[str, Any]", one)
             if not names:
                 yield members
             waiting.extend(
-                (member, not names and name in _NAMED)
+                (member, not names and name in _SUBSCHEMA_MAP_KEYWORDS)
                 for name, member in members.items()
-                if type(member) in _NESTED and (names or name not in _DATA)
+                if type(member) in _CONTAINER_TYPES and (names or name not in _DATA_KEYWORDS)
             )

@@ -8,104 +8,106 @@ from hashlib import sha256
 from typing import Any, Literal
 
 from mcphost.errors import MalformedMessage
-from mcphost.sandbox.process import Child, Failure
-from mcphost.sandbox.schema_limits import fault
-from mcphost.serialization import Data, Raw, decode, encode
+from mcphost.sandbox.process import SandboxFailure, SandboxProcess
+from mcphost.sandbox.schema_limits import find_schema_problem
+from mcphost.serialization import Raw, Struct, decode, encode
 
-CHECK_SECONDS = 1.0
-PATIENCE = 2
-VALUE_SIZE = 2 * 1024 * 1024
-_ANSWER_SIZE = 64 * 1024
-_MOST_SLOW = 1_000
+VALIDATION_TIMEOUT = 1.0
+MAX_TIMEOUTS = 2
+MAX_VALUE_SIZE = 2 * 1024 * 1024
+_MAX_RESPONSE_SIZE = 64 * 1024
+_MAX_REMEMBERED_SCHEMAS = 1_000
 
 
-class Fault(Data, frozen=True):
+class SchemaViolation(Struct, frozen=True):
     """One thing that does not fit: where (a JSON pointer, empty for the whole value) and what."""
 
     path: str
-    text: str
+    message: str
 
 
-class Verdict(Data, frozen=True):
+class ValidationResult(Struct, frozen=True):
     """What a check found. `why` says, in half a sentence, what kept it from finding out."""
 
     outcome: Literal["fits", "misfit", "unchecked"]
-    faults: tuple[Fault, ...] = ()
-    why: str = ""
+    violations: tuple[SchemaViolation, ...] = ()
+    reason: str = ""
 
     @property
-    def sentence(self) -> str:
+    def summary(self) -> str:
         """All of it in one line; empty when the value fits."""
         if self.outcome == "unchecked":
-            return self.why
-        return "; ".join(f"{fault.path or 'the value'}: {fault.text}" for fault in self.faults)
+            return self.reason
+        return "; ".join(f"{fault.path or 'the value'}: {fault.message}" for fault in self.violations)
 
 
-class _Answer(Data, frozen=True):
+class _WorkerResponse(Struct, frozen=True):
     faults: tuple[tuple[str, str], ...] = ()
     why: str = ""
 
 
-class Checker:
+class SchemaValidator:
     """Owns the child. One check runs at a time; `close` ends the child, the next check would start another.
 
     `seconds` is what one check may take, at most the two seconds after which the child ends itself.
     """
 
-    def __init__(self, seconds: float = CHECK_SECONDS) -> None:
-        self._seconds = seconds
-        self._child = Child("mcphost.sandbox.schema_worker", seconds=seconds, answer_size=_ANSWER_SIZE)
-        self._slow: dict[bytes, int] = {}
+    def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
+        self._timeout = timeout
+        self._process = SandboxProcess(
+            "mcphost.sandbox.schema_worker", timeout=timeout, max_response_size=_MAX_RESPONSE_SIZE
+        )
+        self._timeout_counts: dict[bytes, int] = {}
 
     @property
     def pid(self) -> int | None:
         """The child's process id while it lives."""
-        return self._child.pid
+        return self._process.pid
 
-    async def check(self, schema: Raw | bytes, value: Any) -> Verdict:
+    async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
         """Whether `value` (plain data, or JSON as Raw) fits `schema`. Raises nothing but cancellation.
 
         Takes a second at most, two more when others wait before it, and what starting the child takes. A schema that
         took too long twice is not tried again.
         """
-        problem = fault(schema)
+        problem = find_schema_problem(schema)
         if problem:
             return _unchecked(f"its schema cannot be used: {problem}")
         schema, body = bytes(schema), bytes(value) if isinstance(value, Raw) else encode(value)
-        if len(body) > VALUE_SIZE:
-            return _unchecked(f"it is over {VALUE_SIZE // 1024**2} MB")
+        if len(body) > MAX_VALUE_SIZE:
+            return _unchecked(f"it is over {MAX_VALUE_SIZE // 1024**2} MB")
         mark = sha256(schema).digest()
-        if self._slow.get(mark, 0) >= PATIENCE:
+        if self._timeout_counts.get(mark, 0) >= MAX_TIMEOUTS:
             return _unchecked("checking against its schema took too long before")
-        line = await self._child.ask(b"%d %d\n" % (len(schema), len(body)) + schema + body)
+        line = await self._process.request(b"%d %d\n" % (len(schema), len(body)) + schema + body)
         if isinstance(line, str):
-            return self._failed(line, mark)
+            return self._process_failed(line, mark)
         try:
-            answer = decode(line, _Answer, "answer of the schema checker")
+            answer = decode(line, _WorkerResponse, "answer of the schema checker")
         except MalformedMessage:
-            await self._child.close()
-            return self._failed("silent", mark)
+            await self._process.close()
+            return self._process_failed("silent", mark)
         if answer.why:
             return _unchecked(answer.why)
-        faults = tuple(Fault(path, text) for path, text in answer.faults)
-        return Verdict("misfit" if faults else "fits", faults)
+        faults = tuple(SchemaViolation(path, text) for path, text in answer.faults)
+        return ValidationResult("misfit" if faults else "fits", faults)
 
     async def close(self) -> None:
         """End the child; a check that runs ends with it. Idempotent."""
-        await self._child.close()
+        await self._process.close()
 
-    def _failed(self, failure: Failure, mark: bytes) -> Verdict:
-        if failure == "slow" and len(self._slow) < _MOST_SLOW:
-            self._slow[mark] = self._slow.get(mark, 0) + 1
+    def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:
+        if failure == "slow" and len(self._timeout_counts) < _MAX_REMEMBERED_SCHEMAS:
+            self._timeout_counts[schema_digest] = self._timeout_counts.get(schema_digest, 0) + 1
         return _unchecked(
             {
                 "busy": "too many checks wait",
-                "slow": f"checking it took over {self._seconds:g} s",
+                "slow": f"checking it took over {self._timeout:g} s",
                 "ended": "the schema checker ended",
                 "silent": "the schema checker gave no answer",
             }[failure]
         )
 
 
-def _unchecked(why: str) -> Verdict:
-    return Verdict("unchecked", why=why)
+def _unchecked(reason: str) -> ValidationResult:
+    return ValidationResult("unchecked", reason=reason)

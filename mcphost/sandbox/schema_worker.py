@@ -11,18 +11,18 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-from mcphost.sandbox.limits import confine
+from mcphost.sandbox.limits import apply_worker_limits
 
-MOST_FAULTS = 5
-MOST_TEXT = 300
-LAST_RESORT = 2
+MAX_VIOLATIONS = 5
+MAX_TEXT_LENGTH = 300
+ALARM_SECONDS = 2
 """Seconds of one check after which the kernel ends this process, if nobody else did."""
-MEMORY = 1024**3
+MAX_MEMORY = 1024**3
 
 
 def main() -> None:
     """Answer until the input ends."""
-    confine(MEMORY)
+    apply_worker_limits(MAX_MEMORY)
     import jsonschema_rs
 
     out = sys.stdout.buffer
@@ -32,26 +32,26 @@ def main() -> None:
     while head := source.readline(64):
         schema_size, value_size = map(int, head.split())
         schema, value = source.read(schema_size), source.read(value_size)
-        signal.alarm(LAST_RESORT)
-        answer = judged(jsonschema_rs, schema, value)
+        signal.alarm(ALARM_SECONDS)
+        answer = validate(jsonschema_rs, schema, value)
         signal.alarm(0)
         out.write(json.dumps(answer).encode() + b"\n")
         out.flush()
 
 
-def judged(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
+def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
     """What does not fit as `faults`, or `why` that cannot be told; as long as the library takes for it."""
     try:
         decoded = _loads(value)
     except (ValueError, RecursionError):
         return {"why": "the value cannot be read"}
     try:
-        validator = library.validator_for(_loads(schema), retriever=_refuse)
+        validator = library.validator_for(_loads(schema), retriever=_refuse_download)
     except (library.ValidationError, ValueError, RecursionError) as error:
         return {"why": f"its schema is broken: {_first_line(error)}"}
     faults: list[list[str]] = []
     try:
-        for error in itertools.islice(validator.iter_errors(decoded), MOST_FAULTS):
+        for error in itertools.islice(validator.iter_errors(decoded), MAX_VIOLATIONS):
             if "BacktrackLimit" in error.kind.name:
                 return {"why": "a pattern takes too long"}
             faults.append([_pointer(error.instance_path), _first_line(error)])
@@ -60,7 +60,7 @@ def judged(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
     return {"faults": faults}
 
 
-def _refuse(address: str) -> NoReturn:
+def _refuse_download(address: str) -> NoReturn:
     raise ValueError(f"mcphost downloads no schemas: {address[:100]}")
 
 
@@ -73,12 +73,12 @@ def _loads(raw: bytes) -> Any:
 
 def _first_line(error: BaseException) -> str:
     text = str(getattr(error, "message", "") or error).strip()
-    return text.splitlines()[0][:MOST_TEXT] if text else type(error).__name__
+    return text.splitlines()[0][:MAX_TEXT_LENGTH] if text else type(error).__name__
 
 
 def _pointer(path: Any) -> str:
     names = (str(name).replace("~", "~0").replace("/", "~1") for name in path)
-    return "".join(f"/{name}" for name in names)[:MOST_TEXT]
+    return "".join(f"/{name}" for name in names)[:MAX_TEXT_LENGTH]
 
 
 if __name__ == "__main__":

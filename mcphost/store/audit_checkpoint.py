@@ -9,13 +9,13 @@ import os
 import re
 from pathlib import Path
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 ZEROS = "0" * 64
 _LINE = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
-class Reached(Data, frozen=True):
+class Reached(Struct, frozen=True):
     """The last row, by its number and its hash; number 0 is the beginning, before any row."""
 
     seq: int = 0

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.errors import StoreError
-from mcphost.redact import identifier_mark
-from mcphost.serialization import Data, to_plain
+from mcphost.redact import identifier_digest
+from mcphost.serialization import Struct, to_builtins
 from mcphost.store.audit_checkpoint import ZEROS, Head, Reached
 from mcphost.store.audit_store import FIELDS, TRIGGERS, Row, broken, row_hash
 
@@ -22,7 +22,7 @@ Progress = Callable[[int, int], bool]
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
 
 
-class Wanted(Data, frozen=True, kw_only=True):
+class Wanted(Struct, frozen=True, kw_only=True):
     """Which rows: all that is given holds; `since` in microseconds since 1970, `text` in any of the names."""
 
     server: str = ""
@@ -33,7 +33,7 @@ class Wanted(Data, frozen=True, kw_only=True):
     """Only rows with a smaller number; 0: all."""
 
 
-class Finding(Data, frozen=True):
+class Finding(Struct, frozen=True):
     """Something that is wrong at a row; `what` is one of edited, moved, missing, unlinked, recorded, head, triggers,
     unreadable."""
 
@@ -42,7 +42,7 @@ class Finding(Data, frozen=True):
     text: str
 
 
-class Verified(Data, frozen=True):
+class Verified(Struct, frozen=True):
     """What a check found. `reached` is the last row, to be noted elsewhere and compared with one day."""
 
     rows: int
@@ -159,7 +159,7 @@ def _row(values: tuple[Any, ...]) -> Row:
 def _where(wanted: Wanted) -> tuple[str, tuple[Any, ...]]:
     parts: list[tuple[str, tuple[Any, ...]]] = []
     if wanted.server:
-        mark = identifier_mark(wanted.server)
+        mark = identifier_digest(wanted.server)
         parts.append(("(server = ? OR substr(server, ?) = ?)", (wanted.server, -len(mark), mark)))
     if wanted.kind:
         parts.append(("kind = ?", (wanted.kind,)))
@@ -224,4 +224,4 @@ def _end(what: str, reached: Reached | None, last: Reached) -> list[Finding]:
 
 def plain(row: Row) -> dict[str, Any]:
     """The row as it is exported: all its fields, and `v`, so that its hash can be counted again."""
-    return {"v": 1, **to_plain(row)}
+    return {"v": 1, **to_builtins(row)}

@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 from mcphost.errors import StoreError
-from mcphost.sanitize import whole
-from mcphost.serialization import Data, dumps, replace, to_plain
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Struct, dumps, replace, to_builtins
 from mcphost.store.audit_checkpoint import ZEROS, Head, Reached
 from mcphost.store.database import Database
 from mcphost.store.migrations import Migrations
@@ -33,7 +33,7 @@ _LIMITS = {"detail": DETAIL_LIMIT}
 _log = logging.getLogger(__name__)
 
 
-class Record(Data, frozen=True, kw_only=True):
+class Record(Struct, frozen=True, kw_only=True):
     """What a row says; docs/audit.md has the meaning of each field. Hashes are SHA-256 in hex, or empty."""
 
     at: int
@@ -221,7 +221,7 @@ class Ledger:
         return _Written(tuple(numbers.values()), last, back=bool(breaks))
 
     def _add(self, db: sqlite3.Connection, last: Reached, record: Record, about: int) -> Reached:
-        fields: dict[str, Any] = to_plain(record)
+        fields: dict[str, Any] = to_builtins(record)
         fields |= {"seq": last.seq + 1, "run": self._run, "about": about, "prev": last.hash}
         fields["hash"] = row_hash(fields)
         db.execute(_INSERT, tuple(fields[name] for name in FIELDS))
@@ -258,7 +258,7 @@ class Ledger:
                 _log.warning("the head of the ledger: %s", error)
 
 
-class _Written(Data, frozen=True):
+class _Written(Struct, frozen=True):
     numbers: tuple[int, ...]
     last: Reached
     back: bool
@@ -311,7 +311,9 @@ def _bounded(record: Record) -> Record:
         if isinstance(value, int):
             kept = max(0, min(value, LARGEST))
         else:
-            kept = whole(value if len(value) <= (most := _LIMITS.get(name, NAME_LIMIT)) else value[:most] + "…")
+            kept = replace_surrogates(
+                value if len(value) <= (most := _LIMITS.get(name, NAME_LIMIT)) else value[:most] + "…"
+            )
         if kept != value:
             changes[name] = kept
     return replace(record, **changes) if changes else record

@@ -5,11 +5,11 @@ from typing import Any
 
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Message, ToolReturnPart
-from mcphost.serialization import Data, decode, encode
+from mcphost.serialization import Struct, decode, encode
 from mcphost.store.database import Database
 
 
-class ConversationRow(Data, frozen=True):
+class ConversationRow(Struct, frozen=True):
     """One conversation in a list; times are seconds since 1970."""
 
     id: str
@@ -20,7 +20,7 @@ class ConversationRow(Data, frozen=True):
     updated: float
 
 
-class MadeCall(Data, frozen=True):
+class MadeCall(Struct, frozen=True):
     """A call that a model made and that has a result, also a refused one; `at` is seconds since 1970."""
 
     conversation: str

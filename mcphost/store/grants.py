@@ -10,7 +10,7 @@ from typing import Any, get_args
 from mcphost.config.rules import Rule, Scope, parse, write
 from mcphost.errors import UsageError
 from mcphost.protocol.revisions import ServerEras
-from mcphost.serialization import Data, replace
+from mcphost.serialization import Struct, replace
 from mcphost.store.database import Database
 
 _FIELDS = (
@@ -22,7 +22,7 @@ CHANGED = "the tool changed"
 EXPIRED = "it expired"
 
 
-class Grant(Data, frozen=True, kw_only=True):
+class Grant(Struct, frozen=True, kw_only=True):
     """What the user allowed, until it is revoked; times are seconds since 1970.
 
     It holds for the server with `server_digest` and that account, in `place`: a conversation's id, a project's folder,
@@ -56,7 +56,7 @@ class Grant(Data, frozen=True, kw_only=True):
         return write(self.rule)
 
 
-class Trust(Data, frozen=True):
+class Trust(Struct, frozen=True):
     """An approved server; `description` is what was shown when it was approved."""
 
     server: str

@@ -14,9 +14,9 @@ import anyio.to_thread
 
 from mcphost.config.schema import ResultsConfig
 from mcphost.errors import StoreError
-from mcphost.paths import make_private
-from mcphost.sanitize import whole
-from mcphost.serialization import Data
+from mcphost.paths import make_private_directory
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Struct
 
 T = TypeVar("T")
 _NAME = re.compile(r"[0-9a-f]{16}")
@@ -25,7 +25,7 @@ _DAY = 86_400
 _MEGABYTE = 1_000_000
 
 
-class KeptText(Data, frozen=True):
+class KeptText(Struct, frozen=True):
     """A part of a kept result: its text from the byte `offset` to `end`, of `size` bytes in all."""
 
     text: str
@@ -83,10 +83,10 @@ class Results:
         return done[0]
 
     def _keep(self, folder: Path, text: str) -> str:
-        body = whole(text).encode()
+        body = replace_surrogates(text).encode()
         if len(body) > self._most:
             raise StoreError(f"It is over the {self._most // _MEGABYTE} MB that all kept results may have together.")
-        make_private(folder)
+        make_private_directory(folder)
         name = secrets.token_hex(8)
         beside, path = folder / f"{name}.part", folder / f"{name}{_SUFFIX}"
         try:

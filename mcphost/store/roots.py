@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from mcphost.errors import UsageError
-from mcphost.sanitize import whole
-from mcphost.serialization import Data
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 KEPT = 1_000
 
 
-class FolderEdit(Data, frozen=True):
+class FolderEdit(Struct, frozen=True):
     """`path` is told under that name, or with `told` false it is not, whatever a file says."""
 
     path: str
@@ -58,7 +58,7 @@ class StoredFolders:
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
-class FolderAnswer(Data, frozen=True, kw_only=True):
+class FolderAnswer(Struct, frozen=True, kw_only=True):
     """The user's lasting answer: the server with this digest may know this folder, or never does.
 
     `path` is the real folder, links followed; `created` is in seconds since 1970.
@@ -74,7 +74,7 @@ class FolderAnswer(Data, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The answer in a few words."""
-        return f"{self.server} {'may' if self.shared else 'may not'} know {whole(self.path)}"
+        return f"{self.server} {'may' if self.shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
 class FolderAnswers:

@@ -4,14 +4,14 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 KEPT = 100
 KEPT_SECONDS = 30 * 24 * 3_600.0
 
 
-class StoredTask(Data, frozen=True):
+class StoredTask(Struct, frozen=True):
     """One task: where (bound to the digest, since an id may be all that another server needs), for what, from when.
 
     `expires` is when its server may forget it, in seconds since the epoch; None when it did not say.

@@ -5,7 +5,7 @@ import time
 import zlib
 from collections.abc import Iterable
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 SERVERS_KEPT = 8
@@ -20,7 +20,7 @@ _SMALL_WINDOW = 4096
 _BECAME = "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
 
 
-class Pin(Data, frozen=True):
+class Pin(Struct, frozen=True):
     """One tool: `raw` is the digest of its bytes as sent, `digest` that of its canonical form.
 
     `turned` is the digest of what it became last without anybody keeping that; "" when it never did.

@@ -3,16 +3,16 @@
 from collections import deque
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
-from mcphost.transport.wakeup import Waited
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
+from mcphost.transport.wakeup import WakeupFuture
 
-INBOX_LIMIT = 1_000
-INBOX_BYTES = 16 * 1024 * 1024
-OBJECT_BYTES = 500
+MAX_QUEUED = 1_000
+MAX_QUEUED_BYTES = 16 * 1024 * 1024
+MESSAGE_OVERHEAD = 500
 """About what the objects of a message take beside its text."""
 
 
-class Inbox(Waited):
+class BoundedQueue(WakeupFuture):
     """Messages in order; iterating ends with the ConnectionLost that closed it.
 
     Futures and a deque instead of a memory stream: half the cost for each message.
@@ -20,9 +20,9 @@ class Inbox(Waited):
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
 
-    def __init__(self, limit: int = INBOX_LIMIT) -> None:
+    def __init__(self, limit: int = MAX_QUEUED) -> None:
         super().__init__()
-        self._items: deque[tuple[Message | ConnectionLost, int]] = deque()
+        self._items: deque[tuple[JsonRpcMessage | ConnectionLost, int]] = deque()
         self._limit = limit
         self._bytes = 0
         self._error: ConnectionLost | None = None
@@ -32,18 +32,18 @@ class Inbox(Waited):
         """Whether no more messages are taken, however small."""
         return len(self._items) >= self._limit
 
-    def put(self, message: Message) -> bool:
+    def put(self, message: JsonRpcMessage) -> bool:
         """Add one message; False when the queue is full and the message was not taken."""
-        size = size_of(message)
+        size = message_size(message)
         # A first one is always taken, whatever its size.
-        if len(self._items) >= self._limit or (self._items and self._bytes + size > INBOX_BYTES):
+        if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
             return False
         self._bytes += size
         self._items.append((message, size))
         self._wake()
         return True
 
-    def interrupt(self, error: ConnectionLost) -> None:
+    def put_error(self, error: ConnectionLost) -> None:
         """The reader gets this error once, in its turn, and may read on."""
         self._items.append((error, 0))
         self._wake()
@@ -54,14 +54,14 @@ class Inbox(Waited):
             self._error = error
             self._wake()
 
-    def __aiter__(self) -> "Inbox":
+    def __aiter__(self) -> "BoundedQueue":
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> JsonRpcMessage:
         while not self._items:
             if self._error is not None:
                 raise ConnectionLost(self._error.message, self._error.hint, server=self._error.server)
-            await self._woken()
+            await self._wait_for_wakeup()
         item, size = self._items.popleft()
         if isinstance(item, ConnectionLost):
             raise item
@@ -69,10 +69,10 @@ class Inbox(Waited):
         return item
 
 
-def size_of(message: Message) -> int:
+def message_size(message: JsonRpcMessage) -> int:
     """Return about how many bytes a message keeps in memory."""
-    if isinstance(message, Notification | Request):
-        return OBJECT_BYTES + len(message.method) + len(message.params)
-    if isinstance(message, Response):
-        return OBJECT_BYTES + len(message.result)
-    return OBJECT_BYTES + len(message.error.data) + 4 * len(message.error.message)
+    if isinstance(message, JsonRpcNotification | JsonRpcRequest):
+        return MESSAGE_OVERHEAD + len(message.method) + len(message.params)
+    if isinstance(message, JsonRpcResponse):
+        return MESSAGE_OVERHEAD + len(message.result)
+    return MESSAGE_OVERHEAD + len(message.error.data) + 4 * len(message.error.message)

@@ -1,20 +1,20 @@
 """Incremental server-sent-events decoder, no I/O (WHATWG HTML, "interpreting an event stream")."""
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 EVENT_LIMIT = 16 * 1024 * 1024
-SPARE_LINES = 10_000
-BYTES_A_LINE = 8
-_FOLD = 256
+SHORT_LINE_ALLOWANCE = 10_000
+BYTES_PER_LINE = 8
+_JOIN_THRESHOLD = 256
 
 
-class Event(Data, frozen=True):
+class ServerSentEvent(Struct, frozen=True):
     """One dispatched event; `data` is its lines joined with LF, as bytes."""
 
-    kind: str
+    event: str
     data: bytes
-    ident: str
+    id: str
 
 
 class EventDecoder:
@@ -28,17 +28,17 @@ class EventDecoder:
         self._limit = limit
         self._chunks: list[bytes] = []
         self._size = 0
-        self._unfinished = 0
+        self._unfinished_bytes = 0
         self._after_cr = False
         self._at_start = True
-        self._kind = ""
+        self._event = ""
         self._data: list[bytes] = []
-        self._folded = bytearray()
-        self._lines_left = SPARE_LINES
+        self._joined = bytearray()
+        self._lines_left = SHORT_LINE_ALLOWANCE
         self.last_id = ""
         self.retry: float | None = None
 
-    def feed(self, chunk: bytes) -> list[Event]:
+    def feed(self, chunk: bytes) -> list[ServerSentEvent]:
         """The events that `chunk` completes."""
         if self._after_cr and chunk:
             self._after_cr = False
@@ -53,26 +53,26 @@ class EventDecoder:
             self._chunks.append(lines[0])
             lines[0] = b"".join(self._chunks)
             self._chunks = []
-            self._unfinished = 0
+            self._unfinished_bytes = 0
         if rest:
             self._chunks.append(rest)
-            self._unfinished += len(rest)
-            self._check()
-        self._lines_left = min(SPARE_LINES, self._lines_left + len(chunk) // BYTES_A_LINE + 8 - len(lines))
+            self._unfinished_bytes += len(rest)
+            self._check_size()
+        self._lines_left = min(SHORT_LINE_ALLOWANCE, self._lines_left + len(chunk) // BYTES_PER_LINE + 8 - len(lines))
         if self._lines_left < 0:
             raise MalformedMessage("an event stream of almost empty lines")
-        events: list[Event] = []
+        events: list[ServerSentEvent] = []
         for line in lines:
-            event = self._line(line)
+            event = self._feed_line(line)
             if event is not None:
                 events.append(event)
         return events
 
-    def _check(self) -> None:
-        if self._size + self._unfinished > self._limit:
+    def _check_size(self) -> None:
+        if self._size + self._unfinished_bytes > self._limit:
             raise MalformedMessage(f"an event over {self._limit // (1024 * 1024)} MB")
 
-    def _line(self, line: bytes) -> Event | None:
+    def _feed_line(self, line: bytes) -> ServerSentEvent | None:
         if self._at_start:
             self._at_start = False
             line = line.removeprefix(b"\xef\xbb\xbf")
@@ -84,14 +84,14 @@ class EventDecoder:
         value = value.removeprefix(b" ")
         if name == b"data":
             self._size += len(line) + 1
-            self._check()
+            self._check_size()
             self._data.append(value)
-            if len(self._data) >= _FOLD:
+            if len(self._data) >= _JOIN_THRESHOLD:
                 # A list of short lines takes ten times the memory of their bytes.
-                self._folded += b"\n".join(self._data) + b"\n"
+                self._joined += b"\n".join(self._data) + b"\n"
                 self._data = []
         elif name == b"event":
-            self._kind = value[:4000].decode(errors="replace")[:1000]
+            self._event = value[:4000].decode(errors="replace")[:1000]
         elif name == b"id":
             if b"\0" not in value and len(value) <= 1000:
                 self.last_id = value.decode(errors="replace")
@@ -99,16 +99,16 @@ class EventDecoder:
             self.retry = int(value) / 1000
         return None
 
-    def _dispatch(self) -> Event | None:
+    def _dispatch(self) -> ServerSentEvent | None:
         self._size = 0
-        kind, self._kind = self._kind, ""
-        if not self._data and not self._folded:
+        kind, self._event = self._event, ""
+        if not self._data and not self._joined:
             return None
         lines, self._data = self._data, []
-        if not self._folded:
+        if not self._joined:
             data = lines[0] if len(lines) == 1 else b"\n".join(lines)
         else:
-            folded, self._folded = self._folded, bytearray()
+            folded, self._joined = self._joined, bytearray()
             folded += b"\n".join(lines)
             data = bytes(folded if lines else folded[:-1])
-        return Event(kind or "message", data, self.last_id)
+        return ServerSentEvent(kind or "message", data, self.last_id)

@@ -6,38 +6,47 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInNeeded
-from mcphost.json_limits import OverBound, check_message
-from mcphost.protocol.jsonrpc import Message, Notification, Request, RequestId, read, reading, split_batch, write
+from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInRequired
+from mcphost.json_limits import JsonLimitExceeded, check_message
+from mcphost.protocol.jsonrpc import (
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    RequestId,
+    parse_message,
+    parse_message_in_steps,
+    serialize_message,
+    split_batch,
+)
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
 from mcphost.serialization import Raw, decode, encode
-from mcphost.transport.bounded_queue import Inbox
-from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, Interrupted, SessionExpired
-from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.http_client import EVENTS, HttpClient, client_for
+from mcphost.transport.bounded_queue import BoundedQueue
+from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, ResponseInterrupted, SessionExpired
+from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.http_client import EVENT_STREAM, HttpClient, create_client
 from mcphost.transport.http_exchange import HttpExchange
-from mcphost.transport.http_response import Answer
+from mcphost.transport.http_response import HttpResponse
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
-from mcphost.transport.mcp_headers import METHOD, SESSION, VERSION, header_value
-from mcphost.transport.task_group import Tasks
-from mcphost.transport.throttle import LONG, Pace, at_leisure
+from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
+from mcphost.transport.task_group import CancellingTaskGroup
+from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 
-SEND_SECONDS = 60.0
-ODD_LIMIT = 10_000
-_GOODBYE = 1.0
-_LAST_WORDS = 0.5
-_CANCEL_WAIT = 2.0
-LONGEST_WAIT = 60.0
-_SILENT_STREAMS = 5
-_STEADY = 30.0
-_HEAD_SECONDS = 1.0
-_SESSION_LIMIT = 4096
+SEND_TIMEOUT = 60.0
+MAX_MALFORMED_MESSAGES = 10_000
+_DELETE_TIMEOUT = 1.0
+_CANCEL_ALL_TIMEOUT = 0.5
+_CANCEL_TIMEOUT = 2.0
+MAX_RECONNECT_DELAY = 60.0
+_MAX_SILENT_STREAMS = 5
+_STEADY_SECONDS = 30.0
+_GET_STREAM_TIMEOUT = 1.0
+_MAX_SESSION_ID_LENGTH = 4096
 # What a 400 says, in lower case, when the server does not know the session.
-_REFUSALS = (b"session", b"not initialized")
+_UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
-class HttpDialer:
+class HttpConnector:
     """Reaches one address; `headers` are the configured ones, already expanded."""
 
     def __init__(
@@ -57,24 +66,24 @@ class HttpDialer:
         self._headers = dict(headers)
         self._warn = warn
         self._authorizer = authorizer
-        self._limit = message_limit
+        self._message_limit = message_limit
         self._ca_file = ca_file
         self._ca_digest = ca_digest
 
     @asynccontextmanager
-    async def dial(self) -> AsyncGenerator[Channel]:
-        """A channel to the address; nothing is sent before the first exchange. Raises CannotStart."""
-        async with Tasks() as tasks:
-            client = self._client()
-            channel = HttpChannel(client, tasks, self._limit)
+    async def connect(self) -> AsyncGenerator[Channel]:
+        """A channel to the address; nothing is sent before the first exchange. Raises StartupError."""
+        async with CancellingTaskGroup() as tasks:
+            client = self._create_client()
+            channel = HttpChannel(client, tasks, self._message_limit)
             try:
                 yield channel
             finally:
                 await channel.close()
                 await client.close()
 
-    def _client(self) -> HttpClient:
-        return client_for(
+    def _create_client(self) -> HttpClient:
+        return create_client(
             self._name,
             self._url,
             self._headers,
@@ -93,65 +102,65 @@ class HttpChannel:
         self.message_limit = message_limit
         self._client = client
         self._tasks = tasks
-        self._session = ""
-        self._forgotten: str = ""  # what the server no longer knows; named until the next one is open
-        self._streamed: str = ""  # the session that had a GET stream
-        self._proven: str = ""  # the session in which something was answered
-        self._locked_out = False  # whether the GET stream waits for somebody to sign in
-        self._unlocked = 0
-        self._warned: set[str] = set()
-        self.odd_count = 0
-        self.late_count = 0
-        self._dropped = 0
-        self._unfinished: dict[RequestId, Request] = {}  # the server may still work on these
-        self._finished: anyio.Event | None = None  # one of them is over; while somebody waits for that
-        self._heard = 0  # messages that came on GET streams
-        self._inbox = Inbox()
+        self._session_id = ""
+        self._expired_session_id: str = ""  # what the server no longer knows; named until the next one is open
+        self._streaming_session_id: str = ""  # the session that had a GET stream
+        self._confirmed_session_id: str = ""  # the session in which something was answered
+        self._is_stream_unauthorized = False  # whether the GET stream waits for somebody to sign in
+        self._stream_reopen_count = 0
+        self._warned_kinds: set[str] = set()
+        self.malformed_count = 0
+        self.unmatched_count = 0
+        self._dropped_count = 0
+        self._in_flight: dict[RequestId, JsonRpcRequest] = {}  # the server may still work on these
+        self._request_done: anyio.Event | None = None  # one of them is over; while somebody waits for that
+        self._received_count = 0  # messages that came on GET streams
+        self._unsolicited = BoundedQueue()
         self._revision: Revision | None = None
-        self._closed = False
-        self._listening = anyio.CancelScope()
-        self._heads = anyio.Event()  # the GET stream is open, or there is none
+        self._is_closed = False
+        self._get_stream_scope = anyio.CancelScope()
+        self._get_stream_opened = anyio.Event()  # the GET stream is open, or there is none
 
     # -- the Channel
-    def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
+    def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> HttpExchange:
         """See Channel."""
-        if not self._stateless and request.method not in ("initialize", "server/discover"):
-            self._unfinished[request.id] = request
+        if not self._is_stateless and request.method not in ("initialize", "server/discover"):
+            self._in_flight[request.id] = request
         return HttpExchange(self, request, headers)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: JsonRpcMessage) -> None:
         """See Channel; in the stateless era nothing but requests is ever posted."""
-        if self._stateless:
+        if self._is_stateless:
             return
-        what = message.method if isinstance(message, Notification | Request) else "an answer"
-        headers = self._common()
+        what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
+        headers = self._common_headers()
         try:
-            with anyio.fail_after(SEND_SECONDS):
-                await self._post(write(message), headers, what)
+            with anyio.fail_after(SEND_TIMEOUT):
+                await self._post(serialize_message(message), headers, what)
         except TimeoutError as error:
-            raise Interrupted(
-                f"The server {self.name!r} did not take {what} within {SEND_SECONDS:.0f} s.", server=self.name
+            raise ResponseInterrupted(
+                f"The server {self.name!r} did not take {what} within {SEND_TIMEOUT:.0f} s.", server=self.name
             ) from error
-        if isinstance(message, Notification) and message.method == "notifications/initialized":
-            self._listening.cancel()
-            self._listening = anyio.CancelScope()
-            self._heads = anyio.Event()
-            self._tasks.start_soon(self._listen, self._listening)
+        if isinstance(message, JsonRpcNotification) and message.method == "notifications/initialized":
+            self._get_stream_scope.cancel()
+            self._get_stream_scope = anyio.CancelScope()
+            self._get_stream_opened = anyio.Event()
+            self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
             # What the server asks by itself in the middle of a first call comes on that stream, or nowhere.
-            with anyio.move_on_after(_HEAD_SECONDS):
-                await self._heads.wait()
+            with anyio.move_on_after(_GET_STREAM_TIMEOUT):
+                await self._get_stream_opened.wait()
 
-    def unsolicited(self) -> Inbox:
+    def unsolicited(self) -> BoundedQueue:
         """See Channel."""
-        return self._inbox
+        return self._unsolicited
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def anomaly_counts(self) -> Mapping[str, int]:
         """See Channel."""
         return {
-            "broken messages": self.odd_count,
-            "answers nobody waits for": self.late_count,
-            "messages left out in a flood": self._dropped,
+            "broken messages": self.malformed_count,
+            "answers nobody waits for": self.unmatched_count,
+            "messages left out in a flood": self._dropped_count,
         }
 
     @property
@@ -160,290 +169,301 @@ class HttpChannel:
         return True
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """See Channel; a server that cannot be reached now may be in a moment."""
-        return self._closed
+        return self._is_closed
 
-    def speak(self, revision: Revision) -> None:
+    def set_revision(self, revision: Revision) -> None:
         """See Channel."""
         self._revision = revision
 
     async def close(self) -> None:
         """Cancel what still runs and end the session at the server, if there is one; a second and a half at most."""
-        self._closed = True
-        self._inbox.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
-        if self._stateless:
+        self._is_closed = True
+        self._unsolicited.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
+        if self._is_stateless:
             return
-        with anyio.move_on_after(_LAST_WORDS, shield=True):
+        with anyio.move_on_after(_CANCEL_ALL_TIMEOUT, shield=True):
             async with anyio.create_task_group() as tasks:
-                for request in self._unfinished.values():
+                for request in self._in_flight.values():
                     if _is_cancellable(request):
-                        tasks.start_soon(self._send_last, "POST", write(_cancellation(request)))
-            while any(request.method == CancelTask.METHOD for request in self._unfinished.values()):
-                self._finished = anyio.Event()
-                await self._finished.wait()
-        if self._session not in ("", self._forgotten):
-            with anyio.move_on_after(_GOODBYE, shield=True):
-                await self._send_last("DELETE", b"")
+                        tasks.start_soon(self._send_on_close, "POST", serialize_message(_cancellation(request)))
+            while any(request.method == CancelTask.METHOD for request in self._in_flight.values()):
+                self._request_done = anyio.Event()
+                await self._request_done.wait()
+        if self._session_id not in ("", self._expired_session_id):
+            with anyio.move_on_after(_DELETE_TIMEOUT, shield=True):
+                await self._send_on_close("DELETE", b"")
 
-    async def _send_last(self, verb: str, body: bytes) -> None:
+    async def _send_on_close(self, verb: str, body: bytes) -> None:
         """Whatever the server answers: 405 says that it ends sessions by itself, and a refusal changes nothing."""
         try:
-            answer = await self._client.ask_once(verb, body, self._common())
+            answer = await self._client.request_without_recovery(verb, body, self._common_headers())
             answer.close()
         except McpHostError:
             return  # it is gone either way
 
     # -- for exchanges
-    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """See HttpClient."""
-        return await self._client.ask(verb, body, headers)
+        return await self._client.request(verb, body, headers)
 
-    def headers_for(self, request: Request, given: Mapping[str, str]) -> dict[str, str]:
+    def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
         """The protocol's headers for one request."""
         if request.method == "initialize":
             return {}
-        headers = self._common()
-        if self._stateless:
-            headers[METHOD] = header_value(request.method)
-            for name, value in given.items():
-                headers[name] = header_value(value)
+        headers = self._common_headers()
+        if self._is_stateless:
+            headers[METHOD_HEADER] = encode_header_value(request.method)
+            for name, value in extra.items():
+                headers[name] = encode_header_value(value)
         return headers
 
-    def opened(self, request: Request, answer: Answer) -> None:
+    def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
         """The head of a good answer arrived."""
         if request.method != "initialize":
-            self._proven = self._session
-            if self._locked_out and self._unlocked < _SILENT_STREAMS:
-                self._locked_out = False
-                self._unlocked += 1
-                self._listening = anyio.CancelScope()
-                self._tasks.start_soon(self._listen, self._listening)
+            self._confirmed_session_id = self._session_id
+            if self._is_stream_unauthorized and self._stream_reopen_count < _MAX_SILENT_STREAMS:
+                self._is_stream_unauthorized = False
+                self._stream_reopen_count += 1
+                self._get_stream_scope = anyio.CancelScope()
+                self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
             return
-        ident = answer.header(SESSION)
+        ident = answer.header(SESSION_ID_HEADER)
         # Visible ASCII, says the specification; anything else could not go back in a header.
-        if len(ident) > _SESSION_LIMIT or not all("!" <= character <= "~" for character in ident):
-            self._once(
+        if len(ident) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in ident):
+            self._warn_once(
                 "session", f"The server {self.name!r} gave a session id that is no visible ASCII; it is not used."
             )
             return
-        self._session = ident
+        self._session_id = ident
 
-    def forgot(self, status: int, session: str, body: bytes) -> bool:
+    def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Whether that refusal means that the server knows the session no more.
 
         404, says the specification. Widespread servers say 400 "No valid session ID", or "Server not initialized"
         after a restart: that counts for a session that was good before.
         """
         refusal = body[:4096].lower()
-        said = status == 400 and session == self._proven and any(word in refusal for word in _REFUSALS)
+        said = (
+            status == 400
+            and session == self._confirmed_session_id
+            and any(word in refusal for word in _UNKNOWN_SESSION_WORDS)
+        )
         return bool(session) and (status == 404 or said)
 
-    def expired(self, session: str) -> SessionExpired:
+    def expire_session(self, session: str) -> SessionExpired:
         """The server forgot this session; whoever opened it may open the next one on this channel.
 
         Until then requests go on naming it: without an id they would be refused as something else, and whoever can
         open the next session would not hear why.
         """
-        self._forgotten = session
+        self._expired_session_id = session
         return SessionExpired(
             f"The server {self.name!r} forgot our session.", "It was not run; repeat it.", server=self.name
         )
 
-    async def resume(self, last_id: str) -> Answer | None:
+    async def resume(self, last_id: str) -> HttpResponse | None:
         """A GET for what came after that event; None in the stateless era, which has no such thing."""
-        if self._stateless or not (last_id.isascii() and last_id.isprintable()):
+        if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
-        return await self._client.ask("GET", b"", self._common() | {"Last-Event-ID": last_id})
+        return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
-    def abandoned(self, request: Request) -> None:
+    def on_abandoned(self, request: JsonRpcRequest) -> None:
         """An exchange was left before its answer."""
-        if request.id in self._unfinished and not self._closed:
+        if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
-    def answered(self, request: Request) -> None:
+    def on_answered(self, request: JsonRpcRequest) -> None:
         """An exchange has its answer."""
-        self._unfinished.pop(request.id, None)
-        if self._finished is not None:
-            self._finished.set()
+        self._in_flight.pop(request.id, None)
+        if self._request_done is not None:
+            self._request_done.set()
 
-    async def messages(self, event: Event) -> list[Message]:
+    async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
         """The messages in one event; those of kinds we do not know mean nothing."""
-        return await self.read(event.data) if event.kind == "message" else []
+        return await self.parse_body(event.data) if event.event == "message" else []
 
-    async def read(self, data: bytes) -> list[Message]:
+    async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
         """The messages in one body; broken ones are counted, told once and left out.
 
-        Others have their turn while a long one is read. Raises OverBound for what is too much to read, and
+        Others have their turn while a long one is read. Raises JsonLimitExceeded for what is too much to read, and
         MalformedMessage after 10,000 broken ones.
         """
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
             try:
-                if len(data) > LONG:
-                    await at_leisure(check_message(data))
+                if len(data) > LONG_MESSAGE:
+                    await run_steps_cooperatively(check_message(data))
                 members = list(split_batch(data))
-            except OverBound as error:
-                raise self._over(error) from error
+            except JsonLimitExceeded as error:
+                raise self._oversized_message(error) from error
             except MalformedMessage as error:
-                members = self._odd(data, error)
-        found: list[Message] = []
+                members = self._count_malformed(data, error)
+        found: list[JsonRpcMessage] = []
         for member in members:
             try:
-                found.append(await at_leisure(reading(bytes(member))) if len(member) > LONG else read(member))
-            except OverBound as error:
-                raise self._over(error) from error
+                found.append(
+                    await run_steps_cooperatively(parse_message_in_steps(bytes(member)))
+                    if len(member) > LONG_MESSAGE
+                    else parse_message(member)
+                )
+            except JsonLimitExceeded as error:
+                raise self._oversized_message(error) from error
             except MalformedMessage as error:
-                self._odd(member, error)
+                self._count_malformed(member, error)
         return found
 
-    def _over(self, error: OverBound) -> OverBound:
-        self.odd_count += 1
+    def _oversized_message(self, error: JsonLimitExceeded) -> JsonLimitExceeded:
+        self.malformed_count += 1
         what = f"The server {self.name!r} sent a message that is too much to read. {error.message}"
-        self._once("over", what)
-        return OverBound(what, server=self.name)
+        self._warn_once("over", what)
+        return JsonLimitExceeded(what, server=self.name)
 
-    def _odd(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
+    def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
         """Something that is no message: said once, and left out."""
         if len(data) > 1000 or bytes(data).strip():
-            self.odd_count += 1
-            self._once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
-            if self.odd_count > ODD_LIMIT:
+            self.malformed_count += 1
+            self._warn_once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
+            if self.malformed_count > MAX_MALFORMED_MESSAGES:
                 raise MalformedMessage(
-                    f"The server {self.name!r} sent {ODD_LIMIT:,} messages that are none.", server=self.name
+                    f"The server {self.name!r} sent {MAX_MALFORMED_MESSAGES:,} messages that are none.",
+                    server=self.name,
                 )
         return []
 
     # -- inside
     @property
-    def _stateless(self) -> bool:
+    def _is_stateless(self) -> bool:
         return self._revision is not None and self._revision.era == "stateless"
 
-    def _common(self) -> dict[str, str]:
+    def _common_headers(self) -> dict[str, str]:
         headers: dict[str, str] = {}
         if self._revision is not None and self._revision.has_version_header:
-            headers[VERSION] = self._revision.value
-        if self._session and not self._stateless:
-            headers[SESSION] = self._session
+            headers[PROTOCOL_VERSION_HEADER] = self._revision.value
+        if self._session_id and not self._is_stateless:
+            headers[SESSION_ID_HEADER] = self._session_id
         return headers
 
-    def _keep(self, message: Message) -> None:
+    def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
         """Something that belongs to no request of ours."""
-        if not self._inbox.put(message):
-            self._dropped += 1
-            self._once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
+        if not self._unsolicited.put(message):
+            self._dropped_count += 1
+            self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
 
-    def _once(self, kind: str, text: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
+    def _warn_once(self, kind: str, text: str) -> None:
+        if kind not in self._warned_kinds:
+            self._warned_kinds.add(kind)
             self._client.warn(text)
 
     async def _post(self, body: bytes, headers: Mapping[str, str], what: str) -> None:
-        answer = await self._client.ask("POST", body, headers)
+        answer = await self._client.request("POST", body, headers)
         try:
-            if answer.status == 404 and SESSION in headers:
-                raise self.expired(headers[SESSION])
+            if answer.status == 404 and SESSION_ID_HEADER in headers:
+                raise self.expire_session(headers[SESSION_ID_HEADER])
             if not 200 <= answer.status < 300:
-                raise answer.failure(await answer.start_of_body(), what)
-            await answer.skip()
+                raise answer.status_error(await answer.read_error_body(), what)
+            await answer.drain()
         finally:
             answer.close()
 
-    async def _cancel(self, request: Request) -> None:
+    async def _cancel(self, request: JsonRpcRequest) -> None:
         """Tell the server. When the channel closes meanwhile, `close` does."""
-        with anyio.move_on_after(_CANCEL_WAIT):
+        with anyio.move_on_after(_CANCEL_TIMEOUT):
             with suppress(ServerError):  # it goes on or not; nobody waits for it
                 await self.send(_cancellation(request))
-        self._unfinished.pop(request.id, None)
+        self._in_flight.pop(request.id, None)
 
-    async def _listen(self, scope: anyio.CancelScope) -> None:
+    async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
         """The GET stream; a server that has none is left alone, one that drops it is asked again, later and later."""
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
-            while silent < _SILENT_STREAMS:
+            while silent < _MAX_SILENT_STREAMS:
                 opened = anyio.current_time()
                 try:
-                    heard = await self._stream(decoder)
+                    heard = await self._read_get_stream(decoder)
                 except SessionExpired as error:
-                    self._inbox.interrupt(error)
+                    self._unsolicited.put_error(error)
                     return
-                except SignInNeeded:
-                    self._locked_out = True  # asked for again as soon as a call is let in
+                except SignInRequired:
+                    self._is_stream_unauthorized = True  # asked for again as soon as a call is let in
                     return
                 except ServerError:
                     return
                 if heard is None:
                     return
                 # Gateways end quiet streams after a while; that is no reason to give up.
-                silent = 0 if heard or anyio.current_time() - opened > _STEADY else silent + 1
+                silent = 0 if heard or anyio.current_time() - opened > _STEADY_SECONDS else silent + 1
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
                 after.last_id, after.retry, decoder = decoder.last_id, decoder.retry, after
-                await anyio.sleep(min(max(wait, decoder.retry or 0.0), LONGEST_WAIT))
-        if silent >= _SILENT_STREAMS:
-            self._once("silent", f"The server {self.name!r} ends its event stream again and again; it is left alone.")
+                await anyio.sleep(min(max(wait, decoder.retry or 0.0), MAX_RECONNECT_DELAY))
+        if silent >= _MAX_SILENT_STREAMS:
+            self._warn_once(
+                "silent", f"The server {self.name!r} ends its event stream again and again; it is left alone."
+            )
 
-    async def _stream(self, decoder: EventDecoder) -> bool | None:
+    async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
         """One GET stream to its end: whether it brought a message; None when the server has no such stream.
 
         Raises SessionExpired when it once had one.
         """
-        headers = self._common()
+        headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
             headers["Last-Event-ID"] = decoder.last_id
-        heard = self._heard
+        heard = self._received_count
         try:
             try:
-                answer = await self._client.ask("GET", b"", headers)
+                answer = await self._client.request("GET", b"", headers)
             finally:
-                self._heads.set()
+                self._get_stream_opened.set()
             try:
-                if not await self._streams(answer, headers.get(SESSION, "")):
+                if not await self._is_get_stream(answer, headers.get(SESSION_ID_HEADER, "")):
                     return None
-                await self._read_on(answer, decoder)
+                await self._read_events(answer, decoder)
             finally:
                 answer.close()
         except SessionExpired:
             raise
         except ConnectionLost:
             pass  # asked again, later
-        return self._heard > heard
+        return self._received_count > heard
 
-    async def _streams(self, answer: Answer, session: str) -> bool:
+    async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Whether this answer is the stream of that session. Raises SessionExpired when it once had one."""
-        body = b"" if answer.status == 200 else await answer.start_of_body()
+        body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without that stream say 405, and some 404, which then does not mean the session.
-        if session == self._streamed and self.forgot(answer.status, session, body):
-            if self._session != self._streamed or self._forgotten == self._streamed:
+        if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
+            if self._session_id != self._streaming_session_id or self._expired_session_id == self._streaming_session_id:
                 return False  # somebody found out before, and opens the next one
-            raise self.expired(self._streamed)
-        if answer.status != 200 or answer.kind != EVENTS:
+            raise self.expire_session(self._streaming_session_id)
+        if answer.status != 200 or answer.content_type != EVENT_STREAM:
             if answer.status != 405:
-                self._once("get", answer.failure(body or await answer.start_of_body(), "the GET").message)
+                self._warn_once("get", answer.status_error(body or await answer.read_error_body(), "the GET").message)
             return False
-        self._streamed = self._proven = session
+        self._streaming_session_id = self._confirmed_session_id = session
         return True
 
-    async def _read_on(self, answer: Answer, decoder: EventDecoder) -> None:
-        pace = Pace()
-        while (chunk := await answer.chunk()) is not None:
+    async def _read_events(self, answer: HttpResponse, decoder: EventDecoder) -> None:
+        pace = Throttle()
+        while (chunk := await answer.read_chunk()) is not None:
             for event in decoder.feed(chunk):
                 try:
-                    messages = await self.messages(event)
-                except OverBound:
+                    messages = await self.parse_event(event)
+                except JsonLimitExceeded:
                     continue
                 for message in messages:
-                    self._heard += 1
-                    self._keep(message)
-                if pace.due:
-                    await pace.rest()
+                    self._received_count += 1
+                    self._queue_unsolicited(message)
+                if pace.is_due:
+                    await pace.yield_control()
 
 
-def _is_cancellable(request: Request) -> bool:
+def _is_cancellable(request: JsonRpcRequest) -> bool:
     """Whether a notification may cancel it: a task is cancelled by a request (specification 2025-11-25, tasks)."""
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members
 
 
-def _cancellation(request: Request) -> Notification:
-    return Notification("notifications/cancelled", Raw(encode({"requestId": request.id})))
+def _cancellation(request: JsonRpcRequest) -> JsonRpcNotification:
+    return JsonRpcNotification("notifications/cancelled", Raw(encode({"requestId": request.id})))

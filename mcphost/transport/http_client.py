@@ -6,12 +6,12 @@ from shlex import quote
 
 import anyio.lowlevel
 
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, NotSent
-from mcphost.serialization import Data
-from mcphost.transport.channel import NO_HEADERS, Authorizer, Interrupted, Unauthorized
-from mcphost.transport.http_pool import Origin
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
-from mcphost.transport.mcp_headers import is_loopback, origin
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, StartupError
+from mcphost.serialization import Struct
+from mcphost.transport.channel import NO_HEADERS, Authorizer, ResponseInterrupted, Unauthorized
+from mcphost.transport.http_pool import HttpConnectionPool
+from mcphost.transport.http_response import MAY_HAVE_RUN_HINT, HttpResponse
+from mcphost.transport.mcp_headers import is_loopback, parse_origin
 from mcphost.transport.proxies import proxy_for
 from mcphost.unicode_forms import join_url
 
@@ -19,17 +19,17 @@ MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
 """How often one request is sent again with another identity before a person is needed."""
 # 303 is missing: it says that the answer to what was posted is to be fetched elsewhere, which MCP does not know.
-_REDIRECTS = frozenset({301, 302, 307, 308})
-EVENTS = "text/event-stream"
+_REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
+EVENT_STREAM = "text/event-stream"
 
 
-class HttpRefusal(Data, frozen=True):
+class HttpAuthChallenge(Struct, frozen=True):
     """The Refusal of channel.Authorizer."""
 
     status: int
-    challenge: str
-    sent: str
-    nonce: str
+    www_authenticate: str
+    authorization: str
+    dpop_nonce: str
 
     def __repr__(self) -> str:
         return f"HttpRefusal({self.status})"
@@ -44,24 +44,24 @@ class HttpClient:
         url: str,
         headers: Mapping[str, str],
         *,
-        pool: Origin,
+        pool: HttpConnectionPool,
         warn: Callable[[str], None],
         authorizer: Authorizer | None = None,
     ) -> None:
         self.name = name
         self.url = url
         self.warn = warn
-        self._configured = {name.lower(): value for name, value in headers.items()}
+        self._configured_headers = {name.lower(): value for name, value in headers.items()}
         self._pool = pool
-        self._origin = origin(url)
+        self._origin = parse_origin(url)
         self._authorizer = authorizer
 
-    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send one HTTP request with identity, redirects inside the origin, and quiet recovery from 401 or 403.
 
         What is sent again is the same to the byte, as whoever we are by then; nothing is once this was cancelled.
 
-        Raises NotSent, Interrupted, Unauthorized, SignInNeeded, MalformedMessage.
+        Raises RequestNotSent, Interrupted, Unauthorized, SignInRequired, MalformedMessage.
         """
         recoveries = 0
         while True:
@@ -70,15 +70,15 @@ class HttpClient:
                 identity = await self._authorizer.headers(verb, self.url)
                 # A renewal is not broken off, so whoever waits may have been cancelled in it; then nothing is sent.
                 await anyio.lowlevel.checkpoint_if_cancelled()
-            answer = await self._follow(verb, body, {**headers, **identity})
+            answer = await self._follow_redirects(verb, body, {**headers, **identity})
             if answer.status not in (401, 403):
                 return answer
             challenge = answer.header("www-authenticate")
             if answer.status == 403 and not challenge:
                 return answer  # an Origin check or a firewall, not a question of who we are
             sent = identity.get("authorization", "")
-            refusal = HttpRefusal(answer.status, challenge, sent, answer.header("dpop-nonce"))
-            text = await answer.start_of_body()
+            refusal = HttpAuthChallenge(answer.status, challenge, sent, answer.header("dpop-nonce"))
+            text = await answer.read_error_body()
             answer.close()
             recoveries += 1
             if recoveries > MAX_RECOVERIES or self._authorizer is None or not await self._authorizer.recover(refusal):
@@ -89,15 +89,15 @@ class HttpClient:
                     if self._authorizer
                     else "Check its headers in mcp.json.",
                     server=self.name,
-                    refusal=refusal,
+                    challenge=refusal,
                 )
 
-    async def ask_once(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """As `ask`, for a last word: whoever we are now, without renewal and without recovery from a refusal."""
-        identity = NO_HEADERS if self._authorizer is None else self._authorizer.current(verb, self.url)
-        return await self._follow(verb, body, {**headers, **identity})
+        identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
+        return await self._follow_redirects(verb, body, {**headers, **identity})
 
-    def at(self, url: str) -> "HttpClient":
+    def copy_with_url(self, url: str) -> "HttpClient":
         """The same identity at another address of the same origin."""
         other = copy.copy(self)
         other.url = url
@@ -107,29 +107,29 @@ class HttpClient:
         """Drop every connection."""
         await self._pool.close()
 
-    async def _follow(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _follow_redirects(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         full = {
-            "accept": "application/json, text/event-stream" if verb == "POST" else EVENTS,
+            "accept": "application/json, text/event-stream" if verb == "POST" else EVENT_STREAM,
             "accept-encoding": "identity",
             "user-agent": "mcphost",
         }
         if verb == "POST":
             full["content-type"] = "application/json"
-        full |= self._configured
+        full |= self._configured_headers
         full |= {name.lower(): value for name, value in headers.items()}
         url = self.url
         for _ in range(MAX_REDIRECTS + 1):
-            answer = await self._once(verb, url, body, full)
-            if answer.status not in _REDIRECTS or not answer.header("location"):
+            answer = await self._send_once(verb, url, body, full)
+            if answer.status not in _REDIRECT_STATUSES or not answer.header("location"):
                 return answer
             answer.close()
-            url = self._redirected(url, answer.header("location"))
+            url = self._resolve_redirect(url, answer.header("location"))
         raise MalformedMessage(f"The server {self.name!r} redirects more than {MAX_REDIRECTS} times.", server=self.name)
 
-    def _redirected(self, url: str, location: str) -> str:
+    def _resolve_redirect(self, url: str, location: str) -> str:
         try:
             url = join_url(url, location)
-            same = origin(url) == self._origin
+            same = parse_origin(url) == self._origin
         except (ValueError, MalformedMessage) as error:
             raise MalformedMessage(
                 f"The server {self.name!r} redirects to {location[:200]!r}, which is no address.", server=self.name
@@ -142,28 +142,30 @@ class HttpClient:
             )
         return url
 
-    async def _once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def _send_once(self, verb: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         try:
-            return Answer(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
-        except NotSent as error:
-            raise NotSent(
+            return HttpResponse(await self._pool.request(verb, url, headers.items(), body), self._pool, self.name)
+        except RequestNotSent as error:
+            raise RequestNotSent(
                 f"The server {self.name!r} at {url} cannot be reached: {error.message}.",
                 error.hint or "Check the address and that the server runs.",
                 server=self.name,
             ) from error
         except ConnectionLost as error:
-            raise Interrupted(
+            raise ResponseInterrupted(
                 f"The server {self.name!r} at {url} broke off before it answered: {error.message}.",
-                MAY_HAVE_RUN,
+                MAY_HAVE_RUN_HINT,
                 server=self.name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(
-                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.", MAY_HAVE_RUN, server=self.name
+                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.",
+                MAY_HAVE_RUN_HINT,
+                server=self.name,
             ) from error
 
 
-def client_for(
+def create_client(
     name: str,
     url: str,
     headers: Mapping[str, str],
@@ -173,15 +175,15 @@ def client_for(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """A client of an address, through a proxy when the environment has one. Nothing is sent. Raises CannotStart."""
+    """A client of an address, through a proxy when the environment has one. Nothing is sent. Raises StartupError."""
     try:
-        scheme, host, _ = origin(url)  # an address that cannot be one is told before anything starts
+        scheme, host, _ = parse_origin(url)  # an address that cannot be one is told before anything starts
         for header, value in headers.items():
             if any(character in header + value for character in "\r\n\0"):
                 raise MalformedMessage(f"The header {header!r} holds a line break.")
-        pool = Origin(url, proxy=proxy_for(url), ca_file=ca_file, ca_digest=ca_digest)
+        pool = HttpConnectionPool(url, proxy=proxy_for(url), ca_file=ca_file, ca_digest=ca_digest)
     except MalformedMessage as error:
-        raise CannotStart(
+        raise StartupError(
             f"The server {name!r} cannot be reached. {error.message}", "Correct it in mcp.json.", server=name
         ) from error
     if scheme == "http" and not is_loopback(host):

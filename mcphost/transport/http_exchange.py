@@ -7,66 +7,72 @@ from typing import Protocol
 
 import anyio
 
-from mcphost.errors import ConnectionLost, MalformedMessage, SignInNeeded
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Request, Response, write
-from mcphost.transport.channel import Interrupted, SessionExpired, id_of_another_type
-from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.http_client import EVENTS
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
-from mcphost.transport.mcp_headers import SESSION, VERSION
-from mcphost.transport.throttle import Pace
+from mcphost.errors import ConnectionLost, MalformedMessage, SignInRequired
+from mcphost.protocol.jsonrpc import (
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    serialize_message,
+)
+from mcphost.transport.channel import ResponseInterrupted, SessionExpired, mismatched_id_error
+from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.http_client import EVENT_STREAM
+from mcphost.transport.http_response import MAY_HAVE_RUN_HINT, HttpResponse
+from mcphost.transport.mcp_headers import PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER
+from mcphost.transport.throttle import Throttle
 
 JSON = "application/json"
-SILENT_RESUMES = 5
-FIRST_WAIT = 1.0
-LEAST_WAIT = 1.0  # whatever `retry` says: a server must not make us ask in a loop
-LONGEST_WAIT = 60.0
+MAX_SILENT_RESUMES = 5
+FIRST_RESUME_DELAY = 1.0
+MIN_RESUME_DELAY = 1.0  # whatever `retry` says: a server must not make us ask in a loop
+MAX_RESUME_DELAY = 60.0
 
 
-class Post(Protocol):
+class PostChannel(Protocol):
     """What an exchange needs of its channel: how to ask, and whom to tell what came of it."""
 
     name: str
     message_limit: int
-    late_count: int
+    unmatched_count: int
 
-    async def ask(self, verb: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
         """Send one HTTP request; its answer, whatever the status."""
         ...
 
-    def headers_for(self, request: Request, given: Mapping[str, str]) -> dict[str, str]:
+    def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
         """The headers of one request."""
         ...
 
-    async def read(self, data: bytes) -> list[Message]:
+    async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
         """The messages in a body."""
         ...
 
-    async def messages(self, event: Event) -> list[Message]:
+    async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
         """The messages in an event."""
         ...
 
-    def opened(self, request: Request, answer: Answer) -> None:
+    def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
         """The server took the request."""
         ...
 
-    def abandoned(self, request: Request) -> None:
+    def on_abandoned(self, request: JsonRpcRequest) -> None:
         """Nobody waits for the answer any more."""
         ...
 
-    def answered(self, request: Request) -> None:
+    def on_answered(self, request: JsonRpcRequest) -> None:
         """Nothing runs for it any more."""
         ...
 
-    def forgot(self, status: int, session: str, body: bytes) -> bool:
+    def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Whether that refusal means that the session is over."""
         ...
 
-    def expired(self, session: str) -> SessionExpired:
+    def expire_session(self, session: str) -> SessionExpired:
         """The server forgot this session."""
         ...
 
-    async def resume(self, last_id: str) -> Answer | None:
+    async def resume(self, last_id: str) -> HttpResponse | None:
         """Ask for what came after that event; None where streams cannot be resumed."""
         ...
 
@@ -75,77 +81,79 @@ class HttpExchange:
     """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
 
     __slots__ = (
-        "_answer",
         "_channel",
         "_decoder",
         "_done",
+        "_has_mismatched_id",
         "_headers",
         "_messages",
-        "_pace",
         "_request",
-        "_silent",
-        "_typed",
+        "_response",
+        "_silent_resumes",
+        "_throttle",
     )
 
-    def __init__(self, channel: Post, request: Request, headers: Mapping[str, str]) -> None:
+    def __init__(self, channel: PostChannel, request: JsonRpcRequest, headers: Mapping[str, str]) -> None:
         self._channel = channel
         self._request = request
         self._headers = headers
-        self._messages: deque[Message] = deque()
-        self._answer: Answer | None = None
+        self._messages: deque[JsonRpcMessage] = deque()
+        self._response: HttpResponse | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
-        self._typed = False  # whether an answer came whose id has another JSON type
-        self._pace = Pace()
-        self._silent = 0  # times the stream was resumed without a new event
+        self._has_mismatched_id = False  # whether an answer came whose id has another JSON type
+        self._throttle = Throttle()
+        self._silent_resumes = 0  # times the stream was resumed without a new event
 
     async def __aenter__(self) -> "HttpExchange":
         try:
             await self._open()
         except BaseException:
-            self._leave()
+            self._close()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._leave()
+        self._close()
 
     def __aiter__(self) -> "HttpExchange":
         return self
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> JsonRpcMessage:
         while not self._messages:
-            if self._done or self._answer is None:
+            if self._done or self._response is None:
                 raise StopAsyncIteration
             try:
-                chunk = await self._answer.chunk()
+                chunk = await self._response.read_chunk()
             except ConnectionLost as error:
                 await self._resume(error)
                 continue
             if chunk is None:
                 closed = f"The server {self._channel.name!r} closed the stream before it answered"
-                lost = Interrupted(f"{closed} {self._request.method}.", MAY_HAVE_RUN, server=self._channel.name)
+                lost = ResponseInterrupted(
+                    f"{closed} {self._request.method}.", MAY_HAVE_RUN_HINT, server=self._channel.name
+                )
                 await self._resume(lost)
                 continue
             known = self._decoder.last_id
-            events = self._events(chunk)
+            events = self._decode_events(chunk)
             if events or self._decoder.last_id != known:
-                self._silent = 0
+                self._silent_resumes = 0
             for event in events:
-                if self._pace.due:
-                    await self._pace.rest()
-                for message in await self._channel.messages(event):
-                    self._take(message)
+                if self._throttle.is_due:
+                    await self._throttle.yield_control()
+                for message in await self._channel.parse_event(event):
+                    self._accept_message(message)
         return self._messages.popleft()
 
-    def _events(self, chunk: bytes) -> list[Event]:
+    def _decode_events(self, chunk: bytes) -> list[ServerSentEvent]:
         try:
             return self._decoder.feed(chunk)
         except MalformedMessage as error:
             raise MalformedMessage(
-                f"The server {self._channel.name!r} sent {error.message}.", MAY_HAVE_RUN, server=self._channel.name
+                f"The server {self._channel.name!r} sent {error.message}.", MAY_HAVE_RUN_HINT, server=self._channel.name
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
@@ -154,93 +162,103 @@ class HttpExchange:
         Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id and wants
         to be asked again after `retry` milliseconds.
         """
-        before, answer = self._decoder, self._answer
+        before, answer = self._decoder, self._response
         if answer is not None:
             answer.close()
-        if self._typed:
+        if self._has_mismatched_id:
             self._done = True
-            raise self._no_answer() or error
-        while before.last_id and self._silent < SILENT_RESUMES:
+            raise self._mismatched_id_error() or error
+        while before.last_id and self._silent_resumes < MAX_SILENT_RESUMES:
             # The first wait is the server's; a stream that brings nothing is asked for later and later.
-            least = 2.0**self._silent if self._silent else FIRST_WAIT if before.retry is None else LEAST_WAIT
-            self._silent += 1
-            await anyio.sleep(min(max(before.retry or 0.0, least), LONGEST_WAIT))
+            least = (
+                2.0**self._silent_resumes
+                if self._silent_resumes
+                else FIRST_RESUME_DELAY
+                if before.retry is None
+                else MIN_RESUME_DELAY
+            )
+            self._silent_resumes += 1
+            await anyio.sleep(min(max(before.retry or 0.0, least), MAX_RESUME_DELAY))
             try:
                 answer = await self._channel.resume(before.last_id)
-            except SignInNeeded as refused:
+            except SignInRequired as refused:
                 # Not passed on: whoever signs in then sends the request again, and this one was taken already.
                 self._done = True
                 raise error from refused
             except ConnectionLost:
                 continue
-            if answer is None or answer.status != 200 or answer.kind != EVENTS:
+            if answer is None or answer.status != 200 or answer.content_type != EVENT_STREAM:
                 if answer is not None:
                     answer.close()
                 break
-            self._answer = answer
+            self._response = answer
             self._decoder = EventDecoder(self._channel.message_limit)
             self._decoder.last_id, self._decoder.retry = before.last_id, before.retry
             return
         self._done = True
         raise error
 
-    def _no_answer(self) -> MalformedMessage | None:
-        return id_of_another_type(self._channel.name, self._request) if self._typed else None
+    def _mismatched_id_error(self) -> MalformedMessage | None:
+        return mismatched_id_error(self._channel.name, self._request) if self._has_mismatched_id else None
 
     async def _open(self) -> None:
         channel, method = self._channel, self._request.method
         headers = channel.headers_for(self._request, self._headers)
-        answer = await channel.ask("POST", write(self._request), headers)
-        self._answer = answer
+        answer = await channel.request("POST", serialize_message(self._request), headers)
+        self._response = answer
         if not 200 <= answer.status < 300:
-            await self._refused(answer, headers)
-        elif answer.kind == EVENTS:
-            channel.opened(self._request, answer)
-        elif answer.kind == JSON and answer.status == 200:
-            channel.opened(self._request, answer)
-            for message in await channel.read(await answer.body(channel.message_limit)):
-                self._take(message)
+            await self._handle_error_status(answer, headers)
+        elif answer.content_type == EVENT_STREAM:
+            channel.on_opened(self._request, answer)
+        elif answer.content_type == JSON and answer.status == 200:
+            channel.on_opened(self._request, answer)
+            for message in await channel.parse_body(await answer.read_body(channel.message_limit)):
+                self._accept_message(message)
             if not self._done:
-                raise self._no_answer() or MalformedMessage(
+                raise self._mismatched_id_error() or MalformedMessage(
                     f"The server {channel.name!r} sent no answer to {method} in its body."
                 )
         else:
             self._done = True
-            raise answer.failure(await answer.start_of_body(), method)
+            raise answer.status_error(await answer.read_error_body(), method)
 
-    async def _refused(self, answer: Answer, headers: Mapping[str, str]) -> None:
-        channel, method, session = self._channel, self._request.method, headers.get(SESSION, "")
+    async def _handle_error_status(self, answer: HttpResponse, headers: Mapping[str, str]) -> None:
+        channel, method, session = self._channel, self._request.method, headers.get(SESSION_ID_HEADER, "")
         self._done = True  # it was not run, so there is nothing to cancel
-        body = await answer.start_of_body()
-        if channel.forgot(answer.status, session, body):
-            raise channel.expired(session)
-        error = answer.rpc_error(body)
+        body = await answer.read_error_body()
+        if channel.is_unknown_session(answer.status, session, body):
+            raise channel.expire_session(session)
+        error = answer.parse_error(body)
         if error is None:
-            failure = answer.failure(body, method)
+            failure = answer.status_error(body, method)
             if answer.status == 400 and not failure.hint:
-                version = headers.get(VERSION, "none")
-                failure.hint = f"We sent {VERSION}: {version}, and {'a' if session else 'no'} session id."
+                version = headers.get(PROTOCOL_VERSION_HEADER, "none")
+                failure.hint = (
+                    f"We sent {PROTOCOL_VERSION_HEADER}: {version}, and {'a' if session else 'no'} session id."
+                )
             raise failure
-        self._messages.append(ErrorResponse(self._request.id, error.error))
+        self._messages.append(JsonRpcErrorResponse(self._request.id, error.error))
 
-    def _take(self, message: Message) -> None:
+    def _accept_message(self, message: JsonRpcMessage) -> None:
         if self._done:
             return
-        if isinstance(message, Response | ErrorResponse):
+        if isinstance(message, JsonRpcResponse | JsonRpcErrorResponse):
             # An error without an id is about the one request of this POST.
-            if message.id != self._request.id and not (isinstance(message, ErrorResponse) and message.id is None):
-                self._channel.late_count += 1
+            if message.id != self._request.id and not (
+                isinstance(message, JsonRpcErrorResponse) and message.id is None
+            ):
+                self._channel.unmatched_count += 1
                 if str(message.id) == str(self._request.id):
-                    self._typed = True  # told when nothing better comes
+                    self._has_mismatched_id = True  # told when nothing better comes
                 return  # late or made up
             self._done = True
         self._messages.append(message)
 
-    def _leave(self) -> None:
+    def _close(self) -> None:
         if not self._done:
             self._done = True
-            self._channel.abandoned(self._request)
+            self._channel.on_abandoned(self._request)
         else:
-            self._channel.answered(self._request)
-        if self._answer is not None:
-            self._answer.close()
+            self._channel.on_answered(self._request)
+        if self._response is not None:
+            self._response.close()

@@ -13,21 +13,21 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.certificates import add_authorities
-from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, NotSent
-from mcphost.transport.http1 import Connection, Stale
-from mcphost.transport.mcp_headers import origin
+from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, RequestNotSent
+from mcphost.transport.http1 import HttpConnection, StaleConnection
+from mcphost.transport.mcp_headers import parse_origin
 from mcphost.unicode_forms import split_url
 
-CONNECT_SECONDS = 10.0
-IDLE_SECONDS = 30.0
-IDLE_CONNECTIONS = 20
-STALE_SECONDS = 0.5
-_SAFE = "%/:=&?~+!$,;'@()*[]"
+CONNECT_TIMEOUT = 10.0
+IDLE_TIMEOUT = 30.0
+MAX_IDLE_CONNECTIONS = 20
+STALE_WINDOW = 0.5
+_UNQUOTED_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
 # A peer that vanished (a suspended laptop, a lost network) is noticed after about two minutes of silence.
-_PROBES = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+_KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 
-class Origin:
+class HttpConnectionPool:
     """Connections to one scheme, host and port; no redirects, no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
@@ -37,51 +37,56 @@ class Origin:
 
         Raises MalformedMessage for an address that is none.
         """
-        self._scheme, self._host, self._port = origin(url)
+        self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)
-        self._proxy = origin(proxy) if proxy else None
-        self._credentials = _credentials(proxy)
+        self._proxy = parse_origin(proxy) if proxy else None
+        self._proxy_authorization = _proxy_credentials(proxy)
         self._ca_file = ca_file
         self._ca_digest = ca_digest
-        self._idle: list[Connection] = []
-        self._busy: set[Connection] = set()
-        self._context: ssl.SSLContext | None = None
+        self._idle: list[HttpConnection] = []
+        self._busy: set[HttpConnection] = set()
+        self._ssl_context: ssl.SSLContext | None = None
         self._closed = False
 
-    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> Connection:
+    async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
         """Send a request and wait for the head of its answer; `release` what comes back.
 
         A kept connection that proves closed at once, before any byte of an answer, is replaced, once: the server had
-        closed it while it was idle. One that closes later may have read the request. Raises NotSent, ConnectionLost,
-        MalformedMessage.
+        closed it while it was idle. One that closes later may have read the request. Raises RequestNotSent,
+        ConnectionLost, MalformedMessage.
         """
-        data = self._head(verb, url, headers, body)
-        connection = self._kept()
+        data = self._build_request(verb, url, headers, body)
+        connection = self._take_idle()
         if connection is not None:
             sent = time.monotonic()
             try:
-                return await self._ask(connection, data)
-            except Stale:
-                if time.monotonic() - sent > STALE_SECONDS:
+                return await self._send_request(connection, data)
+            except StaleConnection:
+                if time.monotonic() - sent > STALE_WINDOW:
                     raise
-        return await self._ask(await self._connect(), data)
+        return await self._send_request(await self._connect(), data)
 
-    async def _ask(self, connection: Connection, data: bytes) -> Connection:
+    async def _send_request(self, connection: HttpConnection, data: bytes) -> HttpConnection:
         self._busy.add(connection)
         try:
-            connection.start(data)
-            await connection.head()
+            connection.send_request(data)
+            await connection.read_head()
         except BaseException:
             self._busy.discard(connection)
             connection.abort()
             raise
         return connection
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """Take a connection back: kept when its body was read to the end, dropped otherwise."""
         self._busy.discard(connection)
-        if connection.complete and connection.usable and not self._closed and len(self._idle) < IDLE_CONNECTIONS:
-            connection.used = True
+        if (
+            connection.is_complete
+            and connection.is_usable
+            and not self._closed
+            and len(self._idle) < MAX_IDLE_CONNECTIONS
+        ):
+            connection.is_reused = True
             connection.idle_since = time.monotonic()
             self._idle.append(connection)
         else:
@@ -98,97 +103,97 @@ class Origin:
         with anyio.CancelScope(shield=True):
             await anyio.lowlevel.checkpoint()
 
-    def _kept(self) -> Connection | None:
-        oldest = time.monotonic() - IDLE_SECONDS
+    def _take_idle(self) -> HttpConnection | None:
+        oldest = time.monotonic() - IDLE_TIMEOUT
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable and connection.idle_since > oldest:
+            if connection.is_usable and connection.idle_since > oldest:
                 return connection
             connection.abort()
         return None
 
     # -- making one
-    async def _connect(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         try:
-            with anyio.fail_after(CONNECT_SECONDS):
+            with anyio.fail_after(CONNECT_TIMEOUT):
                 if self._scheme == "https" or (self._proxy and self._proxy[0] == "https"):
-                    await self._prepare()
-                return await (self._direct() if self._proxy is None else self._proxied(self._proxy))
+                    await self._load_certificates()
+                return await (self._connect_directly() if self._proxy is None else self._connect_by_proxy(self._proxy))
         except TimeoutError as error:
-            raise NotSent(f"no connection within {CONNECT_SECONDS:.0f} s") from error
+            raise RequestNotSent(f"no connection within {CONNECT_TIMEOUT:.0f} s") from error
         except ssl.SSLCertVerificationError as error:
-            raise NotSent(
+            raise RequestNotSent(
                 f"its certificate cannot be trusted ({error.verify_message or error.reason})",
                 'A certificate of your own authority is checked with "mcphost": {"caFile": "PATH"} in mcp.json.',
             ) from error
         except ssl.SSLError as error:
-            raise NotSent(f"it does not speak TLS as it should ({error.reason or error})") from error
+            raise RequestNotSent(f"it does not speak TLS as it should ({error.reason or error})") from error
         except (OSError, ValueError) as error:  # ValueError: a host name that cannot be one
-            raise NotSent(str(error) or type(error).__name__) from error
+            raise RequestNotSent(str(error) or type(error).__name__) from error
 
-    async def _direct(self) -> Connection:
-        context = self._context if self._scheme == "https" else None
-        return await _open(self._host, self._port, context)
+    async def _connect_directly(self) -> HttpConnection:
+        context = self._ssl_context if self._scheme == "https" else None
+        return await _open_connection(self._host, self._port, context)
 
-    async def _proxied(self, proxy: tuple[str, str, int]) -> Connection:
+    async def _connect_by_proxy(self, proxy: tuple[str, str, int]) -> HttpConnection:
         scheme, host, port = proxy
         try:
-            connection = await _open(host, port, self._context if scheme == "https" else None)
+            connection = await _open_connection(host, port, self._ssl_context if scheme == "https" else None)
         except OSError as error:
-            raise NotSent(f"through the proxy at {_authority(*proxy)}: {error}") from error
+            raise RequestNotSent(f"through the proxy at {_authority(*proxy)}: {error}") from error
         if self._scheme != "https":
             return connection
         try:
             target = f"[{self._host}]" if ":" in self._host else self._host
             lines = [f"CONNECT {target}:{self._port} HTTP/1.1", f"host: {target}:{self._port}"]
-            if self._credentials:
-                lines.append(f"proxy-authorization: {self._credentials}")
-            connection.start("\r\n".join([*lines, "\r\n"]).encode(), tunnel=True)
-            await connection.head()
+            if self._proxy_authorization:
+                lines.append(f"proxy-authorization: {self._proxy_authorization}")
+            connection.send_request("\r\n".join([*lines, "\r\n"]).encode(), tunnel=True)
+            await connection.read_head()
             if not 200 <= connection.status < 300:
-                raise NotSent(f"the proxy at {_authority(*proxy)} refused with HTTP {connection.status}")
-            if self._context is None or connection.transport is None:
-                raise NotSent(f"the proxy at {_authority(*proxy)} closed the connection")
+                raise RequestNotSent(f"the proxy at {_authority(*proxy)} refused with HTTP {connection.status}")
+            if self._ssl_context is None or connection.transport is None:
+                raise RequestNotSent(f"the proxy at {_authority(*proxy)} closed the connection")
             secured = await asyncio.get_running_loop().start_tls(
-                connection.transport, connection, self._context, server_hostname=self._host
+                connection.transport, connection, self._ssl_context, server_hostname=self._host
             )
-            connection.secured(secured)
+            connection.set_tls_transport(secured)
         except (ConnectionLost, MalformedMessage) as error:
             connection.abort()
-            if isinstance(error, NotSent):
+            if isinstance(error, RequestNotSent):
                 raise
-            raise NotSent(f"through the proxy at {_authority(*proxy)}: {error.message}") from error
+            raise RequestNotSent(f"through the proxy at {_authority(*proxy)}: {error.message}") from error
         except BaseException:
             connection.abort()
             raise
         return connection
 
-    async def _prepare(self) -> None:
+    async def _load_certificates(self) -> None:
         """The system's authorities and the configured ones; reading them takes long enough for a thread."""
-        if self._context is not None:
+        if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
         if self._ca_file:
             try:
                 await anyio.to_thread.run_sync(add_authorities, context, self._ca_file, self._ca_digest)
             except ConfigError as error:
-                raise NotSent(
+                raise RequestNotSent(
                     f"the file of certificates {self._ca_file!r} cannot be used ({error.message.rstrip('.')})",
                     error.hint,
                 ) from error
             except (ssl.SSLError, ValueError) as error:
-                raise NotSent(
+                raise RequestNotSent(
                     f"the file of certificates {self._ca_file!r} cannot be used ({error})",
                     'It holds certificates in PEM form; correct "caFile" in mcp.json.',
                 ) from error
-        self._context = context
+        self._ssl_context = context
 
-    def _head(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
-        target = _target(url)
+    def _build_request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> bytes:
+        target = _request_target(url)
         if self._proxy is not None and self._scheme == "http":
             target = f"http://{self._authority}{target}"
-            if self._credentials:
-                headers = (*headers, ("proxy-authorization", self._credentials))
+            if self._proxy_authorization:
+                headers = (*headers, ("proxy-authorization", self._proxy_authorization))
         lines = [f"{verb} {target} HTTP/1.1\r\nhost: {self._authority}"]
         for name, value in headers:
             line = f"{name}: {value}"
@@ -202,20 +207,22 @@ class Origin:
 
 
 @functools.lru_cache(maxsize=8)
-def _target(url: str) -> str:
+def _request_target(url: str) -> str:
     parts = split_url(url)
-    return quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+    return quote(parts.path or "/", safe=_UNQUOTED_CHARACTERS) + (
+        f"?{quote(parts.query, safe=_UNQUOTED_CHARACTERS)}" if parts.query else ""
+    )
 
 
-async def _open(host: str, port: int, context: ssl.SSLContext | None) -> Connection:
+async def _open_connection(host: str, port: int, context: ssl.SSLContext | None) -> HttpConnection:
     # Without happy_eyeballs_delay: cancelled at the wrong moment, that loses an open socket (Python 3.11).
     transport, connection = await asyncio.get_running_loop().create_connection(
-        Connection, host, port, ssl=context, server_hostname=host if context else None
+        HttpConnection, host, port, ssl=context, server_hostname=host if context else None
     )
     sock = transport.get_extra_info("socket")
     if sock is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _PROBES:
+        for name, value in _KEEPALIVE_OPTIONS:
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return connection
@@ -226,7 +233,7 @@ def _authority(scheme: str, host: str, port: int) -> str:
     return host if port == {"http": 80, "https": 443}[scheme] else f"{host}:{port}"
 
 
-def _credentials(proxy: str) -> str:
+def _proxy_credentials(proxy: str) -> str:
     parts = split_url(proxy)
     if not parts.username:
         return ""

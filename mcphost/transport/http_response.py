@@ -8,69 +8,79 @@ from typing import Any, Final
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError
-from mcphost.protocol.jsonrpc import ErrorResponse, read
-from mcphost.transport.channel import HttpStatus, Interrupted
-from mcphost.transport.http1 import Connection
-from mcphost.transport.http_pool import Origin
+from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
+from mcphost.transport.channel import HttpStatusError, ResponseInterrupted
+from mcphost.transport.http1 import HttpConnection
+from mcphost.transport.http_pool import HttpConnectionPool
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
 
-SHOWN_BODY = 200
-ERROR_BODY = 64 * 1024
-_INFLATE_STEP = 256 * 1024
+SHOWN_BODY_LENGTH = 200
+MAX_ERROR_BODY = 64 * 1024
+_DECOMPRESSED_CHUNK = 256 * 1024
 # JSON shrinks to a tenth, so a large honest answer passes; the largest message is 16 MB in any case.
-INFLATED_FREE = 12 * 1024 * 1024
-INFLATED_FACTOR = 4
-MAY_HAVE_RUN: Final = "If a tool was running, it may have done its work."
+DECOMPRESSED_ALLOWANCE = 12 * 1024 * 1024
+DECOMPRESSED_FACTOR = 4
+MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have done its work."
 
 
-class Answer:
+class HttpResponse:
     """A response whose head was read; whoever asked must `close` it."""
 
-    __slots__ = ("_connection", "_headers", "_inflate", "_name", "_packed", "_pool", "_unpacked", "kind", "status")
+    __slots__ = (
+        "_compressed_bytes",
+        "_connection",
+        "_decompressed_bytes",
+        "_decompressor",
+        "_headers",
+        "_name",
+        "_pool",
+        "content_type",
+        "status",
+    )
 
-    def __init__(self, connection: Connection, pool: Origin, name: str) -> None:
-        self._connection: Connection | None = connection
+    def __init__(self, connection: HttpConnection, pool: HttpConnectionPool, name: str) -> None:
+        self._connection: HttpConnection | None = connection
         self._pool = pool
         self._name = name
         self._headers = connection.headers
-        self._inflate: Any = None
-        self._packed = self._unpacked = 0
+        self._decompressor: Any = None
+        self._compressed_bytes = self._decompressed_bytes = 0
         self.status = connection.status
-        self.kind = self._headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.content_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
         """One header, "" when absent."""
         return self._headers.get(name.lower(), "")
 
-    async def chunk(self) -> bytes | None:
+    async def read_chunk(self) -> bytes | None:
         """The next piece of the body, decompressed in bounded steps; None at its end.
 
-        Raises Interrupted, MalformedMessage.
+        Raises ResponseInterrupted, MalformedMessage.
         """
         connection = self._connection
         if connection is None:
             return None
-        if self._inflate is not None and self._inflate.unconsumed_tail:
+        if self._decompressor is not None and self._decompressor.unconsumed_tail:
             await anyio.lowlevel.checkpoint()  # a bomb of zeros must not hold up everybody else
-            return self._inflated(self._inflate.unconsumed_tail)
+            return self._decompress(self._decompressor.unconsumed_tail)
         try:
-            data = await connection.chunk()
+            data = await connection.read_chunk()
         except ConnectionLost as error:
-            raise Interrupted(
+            raise ResponseInterrupted(
                 f"The answer of the server {self._name!r} broke off: {error.message}.",
-                MAY_HAVE_RUN,
+                MAY_HAVE_RUN_HINT,
                 server=self._name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(
-                f"The answer of the server {self._name!r} is broken: {error.message}.", MAY_HAVE_RUN
+                f"The answer of the server {self._name!r} is broken: {error.message}.", MAY_HAVE_RUN_HINT
             ) from error
         if data is None:
-            self._check_end()
+            self._check_compressed_end()
             return None
-        return self._inflated(data) if self._encoded() else data
+        return self._decompress(data) if self._is_compressed() else data
 
-    def _encoded(self) -> bool:
+    def _is_compressed(self) -> bool:
         encoding = self.header("content-encoding").strip().lower()
         if encoding in ("", "identity"):
             return False
@@ -78,38 +88,38 @@ class Answer:
             raise MalformedMessage(f"The server {self._name!r} answered in the encoding {encoding[:50]!r}.")
         return True
 
-    def _inflated(self, data: bytes) -> bytes:
+    def _decompress(self, data: bytes) -> bytes:
         # We ask for identity; a server that compresses all the same is read, but never trusted with our memory.
-        inflate = self._inflate
+        inflate = self._decompressor
         if inflate is None:
-            inflate = self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            inflate = self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
         if inflate.eof:
             raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
-        self._packed += len(data) - len(inflate.unconsumed_tail)
+        self._compressed_bytes += len(data) - len(inflate.unconsumed_tail)
         try:
-            plain = inflate.decompress(data, _INFLATE_STEP)
+            plain = inflate.decompress(data, _DECOMPRESSED_CHUNK)
         except zlib.error as error:
             raise MalformedMessage(f"The server {self._name!r} sent broken compressed data.") from error
         if inflate.unused_data:
             raise MalformedMessage(f"The server {self._name!r} sent data behind the end of its compressed answer.")
-        self._unpacked += len(plain)
-        if self._unpacked > INFLATED_FREE + INFLATED_FACTOR * self._packed:
+        self._decompressed_bytes += len(plain)
+        if self._decompressed_bytes > DECOMPRESSED_ALLOWANCE + DECOMPRESSED_FACTOR * self._compressed_bytes:
             raise MalformedMessage(
                 f"The server {self._name!r} sent an answer that is compressed too well: over "
-                f"{INFLATED_FREE // 1024**2} MB and {INFLATED_FACTOR} times its size.",
+                f"{DECOMPRESSED_ALLOWANCE // 1024**2} MB and {DECOMPRESSED_FACTOR} times its size.",
                 "It must send it without content-encoding, as it was asked to.",
             )
         return plain
 
-    def _check_end(self) -> None:
-        if self._inflate is not None and not self._inflate.eof:
-            raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN)
+    def _check_compressed_end(self) -> None:
+        if self._decompressor is not None and not self._decompressor.eof:
+            raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN_HINT)
 
-    async def body(self, limit: int = MESSAGE_LIMIT) -> bytes:
+    async def read_body(self, limit: int = MESSAGE_LIMIT) -> bytes:
         """The whole body. Raises MalformedMessage when it is over `limit` bytes."""
         chunks: list[bytes] = []
         size = 0
-        while (chunk := await self.chunk()) is not None:
+        while (chunk := await self.read_chunk()) is not None:
             size += len(chunk)
             if size > limit:
                 raise MalformedMessage(f"The server {self._name!r} sent a body over {limit // (1024 * 1024)} MB.")
@@ -122,56 +132,56 @@ class Answer:
         if connection is not None:
             self._pool.release(connection)
 
-    async def start_of_body(self) -> bytes:
+    async def read_error_body(self) -> bytes:
         """As much of a refusal's body as is worth looking at; never raises."""
         chunks: list[bytes] = []
         size = 0
         try:
-            while (chunk := await self.chunk()) is not None:
+            while (chunk := await self.read_chunk()) is not None:
                 chunks.append(chunk)
                 size += len(chunk)
-                if size >= ERROR_BODY:
+                if size >= MAX_ERROR_BODY:
                     break
         except ServerError:
             pass  # what arrived is enough
-        return b"".join(chunks)[:ERROR_BODY]
+        return b"".join(chunks)[:MAX_ERROR_BODY]
 
-    async def skip(self) -> None:
+    async def drain(self) -> None:
         """Read a short body that means nothing, so that the connection can be used again; never raises."""
         if self.header("content-length"):
-            await self.start_of_body()
+            await self.read_error_body()
 
-    def rpc_error(self, body: bytes) -> ErrorResponse | None:
+    def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
         """The JSON-RPC error in a refusal's body, whatever its id: servers put null or a fixed text there."""
-        if self.kind != "application/json":
+        if self.content_type != "application/json":
             return None
         try:
-            message = read(body)
+            message = parse_message(body)
         except MalformedMessage:
             return None
-        return message if isinstance(message, ErrorResponse) else None
+        return message if isinstance(message, JsonRpcErrorResponse) else None
 
-    def failure(self, body: bytes, method: str) -> HttpStatus:
+    def status_error(self, body: bytes, method: str) -> HttpStatusError:
         """The error that says what came instead of an answer."""
-        shown = " ".join(body[: SHOWN_BODY * 4].decode(errors="replace").split())[:SHOWN_BODY]
-        what = f"HTTP {self.status} ({self.kind or 'no content type'})"
-        error = HttpStatus(
+        shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
+        what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
+        error = HttpStatusError(
             f"The server {self._name!r} answered {method} with {what}: {shown or 'an empty body'}",
-            _what_to_do(self.status),
+            _status_hint(self.status),
             status=self.status,
-            retry_after=_seconds(self.header("retry-after")),
+            retry_after=_parse_retry_after(self.header("retry-after")),
         )
         error.server = self._name
         return error
 
 
-def _what_to_do(status: int) -> str:
+def _status_hint(status: int) -> str:
     if status == 503 or 400 <= status < 500:
         return ""
-    return MAY_HAVE_RUN
+    return MAY_HAVE_RUN_HINT
 
 
-def _seconds(after: str) -> float | None:
+def _parse_retry_after(after: str) -> float | None:
     """How long a Retry-After asks to wait: seconds, or until a date (RFC 9110, 10.2.3)."""
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None

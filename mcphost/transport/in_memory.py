@@ -4,49 +4,49 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import Message, read, write
-from mcphost.transport.bounded_queue import Inbox
+from mcphost.protocol.jsonrpc import JsonRpcMessage, parse_message, serialize_message
+from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import Channel
-from mcphost.transport.multiplexer import Mux
+from mcphost.transport.multiplexer import Multiplexer
 
 
-def _silent(text: str) -> None:
+def _ignore_warning(text: str) -> None:
     """Nobody listens."""
 
 
-class MemoryPipe:
+class InMemoryChannel:
     """Both ends: `channel` is the client's; the server reads `requests` and answers with `send` or raw `line`."""
 
-    def __init__(self, warn: Callable[[str], None] = _silent) -> None:
-        self.requests = Inbox()
-        self.mux = Mux(self._take, None, warn, "memory")
+    def __init__(self, warn: Callable[[str], None] = _ignore_warning) -> None:
+        self.requests = BoundedQueue()
+        self.multiplexer = Multiplexer(self._receive, None, warn, "memory")
 
     @property
     def channel(self) -> Channel:
         """The client's end."""
-        return self.mux
+        return self.multiplexer
 
-    def _take(self, line: bytes) -> None:
-        self.requests.put(read(line))
+    def _receive(self, line: bytes) -> None:
+        self.requests.put(parse_message(line))
 
-    def send(self, message: Message) -> None:
+    def send(self, message: JsonRpcMessage) -> None:
         """Say something to the client."""
-        self.mux.received(write(message))
+        self.multiplexer.receive_line(serialize_message(message))
 
-    def line(self, raw: bytes) -> None:
+    def send_raw(self, raw: bytes) -> None:
         """Say bytes to the client, as broken as you like."""
-        self.mux.received(raw)
+        self.multiplexer.receive_line(raw)
 
-    def hang_up(self, why: str = "The server left.") -> None:
+    def disconnect(self, why: str = "The server left.") -> None:
         """End the connection from the server's side."""
-        self.mux.lost(ConnectionLost(why))
+        self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 
     @asynccontextmanager
-    async def dial(self) -> AsyncGenerator[Channel]:
+    async def connect(self) -> AsyncGenerator[Channel]:
         """A Dialer for this one pipe."""
         try:
-            yield self.mux
+            yield self.multiplexer
         finally:
-            self.hang_up("The connection was closed.")
+            self.disconnect("The connection was closed.")
             self.requests.close(ConnectionLost("The client left."))

@@ -10,40 +10,40 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
-from mcphost.protocol.jsonrpc import Request, RequestId, read
-from mcphost.transport.channel import Channel, Interrupted
-from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.http import SEND_SECONDS, HttpDialer
-from mcphost.transport.http_client import EVENTS, HttpClient
-from mcphost.transport.http_response import MAY_HAVE_RUN, Answer
-from mcphost.transport.mcp_headers import origin
-from mcphost.transport.multiplexer import Mux
-from mcphost.transport.task_group import Tasks
-from mcphost.transport.throttle import LONG, Pace, at_leisure
+from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
+from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
+from mcphost.transport.channel import Channel, ResponseInterrupted
+from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.http import SEND_TIMEOUT, HttpConnector
+from mcphost.transport.http_client import EVENT_STREAM, HttpClient
+from mcphost.transport.http_response import MAY_HAVE_RUN_HINT, HttpResponse
+from mcphost.transport.mcp_headers import parse_origin
+from mcphost.transport.multiplexer import Multiplexer
+from mcphost.transport.task_group import CancellingTaskGroup
+from mcphost.transport.throttle import LONG_MESSAGE, Throttle, run_steps_cooperatively
 from mcphost.unicode_forms import join_url
 
-ENDPOINT_SECONDS = 10.0
-_QUEUE = 10_000
-QUEUE_BYTES = 64 * 1024 * 1024
+ENDPOINT_TIMEOUT = 10.0
+_MAX_QUEUED_MESSAGES = 10_000
+MAX_QUEUED_BYTES = 64 * 1024 * 1024
 """Of messages that wait to be posted; the server takes them one after the other."""
 
 
-class SseDialer(HttpDialer):
-    """Reaches one address, as HttpDialer does."""
+class SseConnector(HttpConnector):
+    """Reaches one address, as HttpConnector does."""
 
     @asynccontextmanager
-    async def dial(self) -> AsyncGenerator[Channel]:
-        """Open the stream and learn the address of POSTs. Raises CannotStart, SignInNeeded."""
-        async with Tasks() as tasks:
-            client = self._client()
+    async def connect(self) -> AsyncGenerator[Channel]:
+        """Open the stream and learn the address of POSTs. Raises StartupError, SignInRequired."""
+        async with CancellingTaskGroup() as tasks:
+            client = self._create_client()
             try:
-                answer = await self._open(client)
+                answer = await self._open_stream(client)
                 try:
-                    decoder = EventDecoder(self._limit)
-                    endpoint, early = await self._endpoint(answer, decoder)
-                    sender = _Sender(client.at(endpoint), tasks, self._warn)
-                    mux = Mux(sender.put, None, self._warn, self._name)
+                    decoder = EventDecoder(self._message_limit)
+                    endpoint, early = await self._wait_for_endpoint(answer, decoder)
+                    sender = _MessagePoster(client.copy_with_url(endpoint), tasks, self._warn)
+                    mux = Multiplexer(sender.put, None, self._warn, self._name)
                     self._warn(
                         f"The server {self._name!r} speaks HTTP+SSE, a transport that is deprecated since 2025-03-26. "
                         "It works; ask its makers for Streamable HTTP."
@@ -53,131 +53,135 @@ class SseDialer(HttpDialer):
                     try:
                         yield mux
                     finally:
-                        mux.lost(ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name))
+                        mux.connection_lost(
+                            ConnectionLost(f"The connection to {self._name!r} was closed.", server=self._name)
+                        )
                 finally:
                     answer.close()
             finally:
                 await client.close()
 
-    async def _open(self, client: HttpClient) -> Answer:
+    async def _open_stream(self, client: HttpClient) -> HttpResponse:
         try:
-            answer = await client.ask("GET", b"", {})
+            answer = await client.request("GET", b"", {})
         except (ConnectionLost, MalformedMessage) as error:
-            raise CannotStart(error.message, error.hint, server=self._name) from error
-        if answer.status == 200 and answer.kind == EVENTS:
+            raise StartupError(error.message, error.hint, server=self._name) from error
+        if answer.status == 200 and answer.content_type == EVENT_STREAM:
             return answer
-        body = await answer.start_of_body()
+        body = await answer.read_error_body()
         answer.close()
-        raise CannotStart(answer.failure(body, "the GET of an event stream").message, server=self._name)
+        raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
-    async def _endpoint(self, answer: Answer, decoder: EventDecoder) -> tuple[str, list[bytes]]:
+    async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
         """The address of POSTs, and messages that came in the same piece after it."""
         early: list[bytes] | None = None
         endpoint = ""
-        with anyio.move_on_after(ENDPOINT_SECONDS):
+        with anyio.move_on_after(ENDPOINT_TIMEOUT):
             while early is None:
-                chunk = await self._chunk(answer)
-                for event in self._events(decoder, chunk):
+                chunk = await self._read_chunk(answer)
+                for event in self._decode_events(decoder, chunk):
                     if early is not None:
                         early.append(event.data)
-                    elif event.kind == "endpoint":
-                        endpoint, early = self._checked(event.data), []
+                    elif event.event == "endpoint":
+                        endpoint, early = self._resolve_endpoint(event.data), []
         if early is None:
-            raise self._cannot(f"named no address for messages within {ENDPOINT_SECONDS:.0f} s")
+            raise self._startup_error(f"named no address for messages within {ENDPOINT_TIMEOUT:.0f} s")
         return endpoint, early
 
-    def _events(self, decoder: EventDecoder, chunk: bytes) -> list[Event]:
+    def _decode_events(self, decoder: EventDecoder, chunk: bytes) -> list[ServerSentEvent]:
         try:
             return decoder.feed(chunk)
         except MalformedMessage as error:
-            raise self._cannot(f"sent {error.message}") from error
+            raise self._startup_error(f"sent {error.message}") from error
 
-    async def _chunk(self, answer: Answer) -> bytes:
+    async def _read_chunk(self, answer: HttpResponse) -> bytes:
         try:
-            chunk = await answer.chunk()
+            chunk = await answer.read_chunk()
         except ServerError as error:
-            raise CannotStart(error.message, server=self._name) from error
+            raise StartupError(error.message, server=self._name) from error
         if chunk is None:
-            raise self._cannot("ended its event stream before it named an address for messages")
+            raise self._startup_error("ended its event stream before it named an address for messages")
         return chunk
 
-    def _checked(self, data: bytes) -> str:
+    def _resolve_endpoint(self, data: bytes) -> str:
         try:
             url = join_url(self._url, data.decode().strip())
-            same = origin(url) == origin(self._url)
+            same = parse_origin(url) == parse_origin(self._url)
         except (ValueError, MalformedMessage) as error:
-            raise self._cannot("named an address for messages that is none") from error
+            raise self._startup_error("named an address for messages that is none") from error
         if not same:
-            raise self._cannot(f"wants messages at {url[:200]}: endpoint is on another origin")
+            raise self._startup_error(f"wants messages at {url[:200]}: endpoint is on another origin")
         return url
 
-    def _cannot(self, what: str) -> CannotStart:
-        return CannotStart(f"The server {self._name!r} at {self._url} {what}.", server=self._name)
+    def _startup_error(self, what: str) -> StartupError:
+        return StartupError(f"The server {self._name!r} at {self._url} {what}.", server=self._name)
 
-    async def _receive(self, answer: Answer, decoder: EventDecoder, early: list[bytes], mux: Mux) -> None:
-        pace = Pace()
+    async def _receive(self, answer: HttpResponse, decoder: EventDecoder, early: list[bytes], mux: Multiplexer) -> None:
+        pace = Throttle()
         for data in early:
-            await at_leisure(mux.receiving(data))
+            await run_steps_cooperatively(mux.receive_line_in_steps(data))
         try:
-            while (chunk := await answer.chunk()) is not None:
+            while (chunk := await answer.read_chunk()) is not None:
                 for event in decoder.feed(chunk):
-                    if event.kind == "message" and len(event.data) > LONG:
-                        await at_leisure(mux.receiving(event.data))
-                    elif event.kind == "message":
-                        mux.received(event.data)
-                    if pace.due:
-                        await pace.rest()
+                    if event.event == "message" and len(event.data) > LONG_MESSAGE:
+                        await run_steps_cooperatively(mux.receive_line_in_steps(event.data))
+                    elif event.event == "message":
+                        mux.receive_line(event.data)
+                    if pace.is_due:
+                        await pace.yield_control()
         except ServerError as error:
             why = error.message if self._name in error.message else f"The server {self._name!r} sent {error.message}."
-            mux.lost(ConnectionLost(why, error.hint, server=self._name))
+            mux.connection_lost(ConnectionLost(why, error.hint, server=self._name))
         else:
-            mux.lost(ConnectionLost(f"The server {self._name!r} ended its event stream.", server=self._name))
+            mux.connection_lost(ConnectionLost(f"The server {self._name!r} ended its event stream.", server=self._name))
 
 
-class _Sender:
+class _MessagePoster:
     """Posts what leaves. Requests run side by side; a notice or an answer is delivered before anything after it."""
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
         self._client = client
         self._tasks = tasks
         self._warn = warn
-        self._mux: Mux | None = None
-        self._put, self._queue = anyio.create_memory_object_stream[bytes](_QUEUE)
-        self._waiting = 0
+        self._multiplexer: Multiplexer | None = None
+        self._send_stream, self._receive_stream = anyio.create_memory_object_stream[bytes](_MAX_QUEUED_MESSAGES)
+        self._queued_bytes = 0
         """Bytes in the queue."""
 
     def put(self, line: bytes) -> None:
         """Queue one message; never blocks."""
         try:
             # A first one is always taken, whatever its size.
-            if self._waiting and self._waiting + len(line) > QUEUE_BYTES:
+            if self._queued_bytes and self._queued_bytes + len(line) > MAX_QUEUED_BYTES:
                 raise anyio.WouldBlock
-            self._put.send_nowait(line)
-            self._waiting += len(line)
+            self._send_stream.send_nowait(line)
+            self._queued_bytes += len(line)
         except anyio.WouldBlock:
-            if self._mux is not None:
-                self._mux.lost(ConnectionLost(f"The server {self._client.name!r} takes no messages any more."))
+            if self._multiplexer is not None:
+                self._multiplexer.connection_lost(
+                    ConnectionLost(f"The server {self._client.name!r} takes no messages any more.")
+                )
 
-    async def run(self, mux: Mux) -> None:
+    async def run(self, mux: Multiplexer) -> None:
         """Send until cancelled."""
-        self._mux = mux
-        with self._put, self._queue:
-            async for line in self._queue:
-                self._waiting -= len(line)
-                message = read(line)
-                if isinstance(message, Request):
-                    self._tasks.start_soon(self._request, message.id, line, mux)
+        self._multiplexer = mux
+        with self._send_stream, self._receive_stream:
+            async for line in self._receive_stream:
+                self._queued_bytes -= len(line)
+                message = parse_message(line)
+                if isinstance(message, JsonRpcRequest):
+                    self._tasks.start_soon(self._post_request, message.id, line, mux)
                 else:
-                    await self._notice(line)
+                    await self._post_notification(line)
 
-    async def _request(self, ident: RequestId, line: bytes, mux: Mux) -> None:
+    async def _post_request(self, ident: RequestId, line: bytes, mux: Multiplexer) -> None:
         # A request whose POST was refused would wait for an answer that never comes.
         try:
             await self._post(line)
         except ServerError as error:
-            mux.fail(ident, error)
+            mux.fail_exchange(ident, error)
 
-    async def _notice(self, line: bytes) -> None:
+    async def _post_notification(self, line: bytes) -> None:
         try:
             await self._post(line)
         except ServerError as error:
@@ -186,17 +190,17 @@ class _Sender:
     async def _post(self, line: bytes) -> None:
         """Raises ServerError; a server that takes nothing must not hold up what comes after for ever."""
         try:
-            with anyio.fail_after(SEND_SECONDS):
-                answer = await self._client.ask("POST", line, {})
+            with anyio.fail_after(SEND_TIMEOUT):
+                answer = await self._client.request("POST", line, {})
                 try:
                     if not 200 <= answer.status < 300:
-                        raise answer.failure(await answer.start_of_body(), "a message")
-                    await answer.skip()
+                        raise answer.status_error(await answer.read_error_body(), "a message")
+                    await answer.drain()
                 finally:
                     answer.close()
         except TimeoutError as error:
-            raise Interrupted(
-                f"The server {self._client.name!r} did not take a message within {SEND_SECONDS:.0f} s.",
-                MAY_HAVE_RUN,
+            raise ResponseInterrupted(
+                f"The server {self._client.name!r} did not take a message within {SEND_TIMEOUT:.0f} s.",
+                MAY_HAVE_RUN_HINT,
                 server=self._client.name,
             ) from error

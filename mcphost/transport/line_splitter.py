@@ -9,7 +9,7 @@ _MANY_EMPTY = b"\n" * 16
 _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
-class LineReader:
+class LineSplitter:
     """Feed chunks, get the complete lines; raises MalformedMessage once an unfinished or finished line is too long.
 
     Chunks of an unfinished line wait in a list and are joined once: scanning or gluing the whole buffer again for
@@ -46,7 +46,7 @@ class LineReader:
             self._chunks.append(tail)
         return lines
 
-    def rest(self) -> bytes:
+    def flush(self) -> bytes:
         """What came after the last line end; empties the reader."""
         rest = b"".join(self._chunks)
         self._chunks = []

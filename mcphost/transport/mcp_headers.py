@@ -6,15 +6,15 @@ import ipaddress
 from mcphost.errors import MalformedMessage
 from mcphost.unicode_forms import split_url
 
-VERSION = "MCP-Protocol-Version"
-METHOD = "Mcp-Method"
-NAME = "Mcp-Name"
-SESSION = "Mcp-Session-Id"
-_OPEN, _CLOSE = "=?base64?", "?="
-_LARGEST = 2**53 - 1
+PROTOCOL_VERSION_HEADER = "MCP-Protocol-Version"
+METHOD_HEADER = "Mcp-Method"
+NAME_HEADER = "Mcp-Name"
+SESSION_ID_HEADER = "Mcp-Session-Id"
+_BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
+_MAX_SAFE_INTEGER = 2**53 - 1
 
 
-def header_value(value: str | int | bool) -> str:
+def encode_header_value(value: str | int | bool) -> str:
     """The text that stands for `value` in a header.
 
     Anything but visible ASCII and inner spaces is wrapped in base64, and so is text that looks wrapped. Raises
@@ -23,14 +23,14 @@ def header_value(value: str | int | bool) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        if abs(value) > _LARGEST:
+        if abs(value) > _MAX_SAFE_INTEGER:
             raise MalformedMessage(f"The number {value} is too large for a header.")
         return str(value)
     plain = value.isascii() and value.isprintable()
-    wrapped = value.startswith(_OPEN) and value.endswith(_CLOSE)
+    wrapped = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
     if plain and value == value.strip() and not wrapped:
         return value
-    return _OPEN + base64.b64encode(value.encode(errors="replace")).decode() + _CLOSE
+    return _BASE64_PREFIX + base64.b64encode(value.encode(errors="replace")).decode() + _BASE64_SUFFIX
 
 
 def is_loopback(host: str) -> bool:
@@ -46,7 +46,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def origin(url: str) -> tuple[str, str, int]:
+def parse_origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port of an address. Raises MalformedMessage for one that has none."""
     try:
         parts = split_url(url)

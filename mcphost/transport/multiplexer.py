@@ -8,40 +8,40 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 
 import anyio
 
-from mcphost.errors import ConnectionLost, InputNotRead, MalformedMessage, NotSent, ServerError
-from mcphost.json_limits import OverBound, finished
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, UnreadInputError
+from mcphost.json_limits import JsonLimitExceeded, run_steps
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
     INTERNAL_ERROR,
-    ErrorResponse,
-    Message,
-    Notification,
-    Request,
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
     RequestId,
-    Response,
-    RpcError,
-    read,
-    reading,
+    parse_message,
+    parse_message_in_steps,
+    serialize_message,
     split_batch,
-    write,
 )
 from mcphost.protocol.revisions import Revision
-from mcphost.serialization import Raw, Wire, decode, encode
-from mcphost.transport.bounded_queue import Inbox
+from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import NO_HEADERS
-from mcphost.transport.pipe_exchange import Alarm, Exchange, Expired
-from mcphost.transport.throttle import LONG
+from mcphost.transport.pipe_exchange import DeadlineTimer, ExchangeTimeout, PipeExchange
+from mcphost.transport.throttle import LONG_MESSAGE
 
-KEPT_LINES = 20
-KEPT_CHARACTERS = 500
-REFUSAL_LIMIT = 1_000
-NOISE_LIMIT = 1_000
-STRAY_LIMIT = 10_000
-_MARK = b"\xef\xbb\xbf"
+MAX_KEPT_LINES = 20
+KEPT_LINE_LENGTH = 500
+MAX_REFUSED_REQUESTS = 1_000
+FLOOD_THRESHOLD = 1_000
+MAX_MALFORMED_LINES = 10_000
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The specification forbids cancelling `initialize`, and a server that is silent on the probe must not be told
 # about it before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
-_SUBSCRIPTION = b"io.modelcontextprotocol/subscriptionId"
+_SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 
 
 _FIRST_ID = re.compile(rb'\{\s?(?:"jsonrpc"\s?:\s?"2\.0"\s?,\s?)?"id"\s?:\s?(\d{1,18})\s?,', re.IGNORECASE)
@@ -49,33 +49,33 @@ _LAST_ID = re.compile(rb',\s?"id"\s?:\s?(\d{1,18})\s?\}$', re.IGNORECASE)
 _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
-def _may_count(line: bytes) -> bool:
+def _is_possible_message(line: bytes) -> bool:
     """Whether a line of a flood may be an answer, a request or a notification of MCP."""
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
-class _Token(Wire, frozen=True):
+class _ProgressParams(WireStruct, frozen=True):
     progress_token: int | str | None = None
 
 
-class _Ended(Wire, frozen=True):
+class _CancelledParams(WireStruct, frozen=True):
     request_id: int | str | None = None
 
 
-class _Subscription(Wire, frozen=True, rename={"ident": "io.modelcontextprotocol/subscriptionId"}):
-    ident: int | str | None = None
+class _SubscriptionMeta(WireStruct, frozen=True, rename={"subscription_id": "io.modelcontextprotocol/subscriptionId"}):
+    subscription_id: int | str | None = None
 
 
-class _Meta(Wire, frozen=True, rename={"meta": "_meta"}):
-    meta: _Subscription = _Subscription()
+class _SubscriptionParams(WireStruct, frozen=True, rename={"meta": "_meta"}):
+    meta: _SubscriptionMeta = _SubscriptionMeta()
 
 
-class _Ident(Wire, frozen=True):
+class _MessageKeys(WireStruct, frozen=True):
     id: int | str | float | None = None
     method: str | None = None
 
 
-class Mux:
+class Multiplexer:
     """A Channel over anything that takes lines with `write` and brings them with `received`.
 
     `write` must not block; `ready` gives something to wait for when the peer takes no more for now, so that a full
@@ -86,59 +86,59 @@ class Mux:
     def __init__(
         self,
         write: Callable[[bytes], None],
-        ready: Callable[[], Awaitable[None] | None] | None,
+        wait_writable: Callable[[], Awaitable[None] | None] | None,
         warn: Callable[[str], None],
         name: str = "",
         *,
-        drained: Callable[[], bool] = lambda: True,
-        write_at_once: Callable[[bytes], None] | None = None,
+        is_drained: Callable[[], bool] = lambda: True,
+        write_now: Callable[[bytes], None] | None = None,
     ) -> None:
         self._write = write
-        self._write_at_once = write_at_once or write
-        self._drained = drained
-        self._ready = ready
+        self._write_now = write_now or write
+        self._is_drained = is_drained
+        self._wait_writable = wait_writable
         self._warn = warn
         self.name = name
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pending: dict[RequestId, Exchange] = {}
-        self.alarm = Alarm(self._pending)
-        self._answers = 0  # that came since the last request left
-        self._inbox = Inbox()
-        self._lost: ConnectionLost | None = None
+        self._pending: dict[RequestId, PipeExchange] = {}
+        self.deadline_timer = DeadlineTimer(self._pending)
+        self._responses_since_send = 0  # that came since the last request left
+        self._unsolicited = BoundedQueue()
+        self._connection_error: ConnectionLost | None = None
         self._revision: Revision | None = None
-        self._warned: set[str] = set()
-        self._pretty = False  # whether JSON over several lines began
-        self._stray_lines = 0
-        self.odd_lines: list[str] = []
-        self.odd_count = 0
-        self.late_count = 0
+        self._warned_kinds: set[str] = set()
+        self._is_in_multiline_json = False  # whether JSON over several lines began
+        self._malformed_streak = 0
+        self.malformed_lines: list[str] = []
+        self.malformed_count = 0
+        self.unmatched_count = 0
         self.refused_count = 0
         self.dropped_count = 0
 
     # -- the Channel
-    def exchange(self, request: Request, *, headers: Mapping[str, str] = NO_HEADERS) -> Exchange:
+    def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
         """See Channel; headers mean nothing on a pipe."""
-        return Exchange(self, request)
+        return PipeExchange(self, request)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: JsonRpcMessage) -> None:
         """See Channel."""
-        self._check()
-        room = None if self._ready is None else self._ready()
+        self._check_connected()
+        room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
             await room
-            self._check()
-        self._write(write(message))
+            self._check_connected()
+        self._write(serialize_message(message))
 
-    def unsolicited(self) -> Inbox:
+    def unsolicited(self) -> BoundedQueue:
         """See Channel."""
-        return self._inbox
+        return self._unsolicited
 
     @property
-    def counts(self) -> Mapping[str, int]:
+    def anomaly_counts(self) -> Mapping[str, int]:
         """See Channel."""
         return {
-            "broken messages": self.odd_count,
-            "answers nobody waits for": self.late_count,
+            "broken messages": self.malformed_count,
+            "answers nobody waits for": self.unmatched_count,
             "requests refused in a flood": self.refused_count,
             "messages left out in a flood": self.dropped_count,
         }
@@ -146,14 +146,14 @@ class Mux:
     @property
     def is_drained(self) -> bool:
         """See Channel."""
-        return self._drained()
+        return self._is_drained()
 
     @property
-    def is_over(self) -> bool:
+    def is_closed(self) -> bool:
         """See Channel."""
-        return self._lost is not None
+        return self._connection_error is not None
 
-    def speak(self, revision: Revision) -> None:
+    def set_revision(self, revision: Revision) -> None:
         """See Channel; only tells whether JSON arrays are read."""
         self._revision = revision
 
@@ -165,197 +165,199 @@ class Mux:
             self._loop = asyncio.get_running_loop()
         return self._loop
 
-    async def open(self, request: Request, exchange: Exchange) -> None:
+    async def open(self, request: JsonRpcRequest, exchange: PipeExchange) -> None:
         """Register and write a request."""
-        self._check()
-        room = None if self._ready is None else self._ready()
+        self._check_connected()
+        room = None if self._wait_writable is None else self._wait_writable()
         if room is not None:
             with anyio.move_on_after(max(0.0, exchange.deadline - asyncio.get_running_loop().time())) as scope:
-                exchange.opening = scope
+                exchange.write_scope = scope
                 await room
-            exchange.opening = None
+            exchange.write_scope = None
             if scope.cancelled_caught:
-                raise exchange.error or Expired
-            self._check()
-            self.alarm.watch(exchange)  # it may have rung while this one was not pending
+                raise exchange.error or ExchangeTimeout
+            self._check_connected()
+            self.deadline_timer.schedule(exchange)  # it may have rung while this one was not pending
         self._pending[request.id] = exchange
         # After several answers at once the next requests come together, too, and leave in one write.
-        if len(self._pending) == 1 and self._answers <= 1:
-            self._write_at_once(write(request))
+        if len(self._pending) == 1 and self._responses_since_send <= 1:
+            self._write_now(serialize_message(request))
         else:
-            self._write(write(request))
-        self._answers = 0
+            self._write(serialize_message(request))
+        self._responses_since_send = 0
 
-    def abandon(self, request: Request) -> None:
+    def abandon(self, request: JsonRpcRequest) -> None:
         """Nobody waits any more: tell the peer."""
         self._pending.pop(request.id, None)
-        if self._lost is None and request.method not in _NEVER_CANCELLED:
+        if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
-            self._write(write(Notification("notifications/cancelled", params)))
+            self._write(serialize_message(JsonRpcNotification("notifications/cancelled", params)))
 
     # -- the pipe's side
-    def received(self, line: bytes) -> None:
+    def receive_line(self, line: bytes) -> None:
         """One line from the peer; never raises for what is in it."""
-        if len(line) > LONG:
-            finished(self.receiving(line))
+        if len(line) > LONG_MESSAGE:
+            run_steps(self.receive_line_in_steps(line))
             return
-        if self._lost is not None:
+        if self._connection_error is not None:
             return
         if len(line) < 100 and not line.strip():
-            self._stray_lines += 1
+            self._malformed_streak += 1
             return
-        if self._inbox.is_full and b'"id"' not in line and not self._may_have_owner(line):
+        if self._unsolicited.is_full and b'"id"' not in line and not self._has_exchange_key(line):
             self._drop()  # before it is decoded, which costs several times as much
             return
-        if line.startswith(_MARK):
+        if line.startswith(_BYTE_ORDER_MARK):
             line = line[3:]
         if not line.isascii():
             try:
                 line.decode()
             except UnicodeDecodeError:
-                self._broken_text()
+                self._warn_of_invalid_utf8()
                 line = line.decode(errors="replace").encode()
         try:
-            message = read(line)
+            message = parse_message(line)
         except MalformedMessage as error:
-            self._odd(line, error)
+            self._handle_malformed(line, error)
         else:
-            self._sort(message)
+            self._dispatch(message)
 
-    def worth_reading(self, lines: list[bytes]) -> list[bytes]:
+    def filter_flood(self, lines: list[bytes]) -> list[bytes]:
         """The lines that may be messages, once a flood of others came: looking at each costs more than it did to send.
 
         Without a flood all of them, so that people are told what is wrong.
         """
-        if self._stray_lines <= NOISE_LIMIT and len(lines) <= NOISE_LIMIT:
+        if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
-        kept = [line for line in lines if b'"jsonrpc"' in line and _may_count(line)]
-        if self._stray_lines <= NOISE_LIMIT:
-            kept = lines[:NOISE_LIMIT] + [
-                line for line in lines[NOISE_LIMIT:] if b'"jsonrpc"' in line and _may_count(line)
+        kept = [line for line in lines if b'"jsonrpc"' in line and _is_possible_message(line)]
+        if self._malformed_streak <= FLOOD_THRESHOLD:
+            kept = lines[:FLOOD_THRESHOLD] + [
+                line for line in lines[FLOOD_THRESHOLD:] if b'"jsonrpc"' in line and _is_possible_message(line)
             ]
-        self.odd_count += sum(map(bool, lines)) - sum(map(bool, kept))
+        self.malformed_count += sum(map(bool, lines)) - sum(map(bool, kept))
         return kept
 
-    def receiving(self, line: bytes) -> Generator[None]:
+    def receive_line_in_steps(self, line: bytes) -> Generator[None]:
         """Take one long line in steps of a few milliseconds; never raises for what is in it."""
-        if self._lost is not None:
+        if self._connection_error is not None:
             return
-        if line.startswith(_MARK):
+        if line.startswith(_BYTE_ORDER_MARK):
             line = line[3:]
         try:
             if not line.isascii():
-                line = yield from self._utf8(line)
-            message = yield from reading(line)
+                line = yield from self._replace_invalid_utf8(line)
+            message = yield from parse_message_in_steps(line)
         except MalformedMessage as error:
             yield
-            self._odd(line, error)
+            self._handle_malformed(line, error)
         else:
             yield
-            self._sort(message)
+            self._dispatch(message)
 
-    def _utf8(self, line: bytes) -> Generator[None, None, bytes]:
+    def _replace_invalid_utf8(self, line: bytes) -> Generator[None, None, bytes]:
         """The line with U+FFFD for what is no UTF-8. Raises MalformedMessage for too much of it."""
         strict = getincrementaldecoder("utf-8")()
         try:
-            for start in range(0, len(line), LONG):
-                strict.decode(line[start : start + LONG])
+            for start in range(0, len(line), LONG_MESSAGE):
+                strict.decode(line[start : start + LONG_MESSAGE])
                 yield
             strict.decode(b"", final=True)
         except UnicodeDecodeError:
-            self._broken_text()
+            self._warn_of_invalid_utf8()
         else:
             return line
         decoder = getincrementaldecoder("utf-8")("replace")
         parts: list[bytes] = []
         grown = 0
-        for start in range(0, len(line), LONG):
-            parts.append(decoder.decode(line[start : start + LONG], start + LONG >= len(line)).encode())
+        for start in range(0, len(line), LONG_MESSAGE):
+            parts.append(decoder.decode(line[start : start + LONG_MESSAGE], start + LONG_MESSAGE >= len(line)).encode())
             grown += len(parts[-1])
-            if grown - start > 2 * LONG:  # U+FFFD takes three bytes
+            if grown - start > 2 * LONG_MESSAGE:  # U+FFFD takes three bytes
                 raise MalformedMessage("The message is not UTF-8.")
             yield
         return b"".join(parts)
 
-    def _broken_text(self) -> None:
-        self._once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
+    def _warn_of_invalid_utf8(self) -> None:
+        self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
-    def lost(self, error: ConnectionLost) -> None:
+    def connection_lost(self, error: ConnectionLost) -> None:
         """The peer is gone; every exchange and the inbox end with `error`."""
-        if self._lost is not None:
+        if self._connection_error is not None:
             return
-        self._lost = error
-        self.alarm.stop()
+        self._connection_error = error
+        self.deadline_timer.stop()
         pending = self._pending.copy()
         self._pending.clear()
         for exchange in pending.values():
-            exchange.fail(self._gone())
-        self._inbox.close(error)
+            exchange.fail(self._lost_error())
+        self._unsolicited.close(error)
 
-    def fail(self, ident: RequestId, error: ServerError) -> None:
+    def fail_exchange(self, ident: RequestId, error: ServerError) -> None:
         """End one exchange with an error; the others go on."""
         exchange = self._pending.pop(ident, None)
         if exchange is not None:
             exchange.fail(error)
 
-    def _sort(self, message: Message) -> None:
-        if isinstance(message, (Response, ErrorResponse)):  # `Response | ErrorResponse` would be built anew each time
+    def _dispatch(self, message: JsonRpcMessage) -> None:
+        if isinstance(
+            message, (JsonRpcResponse, JsonRpcErrorResponse)
+        ):  # `JsonRpcResponse | JsonRpcErrorResponse` would be built anew each time
             exchange = None if message.id is None else self._pending.pop(message.id, None)
             if exchange is None:
-                self._unmatched(message)
+                self._handle_unmatched(message)
             else:
-                self._stray_lines = 0
-                self._answers += 1
+                self._malformed_streak = 0
+                self._responses_since_send += 1
                 exchange.put(message, last=True)
             return
-        if isinstance(message, Notification):
-            owner = self._owner(message)
+        if isinstance(message, JsonRpcNotification):
+            owner = self._find_exchange(message)
             if owner is not None:
                 owner.put(message, last=False)
                 return
-        if not self._inbox.put(message):
-            self._overflow(message)
+        if not self._unsolicited.put(message):
+            self._handle_overflow(message)
 
-    def _unmatched(self, message: Response | ErrorResponse) -> None:
+    def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
         """No exchange waits under this id: counted; said when it tells of a fault."""
-        self.late_count += 1
+        self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
-            self._once("no id", f"sent an error that names none of our messages: {what!r}")
+            self._warn_once("no id", f"sent an error that names none of our messages: {what!r}")
         elif isinstance(message.id, str) and message.id.isascii() and message.id.isdecimal():
-            self._doubt(int(message.id[:20]))
+            self._fail_later(int(message.id[:20]))
 
-    def _doubt(self, ident: int, error: ServerError | None = None) -> None:
+    def _fail_later(self, ident: int, error: ServerError | None = None) -> None:
         exchange = self._pending.get(ident)
         if exchange is not None:
             if error is None:
-                self._once("id", "answers under ids of another type than ours; such answers do not count.")
-            exchange.doubt(error)
+                self._warn_once("id", "answers under ids of another type than ours; such answers do not count.")
+            exchange.fail_later(error)
 
-    def _several_lines(self) -> MalformedMessage:
+    def _multiline_error(self) -> MalformedMessage:
         return MalformedMessage(
             f"The answer of the server {self.name!r} is not one line of JSON.",
             "It must print each message on a line of its own, without line breaks in it.",
             server=self.name,
         )
 
-    def _may_have_owner(self, line: bytes) -> bool:
+    def _has_exchange_key(self, line: bytes) -> bool:
         """Return whether a notification may hold a key that names an exchange; what lacks it costs no decoding."""
-        if b"progressToken" in line or _SUBSCRIPTION in line or b"\\" in line:
+        if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
 
-    def _owner(self, message: Notification) -> Exchange | None:
-        if not self._pending or not self._may_have_owner(bytes(message.params)):
+    def _find_exchange(self, message: JsonRpcNotification) -> PipeExchange | None:
+        if not self._pending or not self._has_exchange_key(bytes(message.params)):
             return None
         try:
             if message.method == "notifications/progress":
-                token = decode(message.params, _Token).progress_token
+                token = decode(message.params, _ProgressParams).progress_token
             elif message.method == "notifications/cancelled" and self._revision and self._revision.era == "stateless":
                 # In this era servers send no requests, so it can only be the end of a subscription.
-                token = decode(message.params, _Ended).request_id
-            elif _SUBSCRIPTION in bytes(message.params):
-                token = decode(message.params, _Meta).meta.ident
+                token = decode(message.params, _CancelledParams).request_id
+            elif _SUBSCRIPTION_ID in bytes(message.params):
+                token = decode(message.params, _SubscriptionParams).meta.subscription_id
             else:
                 return None
         except MalformedMessage:
@@ -367,57 +369,57 @@ class Mux:
         self._warn_of_flood()
 
     def _warn_of_flood(self) -> None:
-        self._once("flood", "sends messages faster than they can be handled; some were left out.")
+        self._warn_once("flood", "sends messages faster than they can be handled; some were left out.")
 
-    def _overflow(self, message: Message) -> None:
-        if not isinstance(message, Request):
+    def _handle_overflow(self, message: JsonRpcMessage) -> None:
+        if not isinstance(message, JsonRpcRequest):
             self._drop()
             return
         self._warn_of_flood()
         self.refused_count += 1
         # Who floods may not read either, and then even refusals pile up.
-        if self.refused_count <= REFUSAL_LIMIT:
-            refusal = RpcError(INTERNAL_ERROR, "Too many requests are waiting.")
-            self._write(write(ErrorResponse(message.id, refusal)))
+        if self.refused_count <= MAX_REFUSED_REQUESTS:
+            refusal = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
+            self._write(serialize_message(JsonRpcErrorResponse(message.id, refusal)))
         else:
-            self.lost(ConnectionLost(f"The server {self.name!r} floods us with requests; it was stopped."))
+            self.connection_lost(ConnectionLost(f"The server {self.name!r} floods us with requests; it was stopped."))
 
-    def _odd(self, line: bytes, error: MalformedMessage) -> None:
+    def _handle_malformed(self, line: bytes, error: MalformedMessage) -> None:
         text = line.strip()
         if not text:
             return
-        self._stray_lines += 1
-        if self._stray_lines > STRAY_LIMIT:
-            self._broken_without_end()
+        self._malformed_streak += 1
+        if self._malformed_streak > MAX_MALFORMED_LINES:
+            self._stop_malformed_flood()
             return
-        if isinstance(error, OverBound):
-            if not self._salvage(text, error):
-                self.odd_count += 1
-                self._once("bound", f"sent a message that was left out. {error.message}")
+        if isinstance(error, JsonLimitExceeded):
+            if not self._fail_broken_response(text, error):
+                self.malformed_count += 1
+                self._warn_once("bound", f"sent a message that was left out. {error.message}")
             return
-        if text.startswith(b"[") and text != b"[" and self._batch(text):
+        if text.startswith(b"[") and text != b"[" and self._handle_batch(text):
             return
-        if self._salvage(text, error):
+        if self._fail_broken_response(text, error):
             return
-        self.odd_count += 1
-        shown = text[: KEPT_CHARACTERS * 4].decode(errors="replace")[:KEPT_CHARACTERS]
-        if len(self.odd_lines) < KEPT_LINES:
-            self.odd_lines.append(shown)
+        self.malformed_count += 1
+        shown = text[: KEPT_LINE_LENGTH * 4].decode(errors="replace")[:KEPT_LINE_LENGTH]
+        if len(self.malformed_lines) < MAX_KEPT_LINES:
+            self.malformed_lines.append(shown)
         if text in (b"{", b"["):
-            self._pretty = True
-            self._once("pretty", "prints JSON over several lines: its answer is not one line of JSON.")
-        elif self._pretty:
-            self._pretty = line.rstrip() not in (b"}", b"]")
+            self._is_in_multiline_json = True
+            self._warn_once("pretty", "prints JSON over several lines: its answer is not one line of JSON.")
+        elif self._is_in_multiline_json:
+            self._is_in_multiline_json = line.rstrip() not in (b"}", b"]")
             if found := _OWN_LINE_ID.match(text):
-                self._doubt(int(found.group(1)), self._several_lines())
+                self._fail_later(int(found.group(1)), self._multiline_error())
         else:
-            self._once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
+            self._warn_once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
 
-    def _broken_without_end(self) -> None:
-        why = f"The server {self.name!r} sent {STRAY_LIMIT:,} broken messages and no answer; it was stopped."
-        self.lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
+    def _stop_malformed_flood(self) -> None:
+        why = f"The server {self.name!r} sent {MAX_MALFORMED_LINES:,} broken messages and no answer; it was stopped."
+        self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
-    def _batch(self, text: bytes) -> bool:
+    def _handle_batch(self, text: bytes) -> bool:
         """A JSON array (2025-03-26 alone has them); False when it is none at all."""
         revision = self._revision
         try:
@@ -429,26 +431,26 @@ class Mux:
         elif revision is not None and revision.has_batches:
             for member in members:
                 try:
-                    self._sort(read(member))
+                    self._dispatch(parse_message(member))
                 except MalformedMessage as error:
-                    if not self._salvage(bytes(member), error):
-                        self.odd_count += 1
+                    if not self._fail_broken_response(bytes(member), error):
+                        self.malformed_count += 1
             return True
         else:
             why = f"sent a JSON array of messages, which {revision or 'no revision we offered'} does not have."
-        self.odd_count += 1
-        self._once("batch", why)
+        self.malformed_count += 1
+        self._warn_once("batch", why)
         for member in members[:BATCH_LIMIT]:
-            self._salvage(bytes(member), MalformedMessage(f"It {why}"))
+            self._fail_broken_response(bytes(member), MalformedMessage(f"It {why}"))
         return True
 
-    def _salvage(self, line: bytes, error: MalformedMessage) -> bool:
+    def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
         """A broken answer ends its own call at once instead of by its deadline."""
         if b":" not in line:
             return False
         ident: int | str | float | None
         try:
-            found = decode(line, _Ident)
+            found = decode(line, _MessageKeys)
             ident = None if found.method is not None else found.id
         except MalformedMessage:
             ident = None
@@ -458,7 +460,7 @@ class Mux:
             ident = int(match.group(1)) if match else None
         if isinstance(ident, float):
             if ident.is_integer():
-                self._doubt(int(ident))
+                self._fail_later(int(ident))
             return False
         exchange = None if ident is None else self._pending.pop(ident, None)
         if exchange is None:
@@ -466,20 +468,22 @@ class Mux:
         exchange.fail(MalformedMessage(f"The server {self.name!r} sent a broken answer. {error.message}"))
         return True
 
-    def _once(self, kind: str, text: str) -> None:
-        if kind not in self._warned:
-            self._warned.add(kind)
+    def _warn_once(self, kind: str, text: str) -> None:
+        if kind not in self._warned_kinds:
+            self._warned_kinds.add(kind)
             self._warn(f"The server {self.name!r} {text}")
 
-    def _check(self) -> None:
-        if self._lost is not None:
+    def _check_connected(self) -> None:
+        if self._connection_error is not None:
             # What waited for a server that does not read is not sent to it a second time.
-            error = self._gone(NotSent if isinstance(self._lost, InputNotRead) else ConnectionLost)
+            error = self._lost_error(
+                RequestNotSent if isinstance(self._connection_error, UnreadInputError) else ConnectionLost
+            )
             error.may_have_run = False
             unsent = "It was not sent: the connection had ended."
             error.hint = f"{error.hint} ({unsent.rstrip('.')})" if error.hint else unsent
             raise error
 
-    def _gone(self, kind: type[ConnectionLost] = ConnectionLost) -> ConnectionLost:
-        lost = self._lost or ConnectionLost("The connection is closed.")
+    def _lost_error(self, kind: type[ConnectionLost] = ConnectionLost) -> ConnectionLost:
+        lost = self._connection_error or ConnectionLost("The connection is closed.")
         return kind(lost.message, lost.hint, server=self.name)

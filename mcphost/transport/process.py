@@ -16,42 +16,42 @@ from urllib.parse import unquote
 
 import anyio
 
-from mcphost.child_watcher import watch_children_by_descriptor
-from mcphost.errors import LAST_LINES, CannotStart, MalformedMessage, last_words
-from mcphost.redact import register
-from mcphost.transport.line_splitter import LineReader
-from mcphost.transport.throttle import Backlog
+from mcphost.child_watcher import install_pidfd_watcher
+from mcphost.errors import STDERR_TAIL_LINES, MalformedMessage, StartupError, describe_stderr_tail
+from mcphost.redact import register_secret
+from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.throttle import LineBacklog
 
-INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
-PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 """How to reach the network; read in upper and lower case."""
-CERTIFICATE_FILES = (
+CERTIFICATE_FILE_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
     "PIP_CERT", "NPM_CONFIG_CAFILE", "npm_config_cafile", "DENO_CERT",
 )  # fmt: skip
-CERTIFICATE_SWITCHES = (
+CERTIFICATE_FLAG_VARIABLES = (
     "NODE_USE_SYSTEM_CA",
     "NODE_USE_ENV_PROXY",
     "UV_NATIVE_TLS",
     "UV_SYSTEM_CERTS",
     "DENO_TLS_CA_STORE",
 )
-_NAMES = frozenset((*INHERITED, *CERTIFICATE_FILES, *CERTIFICATE_SWITCHES))
-PATIENCE = 2.0
-UNREAD_SECONDS = 30.0
+_INHERITED_NAMES = frozenset((*INHERITED_VARIABLES, *CERTIFICATE_FILE_VARIABLES, *CERTIFICATE_FLAG_VARIABLES))
+STOP_TIMEOUT = 2.0
+UNREAD_INPUT_TIMEOUT = 30.0
 """A child that takes nothing of its input and prints nothing for this long, while more waits, is ended."""
-STDERR_LINE = 8 * 1024
-_SPARE_LINES = 10_000
-_BYTES_A_LINE = 14
-_LAST_BYTES = 0.3
+MAX_STDERR_LINE = 8 * 1024
+_SHORT_LINE_ALLOWANCE = 10_000
+_BYTES_PER_LINE = 14
+_OUTPUT_GRACE_SECONDS = 0.3
 _PIPE_SIZE = 256 * 1024
 _SMALL_READ = 64 * 1024
 """A buffer that the C library takes from its heap; a larger one costs three system calls and a page fault."""
 # When a silent child is presumed to read its input, where the system does not tell.
-PRESUMED_START = 1.0
+PRESUMED_STARTUP_SECONDS = 1.0
 
 
-def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """What a child gets to see: a few harmless variables, how to reach the network, and what the user configured.
 
     Never our keys. Relative folders of PATH and relative paths of certificates are left out: they would mean another
@@ -59,19 +59,19 @@ def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
     behind such a proxy otherwise; it is removed from whatever is logged or shown.
     """
     # Names first: reading a value decodes it, and most of them are not inherited.
-    named = ((name, os.environ[name]) for name in os.environ if _may_be_inherited(name))
-    kept = {name: value for name, value in named if name not in CERTIFICATE_FILES or os.path.isabs(value)}
+    named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
+    kept = {name: value for name, value in named if name not in CERTIFICATE_FILE_VARIABLES or os.path.isabs(value)}
     if "PATH" in kept:
         kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep))) or os.defpath
     for name, value in kept.items():
-        if name.upper() in PROXIES:
+        if name.upper() in PROXY_VARIABLES:
             _register_password(value)
     # A value that begins like a shell function is how Shellshock travelled.
     return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
 
 
-def _may_be_inherited(name: str) -> bool:
-    return name in _NAMES or name.startswith("LC_") or name.upper() in PROXIES
+def _is_inherited(name: str) -> bool:
+    return name in _INHERITED_NAMES or name.startswith("LC_") or name.upper() in PROXY_VARIABLES
 
 
 def _register_password(proxy: str) -> None:
@@ -79,30 +79,30 @@ def _register_password(proxy: str) -> None:
     userinfo, mark, _ = proxy.rpartition("@")
     password = userinfo.rpartition("/")[2].partition(":")[2]
     if mark and password:
-        register(password)
-        register(unquote(password))
+        register_secret(password)
+        register_secret(unquote(password))
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """The executable's path. Raises CannotStart naming what is missing.
+    """The executable's path. Raises StartupError naming what is missing.
 
     Relative folders of a configured PATH are those below `folder`, as they are for the program once it runs there.
     """
     if folder and not Path(folder).is_dir():
-        raise CannotStart(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
+        raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
     if os.sep in command:
         path = Path(folder or ".", Path(command).expanduser())
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-        raise CannotStart(f"{command!r} is not a program that can be started.", "Correct `command` in mcp.json.")
+        raise StartupError(f"{command!r} is not a program that can be started.", "Correct `command` in mcp.json.")
     places = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which(command, path=os.pathsep.join(os.path.join(folder or os.getcwd(), one) for one in places))
     if found is None:
-        raise CannotStart(f"The command {command!r} was not found.", "Install it, or correct `command` in mcp.json.")
+        raise StartupError(f"The command {command!r} was not found.", "Install it, or correct `command` in mcp.json.")
     return found
 
 
-class _Output(asyncio.Protocol):
+class _StdoutProtocol(asyncio.Protocol):
     """Takes the bytes of a child's output as soon as they are read.
 
     The protocol that asyncio gives the pipe of a child process hands each piece on in the next turn of the event loop,
@@ -111,8 +111,8 @@ class _Output(asyncio.Protocol):
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
         self._pipe: Any = pipe
-        self._replaced = pipe.get_protocol()
-        self._take = take
+        self._original_protocol = pipe.get_protocol()
+        self._on_data = take
         self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; others ignore it
         pipe.set_protocol(self)
 
@@ -122,13 +122,13 @@ class _Output(asyncio.Protocol):
             self._pipe.max_size = _PIPE_SIZE
         elif self._pipe.max_size != _SMALL_READ:
             self._pipe.max_size = _SMALL_READ
-        self._take(data)
+        self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._replaced.connection_lost(exc)
+        self._original_protocol.connection_lost(exc)
 
 
-class Child(asyncio.SubprocessProtocol):
+class ServerProcess(asyncio.SubprocessProtocol):
     """A running child. Its callbacks run on the event loop and must not block.
 
     `on_end` is called once, at most a second after the leader exited or its output closed, with how it ended. It is
@@ -146,29 +146,33 @@ class Child(asyncio.SubprocessProtocol):
         self._on_output = on_output
         self._on_stderr = on_stderr
         self._on_end = on_end
-        self._errors = LineReader(STDERR_LINE * 8)
-        self._error_lines = Backlog(self._keep, lambda: self._reading(2, False), lambda: self._reading(2, True))
-        self._spare_lines = _SPARE_LINES
+        self._stderr_splitter = LineSplitter(MAX_STDERR_LINE * 8)
+        self._stderr_backlog = LineBacklog(
+            self._handle_stderr_line, lambda: self._set_reading(2, False), lambda: self._set_reading(2, True)
+        )
+        self._stderr_lines_left = _SHORT_LINE_ALLOWANCE
         self._open_pipes = {1, 2}
         self._paused_pipes: set[int] = set()
         self._exited = anyio.Event()
-        self._ended = False
+        self._is_end_reported = False
         self._has_output = False
-        self._stopping = False
-        self._lines: list[bytes] = []
-        self._room: asyncio.Future[None] | None = None
-        self._last_errors: deque[str] = deque(maxlen=LAST_LINES)
-        self._written = 0
-        self._heard = 0
+        self._is_stopping = False
+        self._unsent_lines: list[bytes] = []
+        self._writable: asyncio.Future[None] | None = None
+        self._stderr_tail: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
+        self._written_bytes = 0
+        self._received_bytes = 0
         self._unread_timer: asyncio.TimerHandle | None = None
         self.is_input_unread = False
 
     @classmethod
-    async def start(cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "Child") -> "Child":
-        """Start `argv`; raises CannotStart."""
+    async def start(
+        cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
+    ) -> "ServerProcess":
+        """Start `argv`; raises StartupError."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
-        watch_children_by_descriptor()
+        install_pidfd_watcher()
         try:
             await loop.subprocess_exec(
                 lambda: child,
@@ -183,7 +187,7 @@ class Child(asyncio.SubprocessProtocol):
                 close_fds=True,
             )
         except (OSError, ValueError) as error:
-            raise CannotStart(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error
+            raise StartupError(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error
         return child
 
     # -- asyncio's side
@@ -192,12 +196,12 @@ class Child(asyncio.SubprocessProtocol):
         self._pid = self._transport.get_pid()
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
-        self._widen()
+        self._enlarge_stdout_pipe()
         output = self._transport.get_pipe_transport(1)
         if output is not None:
-            _Output(output, self._output_received)
+            _StdoutProtocol(output, self._output_received)
 
-    def _widen(self) -> None:
+    def _enlarge_stdout_pipe(self) -> None:
         """Give its output a larger pipe: a message of a megabyte then wakes us four times and not sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
@@ -211,7 +215,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def _output_received(self, data: bytes) -> None:
         self._has_output = True
-        self._heard += len(data)
+        self._received_bytes += len(data)
         self._on_output(data)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
@@ -219,57 +223,57 @@ class Child(asyncio.SubprocessProtocol):
             self._output_received(data)
             return
         self._has_output = True
-        self._heard += len(data)
+        self._received_bytes += len(data)
         try:
-            lines = self._errors.feed(data)
+            lines = self._stderr_splitter.feed(data)
         except MalformedMessage:
             lines = [b"(a line of error output was too long)"]
-        self._error_lines.add(self._affordable(lines, len(data)))
+        self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
-    def _affordable(self, lines: list[bytes], size: int) -> list[bytes]:
+    def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
         """The lines to keep of a chunk of error output: a line for each 14 bytes, and 10,000 more in a row."""
-        self._spare_lines = min(_SPARE_LINES, self._spare_lines + 8 + size // _BYTES_A_LINE)
-        left_out = len(lines) - self._spare_lines
+        self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
+        left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
             lines = [b"(%d short lines of error output were left out)" % left_out, *lines[left_out:]]
-        self._spare_lines = max(0, self._spare_lines - len(lines))
+        self._stderr_lines_left = max(0, self._stderr_lines_left - len(lines))
         return lines
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open_pipes.discard(fd)
         if fd == 2:
-            rest = self._errors.rest()
+            rest = self._stderr_splitter.flush()
             if rest:
-                self._error_lines.add([rest])
+                self._stderr_backlog.add([rest])
         if fd == 0:
-            self._make_room()
+            self._wake_writers()
         if self._exited.is_set() and not self._open_pipes:
-            self._end()
-        elif fd in (0, 1) and not (self._exited.is_set() or self._stopping):
+            self._report_end()
+        elif fd in (0, 1) and not (self._exited.is_set() or self._is_stopping):
             # Without its input it gets no request, without its output it answers none.
-            self._loop.call_later(_LAST_BYTES, self._end)
+            self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
         self._exited.set()
         # What the leader left behind would hold our pipes open and outlive us.
-        self._signal(signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
         if not self._open_pipes:
-            self._end()
+            self._report_end()
         else:
-            self._loop.call_later(_LAST_BYTES, self._end)
+            self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def pause_writing(self) -> None:
-        if self._room is None:
-            self._room = self._loop.create_future()
+        if self._writable is None:
+            self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        self._make_room()
-        self._room = None
+        self._wake_writers()
+        self._writable = None
 
-    def _make_room(self) -> None:
+    def _wake_writers(self) -> None:
         """Wake those that wait for the pipe to take more."""
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
 
     # -- our side
     @property
@@ -279,18 +283,18 @@ class Child(asyncio.SubprocessProtocol):
 
     def write(self, line: bytes) -> None:
         """Queue one line; lines of one turn of the loop leave in one write."""
-        if not self._lines:
+        if not self._unsent_lines:
             self._loop.call_soon(self._flush)
-        self._lines.append(line)
+        self._unsent_lines.append(line)
 
-    def write_at_once(self, line: bytes) -> None:
+    def write_now(self, line: bytes) -> None:
         """Write one line, behind those that are queued; a turn of the loop is a fifth of what a call costs."""
-        self._lines.append(line)
+        self._unsent_lines.append(line)
         self._flush()
 
-    def ready(self) -> Awaitable[None] | None:
+    def wait_writable(self) -> Awaitable[None] | None:
         """What to wait for until the pipe takes more; None when it does now."""
-        return None if self._room is None else asyncio.shield(self._room)
+        return None if self._writable is None else asyncio.shield(self._writable)
 
     def is_drained(self) -> bool:
         """Whether the child has read everything that was written to it.
@@ -300,22 +304,22 @@ class Child(asyncio.SubprocessProtocol):
         pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
             return True
-        if self._lines or pipe.get_write_buffer_size():
+        if self._unsent_lines or pipe.get_write_buffer_size():
             return False
-        unread = _unread(pipe.get_extra_info("pipe"))
+        unread = _unread_bytes(pipe.get_extra_info("pipe"))
         if unread is None:
-            return self._has_output or self._loop.time() - self._started > PRESUMED_START
+            return self._has_output or self._loop.time() - self._started > PRESUMED_STARTUP_SECONDS
         return unread == 0
 
     def pause_output(self) -> None:
         """Read no more of its output for now; it waits when the pipe is full."""
-        self._reading(1, False)
+        self._set_reading(1, False)
 
     def resume_output(self) -> None:
         """Read on."""
-        self._reading(1, True)
+        self._set_reading(1, True)
 
-    def _reading(self, fd: int, on: bool) -> None:
+    def _set_reading(self, fd: int, on: bool) -> None:
         pipe = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(fd))
         # Pipes of Python 3.11.2, which Debian 12 has, do not implement `is_reading`.
         if pipe is None or pipe.is_closing() or on == (fd not in self._paused_pipes):
@@ -329,35 +333,35 @@ class Child(asyncio.SubprocessProtocol):
 
     async def stop(self) -> None:
         """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
-        self._stopping = True
+        self._is_stopping = True
         if self._unread_timer is not None:
             self._unread_timer.cancel()
         with anyio.CancelScope(shield=True):
             self._flush()
             pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
-            if pipe is not None and self._room is not None and not pipe.is_closing():
+            if pipe is not None and self._writable is not None and not pipe.is_closing():
                 pipe.abort()  # closing would wait until everything is read, by whoever holds the other end
             if not self._exited.is_set():
                 if pipe is not None:
                     pipe.close()
-                if not await self._gone(PATIENCE):
-                    self._signal(signal.SIGTERM)
-                    if not await self._gone(PATIENCE):
+                if not await self._wait_for_exit(STOP_TIMEOUT):
+                    self._signal_group(signal.SIGTERM)
+                    if not await self._wait_for_exit(STOP_TIMEOUT):
                         self.kill()
-                        await self._gone(PATIENCE)
+                        await self._wait_for_exit(STOP_TIMEOUT)
             self._transport.close()
             # asyncio closes the pipes in callbacks of the next turns.
             await anyio.lowlevel.checkpoint()
 
     def kill(self) -> None:
         """End the whole group at once."""
-        self._signal(signal.SIGKILL)
+        self._signal_group(signal.SIGKILL)
 
-    def how_it_ended(self) -> str:
+    def describe_end(self) -> str:
         """Exit status or signal, and the last lines of error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
-            how = f"does not read its input (nothing for {UNREAD_SECONDS:g} s, while requests wait)"
+            how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
         elif code is None:
             how = "closed its output" if 1 not in self._open_pipes else "closed its input"
         elif code < 0:
@@ -367,67 +371,69 @@ class Child(asyncio.SubprocessProtocol):
                 how = f"was ended by signal {-code}"
         else:
             how = f"exited with status {code}"
-        return f"{how}{last_words(self._last_errors)}"
+        return f"{how}{describe_stderr_tail(self._stderr_tail)}"
 
     def _flush(self) -> None:
-        if not self._lines:
+        if not self._unsent_lines:
             return
-        lines, self._lines = self._lines, []
+        lines, self._unsent_lines = self._unsent_lines, []
         pipe = self._transport.get_pipe_transport(0)
         if pipe is None or pipe.is_closing() or self._exited.is_set():
             return
         lines.append(b"")
         data = b"\n".join(lines)
-        self._written += len(data)
+        self._written_bytes += len(data)
         writer = cast("asyncio.WriteTransport", pipe)
         writer.write(data)
         if self._unread_timer is None and writer.get_write_buffer_size():
-            self._expect_reading(writer)
+            self._start_unread_timer(writer)
 
-    def _expect_reading(self, pipe: asyncio.WriteTransport) -> None:
+    def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
         """Look again in UNREAD_SECONDS whether the child took anything of what waits, or printed anything."""
-        taken = self._written - pipe.get_write_buffer_size() - (_unread(pipe.get_extra_info("pipe")) or 0)
-        self._unread_timer = self._loop.call_later(UNREAD_SECONDS, self._check_reading, pipe, (taken, self._heard))
+        taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
+        self._unread_timer = self._loop.call_later(
+            UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
+        )
 
-    def _check_reading(self, pipe: asyncio.WriteTransport, before: tuple[int, int]) -> None:
+    def _check_unread_input(self, pipe: asyncio.WriteTransport, before: tuple[int, int]) -> None:
         self._unread_timer = None
-        if self._stopping or self._ended or pipe.is_closing() or not pipe.get_write_buffer_size():
+        if self._is_stopping or self._is_end_reported or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
-        taken = self._written - pipe.get_write_buffer_size() - (_unread(pipe.get_extra_info("pipe")) or 0)
+        taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         # While its output is not read, by us, it may have to wait with its input as well.
-        if (taken, self._heard) != before or 1 in self._paused_pipes:
-            self._expect_reading(pipe)
+        if (taken, self._received_bytes) != before or 1 in self._paused_pipes:
+            self._start_unread_timer(pipe)
             return
         self.is_input_unread = True
-        self._end()
+        self._report_end()
         self.kill()
 
-    def _keep(self, line: bytes) -> None:
-        text = line[:STDERR_LINE].decode(errors="replace").rstrip("\r")
+    def _handle_stderr_line(self, line: bytes) -> None:
+        text = line[:MAX_STDERR_LINE].decode(errors="replace").rstrip("\r")
         if text.strip():
-            self._last_errors.append(text)
+            self._stderr_tail.append(text)
         self._on_stderr(text)
 
-    def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
-            self._make_room()  # also when somebody else still holds the full pipe open
+    def _report_end(self) -> None:
+        if not self._is_end_reported:
+            self._is_end_reported = True
+            self._wake_writers()  # also when somebody else still holds the full pipe open
             # Its last words may still be in the backlog.
-            self._error_lines.afterwards(lambda: self._on_end(self.how_it_ended()))
+            self._stderr_backlog.call_when_empty(lambda: self._on_end(self.describe_end()))
 
-    async def _gone(self, seconds: float) -> bool:
+    async def _wait_for_exit(self, seconds: float) -> bool:
         with anyio.move_on_after(seconds):
             await self._exited.wait()
         return self._exited.is_set()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal_group(self, number: signal.Signals) -> None:
         try:
             os.killpg(self._pid, number)
         except (ProcessLookupError, PermissionError):
             return  # all gone; macOS says EPERM for a group of zombies
 
 
-def _unread(pipe: Any) -> int | None:
+def _unread_bytes(pipe: Any) -> int | None:
     """The bytes that the reader of a pipe or socket pair has not read yet; None where the system does not tell."""
     if sys.platform != "linux":
         return None  # elsewhere the writing end reports its own, empty buffer

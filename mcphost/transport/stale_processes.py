@@ -15,17 +15,17 @@ import subprocess
 import time
 from pathlib import Path
 
-from mcphost.paths import make_private
+from mcphost.paths import make_private_directory
 
 _log = logging.getLogger(__name__)
-SUFFIX = ".groups"
-FILES = 100
-BYTES = 64 * 1024
-PATIENCE = 2.0
+GROUP_FILE_SUFFIX = ".groups"
+MAX_FILES = 100
+MAX_FILE_BYTES = 64 * 1024
+TERMINATE_TIMEOUT = 2.0
 _PROC = Path("/proc")
 
 
-class GroupFile:
+class ProcessGroupFile:
     """The groups of this process; every method may block for some milliseconds and raises OSError."""
 
     def __init__(self, folder: Path) -> None:
@@ -35,11 +35,11 @@ class GroupFile:
 
     def add(self, group: int) -> None:
         """Write it down; the file is made with the first one."""
-        started = started_at(group)
+        started = process_start_time(group)
         if not started:
             return
         if self._path is None:
-            self._path = self._make()
+            self._path = self._create()
         os.write(self._fd, f"+ {group} {started}\n".encode())
 
     def remove(self, group: int) -> None:
@@ -54,9 +54,9 @@ class GroupFile:
             path.unlink(missing_ok=True)
             os.close(self._fd)
 
-    def _make(self) -> Path:
-        make_private(self._folder)
-        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{SUFFIX}"
+    def _create(self) -> Path:
+        make_private_directory(self._folder)
+        path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{GROUP_FILE_SUFFIX}"
         hidden = path.with_suffix(".new")
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o600)
         # Locked before it has the name that others look for: none of them may take it for a dead one's.
@@ -65,35 +65,35 @@ class GroupFile:
         return path
 
 
-def sweep(folder: Path) -> int:
+def stop_stale_groups(folder: Path) -> int:
     """End the groups of processes that are gone; how many were ended. Never raises; takes about 2 s at most."""
     left: dict[int, str] = {}
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)[:FILES]
+        files = sorted(path for path in folder.iterdir() if path.suffix == GROUP_FILE_SUFFIX)[:MAX_FILES]
     except OSError:
         return 0
     for path in files:
         with contextlib.suppress(OSError):
-            left.update(_of_the_dead(path))
-    left = {group: started for group, started in left.items() if _is(group, started)}
+            left.update(_take_stale_groups(path))
+    left = {group: started for group, started in left.items() if _is_same_process(group, started)}
     if left:
         _log.warning("ending %d process groups that an earlier run left behind", len(left))
-    _send(left, signal.SIGTERM)
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until and any(_is(group, started) for group, started in left.items()):
+    _signal_groups(left, signal.SIGTERM)
+    until = time.monotonic() + TERMINATE_TIMEOUT
+    while time.monotonic() < until and any(_is_same_process(group, started) for group, started in left.items()):
         time.sleep(0.05)
-    _send(left, signal.SIGKILL)
+    _signal_groups(left, signal.SIGKILL)
     return len(left)
 
 
-def _of_the_dead(path: Path) -> dict[int, str]:
+def _take_stale_groups(path: Path) -> dict[int, str]:
     """What that file says; nothing, and the file stays, when the process that wrote it is alive."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if os.fstat(fd).st_uid != os.getuid():
             return {}
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        text = os.read(fd, BYTES).decode(errors="replace")
+        text = os.read(fd, MAX_FILE_BYTES).decode(errors="replace")
         path.unlink()
     finally:
         os.close(fd)
@@ -110,22 +110,22 @@ def _of_the_dead(path: Path) -> dict[int, str]:
     return groups
 
 
-def _send(groups: dict[int, str], number: signal.Signals) -> None:
+def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
     for group, started in groups.items():
-        if _is(group, started):
+        if _is_same_process(group, started):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
 
 
-def _is(group: int, started: str) -> bool:
+def _is_same_process(group: int, started: str) -> bool:
     """Whether the leader of that group is still the process that was written down."""
     try:
-        return os.getpgid(group) == group and started_at(group) == started
+        return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
         return False
 
 
-def started_at(pid: int) -> str:
+def process_start_time(pid: int) -> str:
     """When that process started, as a text that is never the same for another one; empty when it is gone."""
     if _PROC.joinpath("self/stat").exists():
         try:

@@ -6,7 +6,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 
-class Tasks:
+class CancellingTaskGroup:
     """`async with Tasks() as group`: leaving cancels what still runs.
 
     A plain task group wraps what its block raises in an ExceptionGroup, so `except Refused` around a session

@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Waited:
+class WakeupFuture:
     """What one task at a time waits for. Waking nobody is remembered by nobody: look first, then wait."""
 
     __slots__ = ("_waiter",)
@@ -15,7 +15,7 @@ class Waited:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    async def _woken(self) -> None:
+    async def _wait_for_wakeup(self) -> None:
         """Until it is woken. Cancelling is safe."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from mcphost.transport.stale_processes import GroupFile, sweep
+from mcphost.transport.stale_processes import ProcessGroupFile, stop_stale_groups
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ send KILL
 _GROUP_LIMIT = 2**31
 
 
-class Guardian:
+class Watchdog:
     """Started with the first group; ends by itself when it is closed, or when mcphost is gone.
 
     With a `folder`, groups are written down there, too, and what an earlier mcphost left behind is ended first.
@@ -63,53 +63,53 @@ class Guardian:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
-        self._file = None if folder is None else GroupFile(folder)
+        self._group_file = None if folder is None else ProcessGroupFile(folder)
         self._process: subprocess.Popen[bytes] | None = None
         self._starting = anyio.Lock()
-        self._broken = False
-        self._unwritten: list[int] = []
+        self._is_broken = False
+        self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
         """From now on the group ends when mcphost does. A machine that cannot start it goes without."""
         folder: Path | None = None
-        if self._file is not None:
-            self._unwritten.append(group)
+        if self._group_file is not None:
+            self._unrecorded_groups.append(group)
         async with self._starting:
-            if self._process is None and not self._broken:
+            if self._process is None and not self._is_broken:
                 try:
                     self._process = await anyio.to_thread.run_sync(_start)
                 except OSError:
-                    self._broken = True
-            self._write(b"+", group)
-            if self._file is not None and group in self._unwritten:
+                    self._is_broken = True
+            self._send_command(b"+", group)
+            if self._group_file is not None and group in self._unrecorded_groups:
                 # All that wait at once: ten servers that start together need one change of threads, or two.
-                groups, self._unwritten = self._unwritten, []
-                await anyio.to_thread.run_sync(self._remember, self._file, groups)
+                groups, self._unrecorded_groups = self._unrecorded_groups, []
+                await anyio.to_thread.run_sync(self._record_groups, self._group_file, groups)
                 folder, self._folder = self._folder, None
         if folder is not None:
-            await anyio.to_thread.run_sync(sweep, folder)
+            await anyio.to_thread.run_sync(stop_stale_groups, folder)
 
-    def _remember(self, file: GroupFile, groups: list[int]) -> None:
+    def _record_groups(self, file: ProcessGroupFile, groups: list[int]) -> None:
         for group in groups:
             try:
                 file.add(group)
             except OSError:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
-    def forget(self, group: int) -> None:
+    def unwatch(self, group: int) -> None:
         """The group is gone; its number may soon be somebody else's."""
-        self._write(b"-", group)
-        if group in self._unwritten:
-            self._unwritten.remove(group)
-        if self._file is not None:
+        self._send_command(b"-", group)
+        if group in self._unrecorded_groups:
+            self._unrecorded_groups.remove(group)
+        if self._group_file is not None:
             with contextlib.suppress(OSError):
-                self._file.remove(group)
+                self._group_file.remove(group)
 
     async def close(self) -> None:
         """End it; groups that are still watched end with it. Idempotent."""
-        if self._file is not None:
+        if self._group_file is not None:
             with contextlib.suppress(OSError):
-                self._file.close()
+                self._group_file.close()
         process, self._process = self._process, None
         if process is None:
             return
@@ -121,7 +121,7 @@ class Guardian:
         """Its process id while it runs."""
         return None if self._process is None else self._process.pid
 
-    def _write(self, sign: bytes, group: int) -> None:
+    def _send_command(self, sign: bytes, group: int) -> None:
         process = self._process
         if process is None or process.stdin is None or not 1 < group < _GROUP_LIMIT:
             return
@@ -130,7 +130,7 @@ class Guardian:
             process.stdin.write(b"%s %d\n" % (sign, group))
             process.stdin.flush()
         except OSError:
-            self._broken = True
+            self._is_broken = True
 
 
 def _start() -> "subprocess.Popen[bytes]":

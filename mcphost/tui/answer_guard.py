@@ -6,9 +6,9 @@ GUARD_SECONDS = 0.3
 """A question ignores keys and clicks until it was on the screen for this long; later keys start the time anew."""
 TYPING_SECONDS = 2.0
 """A person whose last key went into a text field so short a time ago is still typing."""
-ENTERING_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right", "f8"})
+FOCUS_KEYS = frozenset({"tab", "shift+tab", "up", "down", "left", "right", "f8"})
 """Keys by which a person enters a question; nobody types text with them."""
-READING_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
+SCROLL_KEYS = frozenset({"pageup", "pagedown", "home", "end"})
 clock = monotonic
 _NEVER = float("-inf")
 
@@ -20,11 +20,11 @@ class AnswerGuard:
     at once, for a page on which nothing is agreed to.
     """
 
-    def __init__(self, *, entered: bool = False, delays: bool = True) -> None:
-        self.entered = entered
-        self._delays = delays
+    def __init__(self, *, is_entered: bool = False, has_delay: bool = True) -> None:
+        self.is_entered = is_entered
+        self._has_delay = has_delay
         self._shown_at: float | None = None
-        self._key_at = self._other_at = _NEVER
+        self._navigated_at = self._key_pressed_at = _NEVER
 
     @property
     def is_shown(self) -> bool:
@@ -41,19 +41,19 @@ class AnswerGuard:
 
     def is_new(self, ago: float = 0.0) -> bool:
         """Whether it was not on the screen for long enough to be read when the key was pressed."""
-        return self._delays and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
+        return self._has_delay and (self._shown_at is None or clock() - ago - self._shown_at < GUARD_SECONDS)
 
-    def is_closed(self, ago: float, *, to_letters: bool) -> bool:
+    def is_blocking(self, ago: float, *, is_letter: bool) -> bool:
         """Whether it is too new, or another key came too short a time before.
 
         Moving the focus delays letters, and not Enter: nobody moves the focus by typing a text.
         """
-        last = max(self._key_at, self._other_at) if to_letters else self._other_at
-        return self.is_new(ago) or (self._delays and clock() - ago - last < GUARD_SECONDS)
+        last = max(self._navigated_at, self._key_pressed_at) if is_letter else self._key_pressed_at
+        return self.is_new(ago) or (self._has_delay and clock() - ago - last < GUARD_SECONDS)
 
-    def press(self, ago: float, *, moves: bool = False) -> None:
+    def record_key(self, ago: float, *, is_navigation: bool = False) -> None:
         """Start the guard anew: a key came. `moves`: it moved the focus or scrolled."""
-        if moves:
-            self._key_at = max(self._key_at, clock() - ago)
+        if is_navigation:
+            self._navigated_at = max(self._navigated_at, clock() - ago)
         else:
-            self._other_at = max(self._other_at, clock() - ago)
+            self._key_pressed_at = max(self._key_pressed_at, clock() - ago)

@@ -17,56 +17,62 @@ from textual.screen import Screen
 from mcphost.errors import McpHostError
 from mcphost.tui import themes
 from mcphost.tui.keymap import ACTIONS
-from mcphost.tui.messages import ActionWanted, CheckWanted, CopyWanted, EditorWanted, RuleWanted
-from mcphost.tui.question_stage import QuestionStage
+from mcphost.tui.messages import (
+    ActionRequested,
+    ArgumentCheckRequested,
+    CopyRequested,
+    EditorRequested,
+    RulePreviewRequested,
+)
+from mcphost.tui.question_stage import QuestionApp
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.chat import Chat
-from mcphost.tui.terminal_driver import SteadyDriver
-from mcphost.tui.widgets.output_filter import Net
+from mcphost.tui.screens.chat import ChatScreen
+from mcphost.tui.terminal_driver import ResilientDriver
+from mcphost.tui.widgets.output_filter import ControlCharacterFilter
 
 if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.event_queue import Feed
-    from mcphost.host.events import SigningIn
+    from mcphost.host.event_queue import EventQueue
+    from mcphost.host.events import SignInUpdated
     from mcphost.host.host import Host
-    from mcphost.tui.file_diff import FileWanted
-    from mcphost.tui.frontend import TuiFront
+    from mcphost.tui.file_diff import FileDiffRequested
+    from mcphost.tui.frontend import TuiFrontend
 
 
 @runtime_checkable
-class Live(Protocol):
+class ServerObserver(Protocol):
     """A page that follows what the servers do."""
 
-    def server_changed(self) -> None:
+    def handle_server_change(self) -> None:
         """A server's state or offers are new."""
 
-    def resource_changed(self, server: str, uri: str) -> None:
+    def handle_resource_change(self, server: str, uri: str) -> None:
         """A watched resource is not what it was."""
 
 
 @runtime_checkable
-class Waiting(Protocol):
+class SignInProgressDisplay(Protocol):
     """A question that shows what is waited for while it is open."""
 
-    def signing_in(self, event: "SigningIn") -> None:
+    def show_sign_in_progress(self, event: "SignInUpdated") -> None:
         """Where the sign-in is."""
 
 
-_TWICE = 2.0
-_BURST = 64
-_NEED_NO_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
+_DOUBLE_PRESS_SECONDS = 2.0
+_EVENTS_PER_YIELD = 64
+_ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
 """The actions of the table that work before there is a host."""
 
 
-def _commands() -> "type[Provider]":
-    from mcphost.tui.command_palette import Commands
+def _load_palette_provider() -> "type[Provider]":
+    from mcphost.tui.command_palette import CommandPaletteProvider
 
-    return Commands
+    return CommandPaletteProvider
 
 
-class McpHostApp(QuestionStage):
+class McpHostApp(QuestionApp):
     """The terminal UI of one Host, which may be attached after the first frame.
 
     Until then text goes into the composer; messages and actions that need the host are carried out once it is there.
@@ -74,7 +80,7 @@ class McpHostApp(QuestionStage):
 
     TITLE = "mcphost"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS = {_commands}  # noqa: RUF012 - Textual's own declaration
+    COMMANDS = {_load_palette_provider}  # noqa: RUF012 - Textual's own declaration
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -95,7 +101,7 @@ class McpHostApp(QuestionStage):
     def __init__(
         self,
         host: "Host | None" = None,
-        front: "TuiFront | None" = None,
+        frontend: "TuiFrontend | None" = None,
         *,
         theme: str = "",
         greeting: str = "",
@@ -103,27 +109,27 @@ class McpHostApp(QuestionStage):
     ) -> None:
         super().__init__()
         self._host = host
-        self._front = front
-        self.painted = asyncio.Event()
+        self._frontend = frontend
+        self.first_frame_drawn = asyncio.Event()
         """Set after the first frame."""
-        self._quits = False
-        self.chat = Chat(greeting=greeting, demo=demo)
+        self._is_quitting = False
+        self.chat = ChatScreen(greeting=greeting, demo=demo)
         # Motion says nothing here, and every frame of it costs.
         self.animation_level = "none"
-        self._filters.append(Net())
+        self._filters.append(ControlCharacterFilter())
         self._use_theme(theme or themes.DEFAULT)
-        self._feed: Feed | None = None
-        self._begun = False
-        self._deferred: list[Callable[[], None]] = []
-        self._noticed: dict[tuple[str, str, str], float] = {}
-        self._interrupted = 0.0
-        self.is_away = False
+        self._feed: EventQueue | None = None
+        self._is_started = False
+        self._deferred_calls: list[Callable[[], None]] = []
+        self._shown_notices: dict[tuple[str, str, str], float] = {}
+        self._interrupted_at = 0.0
+        self.is_suspended = False
         """Whether the user's editor has the terminal, and with it ctrl+c."""
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice; where that is a plain terminal, one that may get lost."""
         chosen = super().get_driver_class()
-        return SteadyDriver if chosen is LinuxDriver else chosen
+        return ResilientDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[Any]:
         """The chat."""
@@ -138,43 +144,43 @@ class McpHostApp(QuestionStage):
 
     def on_mount(self) -> None:
         """Paint first, start servers and model afterwards."""
-        cast("Any", self).screen_change_signal.subscribe(self, self._screen_changed)
-        self.call_after_refresh(self._after_first_frame)
+        cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
+        self.call_after_refresh(self._handle_first_frame)
 
-    def _after_first_frame(self) -> None:
-        self.painted.set()
-        if self._quits:
+    def _handle_first_frame(self) -> None:
+        self.first_frame_drawn.set()
+        if self._is_quitting:
             self.exit()
         elif self._host is not None:
-            self._begin()
+            self._start_host()
 
     @property
-    def is_attached(self) -> bool:
+    def has_host(self) -> bool:
         """Whether there is a host."""
         return self._host is not None
 
-    def attach(self, host: "Host", front: "TuiFront") -> None:
+    def attach(self, host: "Host", frontend: "TuiFrontend") -> None:
         """Show this host from now on. `front` must be the front that it asks. Call it once, after the first frame."""
-        self._host, self._front = host, front
+        self._host, self._frontend = host, frontend
         if host.config.theme:
             self._use_theme(host.config.theme)
-        front.bind(self)
-        self.call_later(self._begin)  # in the app's own task
+        frontend.bind(self)
+        self.call_later(self._start_host)  # in the app's own task
 
-    def _screen_changed(self, _: object) -> None:
-        self.show_cards()
+    def _handle_screen_change(self, _: object) -> None:
+        self.update_question_cards()
 
-    def _begin(self) -> None:
-        self._feed = self.host.events()
+    def _start_host(self) -> None:
+        self._feed = self.host.subscribe()
         self.run_worker(partial(self._pump, self._feed), name="pump", group="pump")
         self.host.start()
-        self._begun = True
-        self.chat.begin(self.host)
-        deferred, self._deferred = self._deferred, []
+        self._is_started = True
+        self.chat.attach_host(self.host)
+        deferred, self._deferred_calls = self._deferred_calls, []
         for call in deferred:
             call()
 
-    async def _pump(self, feed: "Feed") -> None:
+    async def _pump(self, feed: "EventQueue") -> None:
         """Every event to the chat; a burst never keeps keys from being handled."""
         from mcphost.host import events
 
@@ -182,54 +188,54 @@ class McpHostApp(QuestionStage):
             events.ServerState,
             events.CatalogChanged,
             events.RootsChanged,
-            events.RootsTold,
-            events.SigningIn,
-            events.ToolSwitched,
+            events.RootsShared,
+            events.SignInUpdated,
+            events.ToolToggled,
         )
         count = 0
         async for event in feed:
-            self.chat.handle(event)
-            if isinstance(event, events.CallOver):
-                self.front.call_over(event.server, event.number)
-            elif isinstance(event, events.SigningIn):
+            self.chat.handle_event(event)
+            if isinstance(event, events.CallEnded):
+                self.frontend.mark_call_ended(event.server, event.number)
+            elif isinstance(event, events.SignInUpdated):
                 for dialog in self.open_questions:
-                    if isinstance(dialog, Waiting):
-                        dialog.signing_in(event)
-            if isinstance(event, of_servers) and (page := self._live):
-                page.server_changed()
-            elif isinstance(event, events.ResourceChanged) and (page := self._live):
-                page.resource_changed(event.server, event.uri)
+                    if isinstance(dialog, SignInProgressDisplay):
+                        dialog.show_sign_in_progress(event)
+            if isinstance(event, of_servers) and (page := self._server_observer):
+                page.handle_server_change()
+            elif isinstance(event, events.ResourceChanged) and (page := self._server_observer):
+                page.handle_resource_change(event.server, event.uri)
             count += 1
-            if count % _BURST == 0:
+            if count % _EVENTS_PER_YIELD == 0:
                 await asyncio.sleep(0)
 
     @property
-    def _live(self) -> Live | None:
+    def _server_observer(self) -> ServerObserver | None:
         """The page on top, if it follows the servers and has all of its parts; while it gets them, it reads anyway."""
         page = self.screen
         is_whole = page.is_mounted and page.display  # not displayed: it is being taken away
-        return page if is_whole and isinstance(page, Live) else None
+        return page if is_whole and isinstance(page, ServerObserver) else None
 
     @property
-    def crashed(self) -> Exception | None:
+    def crash_error(self) -> Exception | None:
         """The mistake of ours that ended the app."""
         return self._exception
 
     def _fatal_error(self) -> None:
         # Textual would print the values of all variables, such as a pass phrase that is being typed. Whoever runs the
         # app asks `crashed`.
-        self._close_front()
+        self._close_frontend()
         self._close_messages_no_wait()
 
-    def _close_front(self) -> None:
-        if self._front is not None:
-            self._front.close()
+    def _close_frontend(self) -> None:
+        if self._frontend is not None:
+            self._frontend.close()
 
     def request_quit(self) -> None:
         """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
-        self._quits = True
-        self._close_front()
-        if self.is_running and self.painted.is_set():  # in the middle of mounting, leaving would be an error
+        self._is_quitting = True
+        self._close_frontend()
+        if self.is_running and self.first_frame_drawn.is_set():  # in the middle of mounting, leaving would be an error
             self.exit()
 
     async def action_quit(self) -> None:
@@ -243,20 +249,20 @@ class McpHostApp(QuestionStage):
             self.copy_to_clipboard(text)
             return
         now = monotonic()
-        if now - self._interrupted < _TWICE:
+        if now - self._interrupted_at < _DOUBLE_PRESS_SECONDS:
             self.request_quit()
             return
-        self._interrupted = now
-        self.notify("Press ctrl+c again to quit.", markup=False, timeout=_TWICE)
+        self._interrupted_at = now
+        self.notify("Press ctrl+c again to quit.", markup=False, timeout=_DOUBLE_PRESS_SECONDS)
 
-    def _when_begun(self, call: Callable[[], None]) -> None:
-        if self._begun:
+    def _run_when_started(self, call: Callable[[], None]) -> None:
+        if self._is_started:
             # The host's tasks call this; Textual's work belongs into Textual's own task.
-            self.call_later(self._unless_leaving, call)
+            self.call_later(self._run_unless_exiting, call)
         else:
-            self._deferred.append(call)
+            self._deferred_calls.append(call)
 
-    def _unless_leaving(self, call: Callable[[], None]) -> None:
+    def _run_unless_exiting(self, call: Callable[[], None]) -> None:
         """Textual mounts nothing any more once the app leaves, and raises MountError."""
         if not self._exit:
             call()
@@ -269,7 +275,7 @@ class McpHostApp(QuestionStage):
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
             return True  # also over a form in which the person is typing
-        if action == "autonomy" and self._host is not None and self._host.running_unasked is not None:
+        if action == "auto_approval" and self._host is not None and self._host.auto_approval_status is not None:
             return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)
 
@@ -280,24 +286,24 @@ class McpHostApp(QuestionStage):
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
         """Carry it out; before there is a host, what needs it waits."""
-        if not self._begun:
+        if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
-            if is_ours and name in {item.name for item in ACTIONS} - _NEED_NO_HOST | {"command_palette"}:
-                self._deferred.append(lambda: self._run_later(name))
+            if is_ours and name in {item.name for item in ACTIONS} - _ACTIONS_WITHOUT_HOST | {"command_palette"}:
+                self._deferred_calls.append(lambda: self._schedule_action(name))
                 return True
         return await super().run_action(action, default_namespace, namespaces)
 
-    def on_action_wanted(self, message: ActionWanted) -> None:
+    def on_action_requested(self, message: ActionRequested) -> None:
         """A click or a slash command: the same as the key."""
         message.stop()
         if message.action:
-            self._run_later(message.action)
+            self._schedule_action(message.action)
 
-    def _run_later(self, action: str) -> None:
-        self.call_later(self._run, action)
+    def _schedule_action(self, action: str) -> None:
+        self.call_later(self._run_scheduled_action, action)
 
-    async def _run(self, action: str) -> None:
+    async def _run_scheduled_action(self, action: str) -> None:
         await self.run_action(action)
 
     def notify(
@@ -311,9 +317,9 @@ class McpHostApp(QuestionStage):
     ) -> None:
         """Show a notice, unless the same one is on the screen: a key that is held down would stack up hundreds."""
         now, wanted = monotonic(), (message, title, severity)
-        self._noticed = {one: until for one, until in self._noticed.items() if until > now}
-        if wanted not in self._noticed:
-            self._noticed[wanted] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
+        self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
+        if wanted not in self._shown_notices:
+            self._shown_notices[wanted] = now + (self.NOTIFICATION_TIMEOUT if timeout is None else timeout)
             super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
 
     def action_palette(self) -> None:
@@ -327,58 +333,58 @@ class McpHostApp(QuestionStage):
         """F2."""
         self.chat.toggle_sidebar()
 
-    def on_copy_wanted(self, message: CopyWanted) -> None:
+    def on_copy_requested(self, message: CopyRequested) -> None:
         """Put it into the clipboard."""
         message.stop()
         self.copy_to_clipboard(message.text)
         self.notify("Copied.", markup=False, timeout=2)
 
-    def on_check_wanted(self, message: CheckWanted) -> None:
+    def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
         """Edited arguments: does the tool's schema take them?"""
         message.stop()
-        from mcphost.tui.screens.manual_call import check
+        from mcphost.tui.screens.manual_call import check_arguments
 
-        self.run_worker(partial(check, self.host, message), group="check")
+        self.run_worker(partial(check_arguments, self.host, message), group="check")
 
     @property
-    def editor(self) -> str:
+    def editor_name(self) -> str:
         """The name of the user's own editor; empty where there is none, or the terminal cannot be given to it."""
         from mcphost.tui import editor
 
-        if self._driver is None or not self._driver.can_suspend or not editor.command():
+        if self._driver is None or not self._driver.can_suspend or not editor.editor_command():
             return ""
-        return clean_line(editor.command()[0].rpartition("/")[2], 20)
+        return clean_line(editor.editor_command()[0].rpartition("/")[2], 20)
 
-    def on_editor_wanted(self, message: EditorWanted) -> None:
+    def on_editor_requested(self, message: EditorRequested) -> None:
         """One at a time has the terminal."""
         message.stop()
-        if not self.is_away:
-            self.is_away = True
-            self.run_worker(partial(self._edit, message), group="editor")
+        if not self.is_suspended:
+            self.is_suspended = True
+            self.run_worker(partial(self._run_editor, message), group="editor")
 
-    async def _edit(self, message: EditorWanted) -> None:
+    async def _run_editor(self, message: EditorRequested) -> None:
         from mcphost.tui import editor
 
         try:
-            text = await editor.edited(message.text, editor.command(), partial(editor.away, self))
+            text = await editor.edit_text(message.text, editor.editor_command(), partial(editor.suspend_terminal, self))
         except McpHostError as error:
-            message.edited(None, str(error))
+            message.on_edited(None, str(error))
         else:
-            message.edited(text, "")
+            message.on_edited(text, "")
         finally:
-            self.is_away = False
+            self.is_suspended = False
 
-    def on_file_wanted(self, message: "FileWanted") -> None:
+    def on_file_diff_requested(self, message: "FileDiffRequested") -> None:
         """A file that a call names: how does it differ from what the call carries?"""
-        from mcphost.tui.file_diff import compare
+        from mcphost.tui.file_diff import answer_file_diff
 
-        self.run_worker(partial(compare, message), group="file")
+        self.run_worker(partial(answer_file_diff, message), group="file")
 
-    def on_rule_wanted(self, message: RuleWanted) -> None:
+    def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
         """A rule that is being written: which calls does it cover? The newest one only."""
-        from mcphost.tui.dialogs.rule_builder import compare
+        from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
-        self.run_worker(partial(compare, self.host.permissions, message), group="rule", exclusive=True)
+        self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
         """A fresh conversation."""
@@ -389,30 +395,30 @@ class McpHostApp(QuestionStage):
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        self.chat.load()
+        self.chat.load_conversation()
         self.chat.refresh_status()
 
-    def action_autonomy(self) -> None:
+    def action_auto_approval(self) -> None:
         """F9: while tools run unasked, the kill key."""
-        if self.host.running_unasked is not None:
+        if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
             return
-        from mcphost.tui.screens.auto_approve import StartAutonomy
+        from mcphost.tui.screens.auto_approve import AutoApprovalForm
 
-        self.push_screen(StartAutonomy(self.host.autonomy), lambda _: self.chat.refresh_status())
+        self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
         """Stop the turn; outside a turn, back to the composer."""
-        if self.host.stop() or self.chat.stop_by_hand():
+        if self.host.stop() or self.chat.stop_manual_calls():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
 
-    def action_go_on(self) -> None:
+    def action_continue_turn(self) -> None:
         """Go on with an answer that was cut off, or ask the model again."""
         if self.screen is self.chat:
-            self.chat.go_on()
+            self.chat.continue_turn()
 
     def action_focus_transcript(self) -> None:
         """Keys go to the conversation."""
@@ -420,7 +426,7 @@ class McpHostApp(QuestionStage):
 
     def action_copy_last(self) -> None:
         """The last answer to the clipboard."""
-        text = self.chat.talk.last_answer()
+        text = self.chat.presenter.last_answer()
         if text:
             self.copy_to_clipboard(text)
         self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)

@@ -5,29 +5,29 @@ from functools import lru_cache
 
 from textual._cells import cell_len
 
-TAB = 4
+TAB_WIDTH = 4
 _PICTOGRAPHS = 0x1F000
-_REGIONAL = (0x1F1E6, 0x1F1FF)
+_REGIONAL_INDICATORS = (0x1F1E6, 0x1F1FF)
 
 
 @lru_cache(4096)
-def widest(character: str) -> tuple[int, bool]:
+def measure_character(character: str) -> tuple[int, bool]:
     """Return the cells that a clean character takes at most, and whether it is drawn on the one before.
 
     Terminals disagree with Textual on spacing marks, single letters of Hangul, modifiers of skin and halves of flags,
     and on letters after a joiner: what is laid out by these numbers fits in all of them.
     """
     if character == "\t":
-        return TAB, False
+        return TAB_WIDTH, False
     cells = cell_len(character)
     if cells:
-        return (2 if _REGIONAL[0] <= ord(character) <= _REGIONAL[1] else cells), False
+        return (2 if _REGIONAL_INDICATORS[0] <= ord(character) <= _REGIONAL_INDICATORS[1] else cells), False
     if unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0, True
     return (2 if ord(character) >= _PICTOGRAPHS else 1), True
 
 
-def row_breaks(line: str, width: int) -> list[int]:
+def find_row_breaks(line: str, width: int) -> list[int]:
     """Return where the rows of a clean line begin, the first row left out: none takes more than `width` cells.
 
     A row ends after the last blank in its second half, or else before the first character that does not fit. A
@@ -35,7 +35,7 @@ def row_breaks(line: str, width: int) -> list[int]:
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`
-    known = {character: widest(character) for character in set(line)}
+    known = {character: measure_character(character) for character in set(line)}
     for at, character in enumerate(line):
         cells, joins = known[character]
         if not joins:
@@ -56,6 +56,6 @@ def row_breaks(line: str, width: int) -> list[int]:
     return breaks
 
 
-def fits_as_counted(text: str) -> bool:
+def has_stable_width(text: str) -> bool:
     """Return whether no terminal draws the text wider than Textual counts it."""
-    return text.isascii() or sum(widest(character)[0] for character in text) == cell_len(text)
+    return text.isascii() or sum(measure_character(character)[0] for character in text) == cell_len(text)

@@ -7,7 +7,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from mcphost.tui.keymap import ACTIONS
 
 
-class Commands(Provider):
+class CommandPaletteProvider(Provider):
     """Offers every action but the palette itself."""
 
     async def discover(self) -> Hits:
@@ -15,7 +15,7 @@ class Commands(Provider):
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
-                    f"{action.title}  ({action.shown})", partial(self._run, action.name), help=action.help
+                    f"{action.title}  ({action.key_display})", partial(self._run, action.name), help=action.help
                 )
 
     async def search(self, query: str) -> Hits:
@@ -26,7 +26,7 @@ class Commands(Provider):
             score = max(map(matcher.match, (action.title, action.label, action.slash)))
             score = score or 0.1 * (query.lower() in action.help.lower())
             if score and action.name != "palette":
-                shown = matcher.highlight(f"{action.title}  ({action.shown})")
+                shown = matcher.highlight(f"{action.title}  ({action.key_display})")
                 yield Hit(score, shown, partial(self._run, action.name), help=action.help)
 
     async def _run(self, name: str) -> None:

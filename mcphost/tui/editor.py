@@ -19,15 +19,15 @@ from mcphost.errors import UsageError
 if TYPE_CHECKING:
     from textual.app import App
 
-MOST = 4_000_000
+MAX_BYTES = 4_000_000
 """Bytes that are read back."""
-_END_SECONDS = 2.0
-AT_ONCE = 2.0
+_TERMINATE_SECONDS = 2.0
+MIN_EDIT_SECONDS = 2.0
 """Seconds in which nobody edits a text: an editor that changed nothing in them may be open in a window by now."""
-Away = Callable[[], AbstractContextManager[None]]
+TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
-def command() -> tuple[str, ...]:
+def editor_command() -> tuple[str, ...]:
     """What $VISUAL, or else $EDITOR, says, as words; empty when neither says anything."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
@@ -37,7 +37,7 @@ def command() -> tuple[str, ...]:
 
 
 @contextmanager
-def away(app: "App[None]") -> Generator[None]:
+def suspend_terminal(app: "App[None]") -> Generator[None]:
     """The terminal is somebody else's, and nothing is drawn. What is raised meanwhile is, once the screen is back."""
 
     def ignored(*_: object) -> None:
@@ -60,31 +60,31 @@ def away(app: "App[None]") -> Generator[None]:
         raise failure
 
 
-async def edited(text: str, words: tuple[str, ...], screen: Away) -> str:
+async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
     """The text as the user left it.
 
     Raises UsageError: no such editor, it failed or did not wait, or what it left cannot be read.
 
     The file is in a folder that only the user can enter, and is gone afterwards. Cancelling ends the editor.
     """
-    if not words or shutil.which(words[0]) is None:
+    if not command or shutil.which(command[0]) is None:
         raise UsageError(
-            f"The editor {' '.join(words)[:100]!r} cannot be found.", "Set $VISUAL or $EDITOR to one that is there."
+            f"The editor {' '.join(command)[:100]!r} cannot be found.", "Set $VISUAL or $EDITOR to one that is there."
         )
-    folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_place()))  # 0700 by itself
+    folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # 0700 by itself
     path = folder / "arguments.json"
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(text.encode("utf-8", "replace"))
         began = time.monotonic()
-        with screen():
-            status = await _run((*words, str(path)))
+        with suspend():
+            status = await _run_editor((*command, str(path)))
         took = time.monotonic() - began
         if status != 0:
             how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
             raise UsageError(f"The editor {how}; nothing was applied.", "Save and leave it as usual.")
-        now = _read(path)
-        if now == text and took < AT_ONCE:
+        now = _read_result(path)
+        if now == text and took < MIN_EDIT_SECONDS:
             raise UsageError(
                 "The editor returned at once and changed nothing.",
                 "A graphical one needs an option with which it waits, such as: code --wait",
@@ -98,21 +98,21 @@ async def edited(text: str, words: tuple[str, ...], screen: Away) -> str:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _place() -> str | None:
+def _temporary_directory() -> str | None:
     """Where files of this login live in memory, if there is such a place; None for the usual one."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 
 
-async def _run(words: tuple[str, ...]) -> int:
-    process = await anyio.open_process(words, stdin=None, stdout=None, stderr=None)
+async def _run_editor(command: tuple[str, ...]) -> int:
+    process = await anyio.open_process(command, stdin=None, stdout=None, stderr=None)
     try:
         return await process.wait()
     except BaseException:
         with anyio.CancelScope(shield=True):
             with suppress(ProcessLookupError):
                 process.terminate()
-            with anyio.move_on_after(_END_SECONDS):
+            with anyio.move_on_after(_TERMINATE_SECONDS):
                 await process.wait()
             if process.returncode is None:
                 with suppress(ProcessLookupError):
@@ -121,13 +121,13 @@ async def _run(words: tuple[str, ...]) -> int:
         raise
 
 
-def _read(path: Path) -> str:
+def _read_result(path: Path) -> str:
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise UsageError("The editor left no file.", "Save it under the same name.")
-        data = file.read(MOST + 1)
-    if len(data) > MOST:
-        raise UsageError(f"What the editor left is over {MOST // 1_000_000} MB.", "Shorten it.")
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"What the editor left is over {MAX_BYTES // 1_000_000} MB.", "Shorten it.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -12,100 +12,104 @@ from textual.message import Message
 
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.code_text import looks_like_path, signed
+from mcphost.tui.widgets.code_text import looks_like_path, show_whitespace
 
 FILE_LIMIT = 256 * 1024
 """Bytes of a file that is compared."""
 READ_SECONDS = 5.0
-_MOST_LINES = 5_000
-_MOST_COMPARED = 1_000
-_MOST_EQUAL = 100_000
-_MOST_ROWS = 300
-_CONTEXT = 3
-_CONTENT = frozenset({
+_MAX_LINES = 5_000
+_MAX_COMPARED_LINES = 1_000
+_MAX_EQUAL_PAIRS = 100_000
+_MAX_ROWS = 300
+_CONTEXT_LINES = 3
+_CONTENT_ARGUMENTS = frozenset({
     "content", "contents", "text", "body", "data", "source", "code", "file_text", "filetext", "file_content",
     "filecontent", "new_content", "newcontent",
 })  # fmt: skip
-_BEFORE_AFTER = (
+_REPLACEMENT_ARGUMENTS = (
     ("old_string", "new_string"), ("old_str", "new_str"), ("old_text", "new_text"), ("oldText", "newText"),
     ("oldString", "newString"), ("search", "replace"),
 )  # fmt: skip
-_PARTIAL = ("append", "insert", "prepend", "search", "find", "grep")
-_NOT_FILES = ("/proc/", "/sys/", "/dev/")
+_PARTIAL_WRITE_WORDS = ("append", "insert", "prepend", "search", "find", "grep")
+_PSEUDO_FILE_SYSTEMS = ("/proc/", "/sys/", "/dev/")
 
 
-class Difference(NamedTuple):
+class TextDiff(NamedTuple):
     """A title and rows, each with its mark in front ("+ ", "- ", two blanks, "@ " for a place), clean."""
 
     title: str
     rows: tuple[str, ...] = ()
 
 
-class Target(NamedTuple):
+class FileWrite(NamedTuple):
     """The file that a call names, and the text that it would hold."""
 
     path: str
-    shown: str
+    display_path: str
     text: str
 
 
-def target(question: ApproveTool, arguments: dict[str, Any]) -> Target | None:
+def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
     """Return the file that the call would write whole; None where the arguments do not say one for certain.
 
     Only for a server that runs on this machine, and only where one path and one text are given.
     """
-    if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL):
+    if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None
     given = {name: value for name, value in arguments.items() if isinstance(value, str)}
-    texts = [value for name, value in given.items() if name.casefold() in _CONTENT]
-    paths = [value for name, value in given.items() if name.casefold() not in _CONTENT and looks_like_path(name, value)]
-    if len(paths) != 1 or len(texts) != 1 or _replaced(arguments):
+    texts = [value for name, value in given.items() if name.casefold() in _CONTENT_ARGUMENTS]
+    paths = [
+        value
+        for name, value in given.items()
+        if name.casefold() not in _CONTENT_ARGUMENTS and looks_like_path(name, value)
+    ]
+    if len(paths) != 1 or len(texts) != 1 or _find_replacements(arguments):
         return None
     path = paths[0]
     if not path or clean_line(path, 4096) != path or path.startswith(("~", "-", "@")) or "://" in path:
         return None
-    return Target(os.path.join(question.folder, path), path, texts[0])
+    return FileWrite(os.path.join(question.folder, path), path, texts[0])
 
 
-class FileWanted(Message):
+class FileDiffRequested(Message):
     """A call names this file; `compared` gets how it differs from the text of the call, if that can be said in time."""
 
-    def __init__(self, target: Target, compared: Callable[[Difference], Awaitable[None]]) -> None:
+    def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:
         super().__init__()
-        self.target, self.compared = target, compared
+        self.file_write, self.on_compared = file_write, on_compared
 
 
-async def compare(wanted: FileWanted) -> None:
+async def answer_file_diff(request: FileDiffRequested) -> None:
     """Compare the file on a thread and hand the difference over; after some seconds nobody waits for it any more."""
     found = None
     with anyio.move_on_after(READ_SECONDS):
-        found = await anyio.to_thread.run_sync(compare_file, wanted.target, abandon_on_cancel=True)
+        found = await anyio.to_thread.run_sync(diff_file, request.file_write, abandon_on_cancel=True)
     if found is not None:
-        await wanted.compared(found)
+        await request.on_compared(found)
 
 
-def compare_file(wanted: Target) -> Difference | None:
+def diff_file(file_write: FileWrite) -> TextDiff | None:
     """Read the file and compare it; None where it cannot be read. May block: for a worker thread.
 
     Only a regular file is opened, at most 256 kB of it are read, and nothing of it leaves the screen.
     """
-    name = clean_line(wanted.shown, 200)
+    name = clean_line(file_write.display_path, 200)
     try:
-        path = os.path.realpath(wanted.path)
-        if path.startswith(_NOT_FILES):
+        path = os.path.realpath(file_write.path)
+        if path.startswith(_PSEUDO_FILE_SYSTEMS):
             return None
         data = _read(path)
     except FileNotFoundError:
-        return Difference(f"{name} is not there yet")
+        return TextDiff(f"{name} is not there yet")
     except (OSError, ValueError):
         return None
     if data is None:
-        return Difference(f"{name} is over {FILE_LIMIT // 1024} kB and was not compared")
+        return TextDiff(f"{name} is over {FILE_LIMIT // 1024} kB and was not compared")
     try:
         before = data.decode()
     except UnicodeDecodeError:
-        return Difference(f"{name} holds no text and was not compared")
-    return compare_texts(f"{name} as it is here now, compared with this text", before, wanted.text)
+        return TextDiff(f"{name} holds no text and was not compared")
+    return diff_texts(f"{name} as it is here now, compared with this text", before, file_write.text)
 
 
 def _read(path: str) -> bytes | None:
@@ -117,13 +121,13 @@ def _read(path: str) -> bytes | None:
     return None if len(data) > FILE_LIMIT else data
 
 
-def replacements(arguments: dict[str, Any]) -> tuple[Difference, ...]:
+def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
     """Return what the call replaces by what, where its arguments carry both texts."""
-    return tuple(compare_texts(f"{where}{old} → {where}{new}", before, after)
-                 for where, old, new, before, after in _replaced(arguments))  # fmt: skip
+    return tuple(diff_texts(f"{where}{old} → {where}{new}", before, after)
+                 for where, old, new, before, after in _find_replacements(arguments))  # fmt: skip
 
 
-def _replaced(arguments: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
+def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, str, str]]:
     places: list[tuple[str, dict[str, Any]]] = [("", arguments)]
     for name, value in arguments.items():
         if isinstance(value, list):
@@ -132,48 +136,48 @@ def _replaced(arguments: dict[str, Any]) -> list[tuple[str, str, str, str, str]]
                        if isinstance(one, dict)]  # fmt: skip
     found: list[tuple[str, str, str, str, str]] = []
     for where, members in places:
-        for old, new in _BEFORE_AFTER:
+        for old, new in _REPLACEMENT_ARGUMENTS:
             before, after = members.get(old), members.get(new)
             if isinstance(before, str) and isinstance(after, str):
                 found.append((where, old, new, before, after))
     return found
 
 
-def compare_texts(title: str, before: str, after: str) -> Difference:
+def diff_texts(title: str, before: str, after: str) -> TextDiff:
     """Compare two texts by lines; unchanged ones are kept only beside changed ones."""
-    old, new = _lines(before), _lines(after)
+    old, new = _split_lines(before), _split_lines(after)
     if before == after:
-        return Difference(f"{title}: no difference")
-    if max(len(old), len(new)) > _MOST_LINES:
-        return Difference(f"{title}: over {_MOST_LINES:,} lines, not compared")
-    blocks = _blocks(old, new)
+        return TextDiff(f"{title}: no difference")
+    if max(len(old), len(new)) > _MAX_LINES:
+        return TextDiff(f"{title}: over {_MAX_LINES:,} lines, not compared")
+    blocks = _diff_opcodes(old, new)
     added = sum(d - c for kind, _, _, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _, _ in blocks if kind != "equal")
     matcher: Any = SequenceMatcher(None, "", "")
     matcher.opcodes = blocks  # what it would find by comparing without a bound
     rows: list[str] = []
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
+    for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         rows.append(f"@ line {group[0][3] + 1}")
         for kind, a, b, c, d in group:
             if kind == "equal":
-                rows += _marked("  ", new[c:d])
+                rows += _prefix_lines("  ", new[c:d])
             else:
-                rows += [*_marked("- ", old[a:b]), *_marked("+ ", new[c:d])]
-    if len(rows) > _MOST_ROWS:
-        rows = [*rows[:_MOST_ROWS], f"@ {len(rows) - _MOST_ROWS:,} more rows of differences; the whole text is below"]
-    return Difference(f"{title}: +{added} −{removed} lines", tuple(rows))
+                rows += [*_prefix_lines("- ", old[a:b]), *_prefix_lines("+ ", new[c:d])]
+    if len(rows) > _MAX_ROWS:
+        rows = [*rows[:_MAX_ROWS], f"@ {len(rows) - _MAX_ROWS:,} more rows of differences; the whole text is below"]
+    return TextDiff(f"{title}: +{added} −{removed} lines", tuple(rows))
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """The lines with their ends; no other character than LF ends one."""
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 
 
-_Block = tuple[Any, int, int, int, int]
+_Opcode = tuple[Any, int, int, int, int]
 
 
-def _blocks(old: list[str], new: list[str]) -> list[_Block]:
+def _diff_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
     """The blocks that are equal or not; what would take long to compare counts as replaced altogether."""
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
@@ -185,21 +189,23 @@ def _blocks(old: list[str], new: list[str]) -> list[_Block]:
     counts: dict[str, int] = {}
     for line in other:
         counts[line] = counts.get(line, 0) + 1
-    is_long = max(len(one), len(other)) > _MOST_COMPARED or sum(counts.get(line, 0) for line in one) > _MOST_EQUAL
-    inner: list[_Block] = [("replace", 0, len(one), 0, len(other))]
+    is_long = (
+        max(len(one), len(other)) > _MAX_COMPARED_LINES or sum(counts.get(line, 0) for line in one) > _MAX_EQUAL_PAIRS
+    )
+    inner: list[_Opcode] = [("replace", 0, len(one), 0, len(other))]
     if not is_long:
         inner = list(SequenceMatcher(None, one, other).get_opcodes())
-    out: list[_Block] = [("equal", 0, start, 0, start)] if start else []
+    out: list[_Opcode] = [("equal", 0, start, 0, start)] if start else []
     out += [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in inner]
     if end:
         out.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
     return out
 
 
-def _marked(mark: str, lines: list[str]) -> list[str]:
+def _prefix_lines(mark: str, lines: list[str]) -> list[str]:
     rows: list[str] = []
     for line in lines:
-        rows.append(mark + clean(signed(line.removesuffix("\n"))))
+        rows.append(mark + clean(show_whitespace(line.removesuffix("\n"))))
         # The end of a line is no news, but that the last one has none is.
         if not line.endswith("\n"):
             rows.append("\\ no line end after this")

@@ -7,44 +7,44 @@ from typing import Any
 
 from textual.app import App
 
-from mcphost.sandbox.image_decoder import HINT, Decoder, is_installed
-from mcphost.sandbox.image_formats import Drawing
+from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_installed
+from mcphost.sandbox.image_formats import DecodedImage
 
-_KEPT_BYTES = 16 * 1024 * 1024
-_FAILURES = 200  # bytes that one counts for
+_MAX_CACHED_BYTES = 16 * 1024 * 1024
+_FAILURE_BYTES = 200  # bytes that one counts for
 
 
-def undrawn(app: App[Any]) -> str:
+def images_unsupported_reason(app: App[Any]) -> str:
     """Why pictures are not drawn on this terminal, with what to do; empty when they are."""
     if app.no_color:
         return "NO_COLOR is set."
     if app.console.color_system != "truecolor":
         shown = os.environ.get("TERM", "")[:60]
         return f"This terminal ({shown}) does not say that it has true colours; COLORTERM=truecolor says it."
-    return "" if is_installed() else HINT
+    return "" if is_installed() else INSTALL_HINT
 
 
-class Gallery:
+class ImageCache:
     """Owns the decoder. `close` ends it; what is asked for afterwards would start another."""
 
     def __init__(self) -> None:
-        self._decoder = Decoder()
-        self._kept: OrderedDict[tuple[bytes, int, int], Drawing | str] = OrderedDict()
-        self._bytes = 0
+        self._decoder = ImageDecoder()
+        self._entries: OrderedDict[tuple[bytes, int, int], DecodedImage | str] = OrderedDict()
+        self._cached_bytes = 0
 
-    async def draw(self, data: str, width: int, height: int) -> Drawing | str:
-        """See Decoder.draw; what was decoded before is there at once, also that it could not be."""
+    async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
+        """See ImageDecoder.decode; what was decoded before is there at once, also that it could not be."""
         key = sha256(data.encode(errors="replace")).digest(), width, height
-        known = self._kept.get(key)
+        known = self._entries.get(key)
         if known is not None:
-            self._kept.move_to_end(key)
+            self._entries.move_to_end(key)
             return known
-        found = await self._decoder.draw(data, width, height)
-        if key not in self._kept:
-            self._kept[key] = found
-            self._bytes += _size(found)
-            while self._bytes > _KEPT_BYTES:
-                self._bytes -= _size(self._kept.popitem(last=False)[1])
+        found = await self._decoder.decode(data, width, height)
+        if key not in self._entries:
+            self._entries[key] = found
+            self._cached_bytes += _entry_bytes(found)
+            while self._cached_bytes > _MAX_CACHED_BYTES:
+                self._cached_bytes -= _entry_bytes(self._entries.popitem(last=False)[1])
         return found
 
     async def close(self) -> None:
@@ -52,5 +52,5 @@ class Gallery:
         await self._decoder.close()
 
 
-def _size(found: Drawing | str) -> int:
-    return len(found.pixels) if isinstance(found, Drawing) else _FAILURES
+def _entry_bytes(found: DecodedImage | str) -> int:
+    return len(found.pixels) if isinstance(found, DecodedImage) else _FAILURE_BYTES

@@ -8,18 +8,18 @@ class Action(NamedTuple):
 
     name: str
     keys: str
-    shown: str
+    key_display: str
     label: str
     title: str
     help: str
     slash: str = ""
-    footer: bool = False
+    is_in_footer: bool = False
     priority: bool = False
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("palette", "ctrl+p", "^P", "palette", "Command palette", "Find any action by its name", footer=True),
-    Action("help", "f1", "F1", "help", "Help", "Keys, commands and what the marks mean", "help", footer=True),
+    Action("palette", "ctrl+p", "^P", "palette", "Command palette", "Find any action by its name", is_in_footer=True),
+    Action("help", "f1", "F1", "help", "Help", "Keys, commands and what the marks mean", "help", is_in_footer=True),
     Action(
         "toggle_servers",
         "f2",
@@ -28,7 +28,7 @@ ACTIONS: tuple[Action, ...] = (
         "Show or hide the server list",
         "Show or hide the list of servers",
         "sidebar",
-        footer=True,
+        is_in_footer=True,
     ),
     Action(
         "servers",
@@ -38,7 +38,7 @@ ACTIONS: tuple[Action, ...] = (
         "Servers",
         "What each server is and offers, its log; restart one",
         "servers",
-        footer=True,
+        is_in_footer=True,
     ),
     Action(
         "resources",
@@ -48,12 +48,19 @@ ACTIONS: tuple[Action, ...] = (
         "Resources",
         "Browse resources, preview and attach one",
         "resources",
-        footer=True,
+        is_in_footer=True,
     ),
     Action(
-        "prompts", "f5", "F5", "prompts", "Prompts", "Browse prompts, fill one and insert it", "prompts", footer=True
+        "prompts",
+        "f5",
+        "F5",
+        "prompts",
+        "Prompts",
+        "Browse prompts, fill one and insert it",
+        "prompts",
+        is_in_footer=True,
     ),
-    Action("history", "f6", "F6", "history", "History", "Open an earlier conversation", "history", footer=True),
+    Action("history", "f6", "F6", "history", "History", "Open an earlier conversation", "history", is_in_footer=True),
     Action("grants", "f7", "F7", "grants", "What is allowed", "What you allowed for longer; revoke it", "grants"),
     Action(
         "answer",
@@ -66,7 +73,7 @@ ACTIONS: tuple[Action, ...] = (
         priority=True,
     ),
     Action(
-        "autonomy",
+        "auto_approval",
         "f9",
         "F9",
         "unasked",
@@ -94,9 +101,9 @@ ACTIONS: tuple[Action, ...] = (
         "Folders that servers may be told of; add and take out",
         "folders",
     ),
-    Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", footer=True),
+    Action("stop", "escape", "esc", "stop", "Stop", "Stop the answer and its running tools", "stop", is_in_footer=True),
     Action(
-        "go_on",
+        "continue_turn",
         "ctrl+r",
         "^R",
         "go on",
@@ -118,7 +125,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "copy_last", "ctrl+y", "^Y", "copy", "Copy the last answer", "Copy the last answer to the clipboard", "copy"
     ),
-    Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and leave", "quit", footer=True, priority=True),
+    Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and leave", "quit", is_in_footer=True, priority=True),
 )
 
 # What works inside one place only: (where, key, what it does). For the help screen.
@@ -156,6 +163,6 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def by_slash(word: str) -> Action | None:
+def find_slash_command(word: str) -> Action | None:
     """The action with this slash command."""
     return next((action for action in ACTIONS if action.slash == word), None)

@@ -8,9 +8,9 @@ from textual.message import Message
 if TYPE_CHECKING:
     from mcphost.config.rules import Rule
     from mcphost.host.consent.grants import PastCall
-    from mcphost.host.consent.rule_matching import Answer
-    from mcphost.host.results.tool_schemas import Misfit
-    from mcphost.sandbox.image_formats import Drawing
+    from mcphost.host.consent.rule_matching import RuleMatch
+    from mcphost.host.results.tool_schemas import SchemaErrors
+    from mcphost.sandbox.image_formats import DecodedImage
 
 
 class Section(NamedTuple):
@@ -23,23 +23,23 @@ class Section(NamedTuple):
     text: str
 
 
-def joined(sections: Sequence[Section]) -> str:
+def join_sections(sections: Sequence[Section]) -> str:
     """Return headings and texts as one text, for copying."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
-class PictureWanted(Message):
+class ImageDecodeRequested(Message):
     """A picture (base64) is in view and not decoded for these sides in pixels.
 
     `answered` gets the drawing, or half a sentence that says why there is none.
     """
 
-    def __init__(self, data: str, width: int, height: int, answered: "Callable[[Drawing | str], None]") -> None:
+    def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
         super().__init__()
-        self.data, self.width, self.height, self.answered = data, width, height, answered
+        self.data, self.width, self.height, self.on_decoded = data, width, height, on_decoded
 
 
-class AttachWanted(Message):
+class AttachRequested(Message):
     """The user typed @ and chose a resource."""
 
     def __init__(self, server: str, uri: str) -> None:
@@ -48,7 +48,7 @@ class AttachWanted(Message):
         self.uri = uri
 
 
-class ScrollWanted(Message):
+class ScrollRequested(Message):
     """The user wants to read on in the conversation, by so many pages; negative is back."""
 
     def __init__(self, pages: int) -> None:
@@ -56,11 +56,11 @@ class ScrollWanted(Message):
         self.pages = pages
 
 
-class DetachWanted(Message):
+class DetachRequested(Message):
     """The user removed the newest attachment."""
 
 
-class PromptWanted(Message):
+class PromptRequested(Message):
     """The user chose a server's prompt."""
 
     def __init__(self, server: str, name: str) -> None:
@@ -69,7 +69,7 @@ class PromptWanted(Message):
         self.prompt = name
 
 
-class ActionWanted(Message):
+class ActionRequested(Message):
     """The user clicked or chose an action of the table in `keys`."""
 
     def __init__(self, action: str) -> None:
@@ -85,7 +85,7 @@ class LinkClicked(Message):
         self.url = url
 
 
-class TextWanted(Message):
+class TextViewRequested(Message):
     """The user wants to see a whole text; `seen` is called when its end was on the screen.
 
     `kept` is the file with all of it, when `text` is the beginning only. `sections` are shown in place of `text`.
@@ -95,20 +95,20 @@ class TextWanted(Message):
         self,
         title: str,
         text: str,
-        seen: Callable[[], None] | None = None,
+        on_end_shown: Callable[[], None] | None = None,
         *,
-        kept: str = "",
+        full_text_file: str = "",
         sections: Sequence[Section] = (),
     ) -> None:
         super().__init__()
         self.sections = sections
-        self.kept = kept
+        self.full_text_file = full_text_file
         self.title = title
         self.text = text
-        self.seen = seen
+        self.on_end_shown = on_end_shown
 
 
-class RuleWanted(Message):
+class RulePreviewRequested(Message):
     """A rule is being written; `compared` gets whether it covers that call, and earlier calls, None if unreadable."""
 
     def __init__(
@@ -116,36 +116,38 @@ class RuleWanted(Message):
         rule: "Rule",
         tool: str,
         arguments: dict[str, Any],
-        compared: "Callable[[Answer, tuple[PastCall, ...] | None], None]",
+        on_compared: "Callable[[RuleMatch, tuple[PastCall, ...] | None], None]",
     ) -> None:
         super().__init__()
         self.rule = rule
         self.tool = tool
         self.arguments = arguments
-        self.compared = compared
+        self.on_compared = on_compared
 
 
-class CheckWanted(Message):
+class ArgumentCheckRequested(Message):
     """The user edited the arguments of a call; `checked` gets what does not fit the tool's schema."""
 
-    def __init__(self, server: str, tool: str, arguments: dict[str, Any], checked: "Callable[[Misfit], None]") -> None:
+    def __init__(
+        self, server: str, tool: str, arguments: dict[str, Any], on_checked: "Callable[[SchemaErrors], None]"
+    ) -> None:
         super().__init__()
         self.server = server
         self.tool = tool
         self.arguments = arguments
-        self.checked = checked
+        self.on_checked = on_checked
 
 
-class EditorWanted(Message):
+class EditorRequested(Message):
     """The user wants to edit a text in their own editor; `edited` gets it, or None and what went wrong."""
 
-    def __init__(self, text: str, edited: Callable[[str | None, str], None]) -> None:
+    def __init__(self, text: str, on_edited: Callable[[str | None, str], None]) -> None:
         super().__init__()
         self.text = text
-        self.edited = edited
+        self.on_edited = on_edited
 
 
-class QrWanted(Message):
+class QrCodeRequested(Message):
     """The user wants a text as a QR code."""
 
     def __init__(self, title: str, text: str) -> None:
@@ -154,7 +156,7 @@ class QrWanted(Message):
         self.text = text
 
 
-class CopyWanted(Message):
+class CopyRequested(Message):
     """The user wants this text in the clipboard."""
 
     def __init__(self, text: str) -> None:
@@ -162,7 +164,7 @@ class CopyWanted(Message):
         self.text = text
 
 
-class ServerChosen(Message):
+class ServerSelected(Message):
     """The user chose a server in the list."""
 
     def __init__(self, server: str) -> None:

@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from textual.screen import Screen
 
-from mcphost.tui.input_guard import Hearing
-from mcphost.tui.messages import PictureWanted, QrWanted, ServerChosen, TextWanted
-from mcphost.tui.screens.chat import Chat
+from mcphost.tui.input_guard import InputGuardApp
+from mcphost.tui.messages import ImageDecodeRequested, QrCodeRequested, ServerSelected, TextViewRequested
+from mcphost.tui.screens.chat import ChatScreen
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
-    from mcphost.tui.image_cache import Gallery
+    from mcphost.tui.image_cache import ImageCache
 
 
-class Pages(Hearing):
+class NavigationApp(InputGuardApp):
     """An app whose actions open pages over its chat; a page is loaded when it is first needed."""
 
-    chat: Chat
+    chat: ChatScreen
     _host: "Host | None" = None
-    _gallery: "Gallery | None" = None
+    _image_cache: "ImageCache | None" = None
 
     @property
     def host(self) -> "Host":
@@ -29,117 +29,117 @@ class Pages(Hearing):
             raise RuntimeError("No host is attached yet.")
         return self._host
 
-    def _open(self, screen: Screen[Any], done: Callable[[Any], None] | None = None) -> None:
+    def _open_screen(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
         # One page at a time over the chat: F3 in F4 replaces it.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
-        self.push_screen(screen, done)
+        self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
         """F1."""
-        from mcphost.tui.screens.help import Help
+        from mcphost.tui.screens.help import HelpScreen
 
-        self._open(Help())
+        self._open_screen(HelpScreen())
 
     def action_servers(self) -> None:
         """F3."""
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
-        from mcphost.tui.screens.servers import Servers
+        from mcphost.tui.screens.servers import ServersScreen
 
-        self._open(Servers(self.host, name))
+        self._open_screen(ServersScreen(self.host, name))
 
-    def on_server_chosen(self, message: ServerChosen) -> None:
+    def on_server_selected(self, message: ServerSelected) -> None:
         """A click on a server."""
         message.stop()
         self._open_servers(message.server)
 
-    def on_text_wanted(self, message: TextWanted) -> None:
+    def on_text_view_requested(self, message: TextViewRequested) -> None:
         """Open a whole text."""
         message.stop()
-        from mcphost.tui.screens.viewer import Viewer
+        from mcphost.tui.screens.viewer import TextViewerScreen
 
-        whole = partial(self.host.results.whole, message.kept) if message.kept else None
-        self.push_screen(Viewer(message.title, message.text, message.seen, whole, message.sections))
+        whole = partial(self.host.results.whole, message.full_text_file) if message.full_text_file else None
+        self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
 
-    def on_picture_wanted(self, message: PictureWanted) -> None:
+    def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
         """Decode a picture, never here."""
         message.stop()
-        if self._gallery is None:
-            from mcphost.tui.image_cache import Gallery
+        if self._image_cache is None:
+            from mcphost.tui.image_cache import ImageCache
 
-            self._gallery = Gallery()
-        self.run_worker(partial(self._decode, self._gallery, message), group="pictures")
+            self._image_cache = ImageCache()
+        self.run_worker(partial(self._decode_image, self._image_cache, message), group="pictures")
 
-    async def _decode(self, gallery: "Gallery", message: PictureWanted) -> None:
-        message.answered(await gallery.draw(message.data, message.width, message.height))
+    async def _decode_image(self, cache: "ImageCache", message: ImageDecodeRequested) -> None:
+        message.on_decoded(await cache.decode(message.data, message.width, message.height))
 
     async def on_unmount(self) -> None:
         """Nothing is left of what decoded pictures."""
-        if self._gallery is not None:
-            await self._gallery.close()
+        if self._image_cache is not None:
+            await self._image_cache.close()
 
-    def on_qr_wanted(self, message: QrWanted) -> None:
+    def on_qr_code_requested(self, message: QrCodeRequested) -> None:
         """Open a QR code."""
         message.stop()
-        from mcphost.tui.screens.qr_screen import QrPage
+        from mcphost.tui.screens.qr_screen import QrScreen
 
-        self.push_screen(QrPage(message.title, message.text))
+        self.push_screen(QrScreen(message.title, message.text))
 
     def action_resources(self) -> None:
         """F4."""
-        from mcphost.tui.screens.resources import Resources
+        from mcphost.tui.screens.resources import ResourcesScreen
 
         def attach(chosen: tuple[str, str] | None) -> None:
             if chosen is not None:
-                self.chat.attach(*chosen)
+                self.chat.attach_resource(*chosen)
 
-        self._open(Resources(self.host), attach)
+        self._open_screen(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
         """F5."""
-        from mcphost.tui.screens.prompts import Prompts
+        from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
             if chosen is not None:
                 self.chat.fill_prompt(*chosen)
 
-        self._open(Prompts(self.host), fill)
+        self._open_screen(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
         """F6."""
-        from mcphost.tui.screens.history import History
+        from mcphost.tui.screens.history import HistoryScreen
 
         def open_(ident: str | None) -> None:
             if ident is not None:
                 self.run_worker(partial(self._open_conversation, ident), group="history")
 
-        self._open(History(self.host), open_)
+        self._open_screen(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
         """F7."""
-        from mcphost.tui.screens.grants import Grants
+        from mcphost.tui.screens.grants import GrantsScreen
 
-        self._open(Grants(self.host), lambda _: None)
+        self._open_screen(GrantsScreen(self.host), lambda _: None)
 
     def action_accounts(self) -> None:
         """F12."""
-        from mcphost.tui.screens.accounts import Accounts
+        from mcphost.tui.screens.accounts import AccountsScreen
 
-        self._open(Accounts(self.host))
+        self._open_screen(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
         """Ctrl+O."""
-        from mcphost.tui.screens.folders import FoldersPage
+        from mcphost.tui.screens.folders import FoldersScreen
 
-        self._open(FoldersPage(self.host))
+        self._open_screen(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
         """F10."""
-        from mcphost.tui.screens.audit import Audit
+        from mcphost.tui.screens.audit import AuditScreen
 
-        self._open(Audit(self.host))
+        self._open_screen(AuditScreen(self.host))
 
     async def _open_conversation(self, ident: str) -> None:
         from mcphost.errors import McpHostError

@@ -6,17 +6,17 @@ terminals disagree on. It must still never pass a markup parser: give it to `Con
 `markup=False`.
 """
 
-from mcphost.sanitize import is_visible, visible
+from mcphost.sanitize import is_sanitized, sanitize
 
 
 def clean(text: str) -> str:
     """The text with everything dangerous or hidden as a visible mark (␛, ‹U+202E›); LF and TAB stay, CRLF is LF."""
-    text = visible(text)
+    text = sanitize(text)
     if text.isascii():
         return text
-    from mcphost.tui.combining_marks import without_floods  # with the first such text, not with the first frame
+    from mcphost.tui.combining_marks import limit_combining_marks  # with the first such text, not with the first frame
 
-    return without_floods(text)
+    return limit_combining_marks(text)
 
 
 def clean_line(text: str, limit: int = 200) -> str:
@@ -29,10 +29,10 @@ def clean_line(text: str, limit: int = 200) -> str:
 def is_clean(text: str) -> bool:
     """Whether `clean` would leave the text as it is."""
     if text.isascii():
-        return is_visible(text)
-    from mcphost.tui.combining_marks import has_floods
+        return is_sanitized(text)
+    from mcphost.tui.combining_marks import has_excess_marks
 
-    return is_visible(text) and not has_floods(text)
+    return is_sanitized(text) and not has_excess_marks(text)
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:

@@ -10,7 +10,7 @@ from textual.drivers.linux_driver import LinuxDriver
 WATCH_SECONDS = 1.0
 
 
-class Steady:
+class ResilientStream:
     """A stream whose writing never fails.
 
     Textual writes on a thread with a short queue. When the terminal is gone the write fails, the thread ends, the queue
@@ -38,30 +38,30 @@ class Steady:
         return getattr(self._stream, name)
 
 
-class SteadyDriver(LinuxDriver):
+class ResilientDriver(LinuxDriver):
     """LinuxDriver on a steady stream."""
 
-    _watching: asyncio.TimerHandle | None = None
+    _watch_timer: asyncio.TimerHandle | None = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         cast("Any", super()).__init__(*args, **options)
-        self._file = cast("Any", Steady(self._file))
+        self._file = cast("Any", ResilientStream(self._file))
 
     def start_application_mode(self) -> None:
         """Take the terminal, and look now and then whether it is still there."""
         super().start_application_mode()
-        if self._watching is None:
-            self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
+        if self._watch_timer is None:
+            self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
-    def _watch(self) -> None:
+    def _check_terminal(self) -> None:
         # Without a controlling terminal no SIGHUP comes, and Textual reads the end of its input for ever.
         poll = select.poll()
         poll.register(self.fileno, 0)
         if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
-            self._watching = None
+            self._watch_timer = None
             self._app.call_later(self._app.action_quit)
         else:
-            self._watching = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._watch)
+            self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def write(self, data: str) -> None:
         """Write it; while somebody else has the terminal, drop it: all of the screen is drawn again afterwards."""
@@ -77,9 +77,9 @@ class SteadyDriver(LinuxDriver):
     def close(self) -> None:
         """The end of the app: from here on nothing starts the screen again."""
         self._auto_restart = False
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
+        if self._watch_timer is not None:
+            self._watch_timer.cancel()
+            self._watch_timer = None
         super().close()
 
     def _sigcont_application(self, *_: Any) -> None:

@@ -42,13 +42,13 @@ def load(name: str) -> Theme:
         path = folder / f"{name}.toml"
         if path.is_file():
             try:
-                return _theme(tomllib.loads(path.read_text("utf-8")), name)
+                return _build_theme(tomllib.loads(path.read_text("utf-8")), name)
             except (OSError, ValueError):
                 break
-    return _theme({}, name)
+    return _build_theme({}, name)
 
 
-def _theme(table: dict[str, Any], name: str) -> Theme:
+def _build_theme(table: dict[str, Any], name: str) -> Theme:
     given = table.get("colors", {})
     color = {role: str(given.get(role, _FALLBACK[role])) for role in _ROLES}
     tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.15).hex

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mcphost.host.audit.audit_summary import digest
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.store.audit_reader import Reader, Wanted
 from mcphost.store.audit_store import Row
 from tests.flows.program import MCPHOST, Program
@@ -130,7 +130,7 @@ class Round:
 def lost(ran: list[dict[str, Any]], rows: tuple[Row, ...]) -> list[dict[str, Any]]:
     """What ran and has no row that says it was about to."""
     started = {row.arguments for row in rows if (row.kind, row.event) == ("tool", "started")}
-    return [arguments for arguments in ran if digest(arguments) not in started]
+    return [arguments for arguments in ran if arguments_digest(arguments) not in started]
 
 
 def chaos(folder: Path, count: int, seed: int) -> dict[str, int]:
@@ -152,7 +152,9 @@ def chaos(folder: Path, count: int, seed: int) -> dict[str, int]:
         once = ("tool", "answered", "once")
         answered = {row.arguments for row in rows if (row.kind, row.event, row.decision) == once}
         by_model = [arguments for arguments in ran if "a" in arguments]
-        assert all(digest(arguments) in answered for arguments in by_model), f"round {number}: an answer is lost"
+        assert all(arguments_digest(arguments) in answered for arguments in by_model), (
+            f"round {number}: an answer is lost"
+        )
         verified = reader.verify()
         assert verified.ok, f"round {number}: {verified.findings}"
         seen, asked, acknowledged = len(lines), asked + len(by_model), acknowledged + len(one.acknowledged)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mcphost.host.audit.audit_summary import digest
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.store.audit_store import Row
 from tests.chaos.ledger import chaos, lost
 
@@ -14,5 +14,15 @@ def test_no_acknowledged_decision_is_lost_when_the_program_is_killed_at_any_mome
 
 
 def test_a_call_without_its_row_counts_as_lost() -> None:
-    row = Row(at=1, kind="tool", event="started", arguments=digest({"a": 1}), seq=1, run="", about=0, prev="", hash="")
+    row = Row(
+        at=1,
+        kind="tool",
+        event="started",
+        arguments=arguments_digest({"a": 1}),
+        seq=1,
+        run="",
+        about=0,
+        prev="",
+        hash="",
+    )
     assert lost([{"a": 1}, {"a": 2}], (row,)) == [{"a": 2}]

@@ -25,10 +25,10 @@ from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, FillForm, Question
-from mcphost.host.questions.sign_in_prompts import SignIns
-from mcphost.host.questions.sign_in_questions import InBrowser, SignIn
+from mcphost.host.questions.sign_in_prompts import SignInPrompts
+from mcphost.host.questions.sign_in_questions import OpenInBrowser, SignInQuestion
 from mcphost.host.views import ServerView
-from mcphost.protocol.skills import files
+from mcphost.protocol.skills import parse_skill_files
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import loads, replace
 from mcphost.store.database import Database
@@ -60,15 +60,15 @@ STUBS: dict[str, Any] = {
 class Agreeable:
     """Sends every form back as it came, with its defaults, signs in where asked to, and refuses everything else."""
 
-    kinds = frozenset({FillForm.KIND, SignIn.KIND})
+    kinds = frozenset({FillForm.KIND, SignInQuestion.KIND})
     who = "person"
 
     async def ask(self, question: Question[A]) -> A:
         """At once."""
-        if isinstance(question, SignIn):
+        if isinstance(question, SignInQuestion):
             if question.note:
                 await anyio.sleep_forever()  # the browser has it
-            return cast("A", InBrowser())
+            return cast("A", OpenInBrowser())
         if not isinstance(question, FillForm):
             return question.refusal()
         needed = {field.name: STUBS[field.kind] for field in question.fields if field.required and not field.default}
@@ -121,7 +121,7 @@ async def load_skills(host: Host, view: ServerView) -> None:
     """Load every skill and read all its files, as a host does for a model."""
     for skill in view.catalog.skills:
         await host.features.skills.load(PEER, skill)
-        for file in files(skill):
+        for file in parse_skill_files(skill):
             await host.features.skills.read(PEER, skill, file.uri)
 
 
@@ -147,7 +147,7 @@ async def browse(url: str) -> bool:
 
 def identities() -> Identities:
     """Everything about sign-in is the product's own but the browser and where secrets are kept."""
-    return Identities(Keep(MemoryVault(), None), SignIns(Agreeable(), browse), document_url=DOCUMENT_URL)
+    return Identities(Keep(MemoryVault(), None), SignInPrompts(Agreeable(), browse), document_url=DOCUMENT_URL)
 
 
 def issuer(url: str) -> str:
@@ -193,10 +193,12 @@ async def main(url: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
         opener = ReadyOpener(HostConfig().limits, Grants(database), identities)
-        host = Host(HostConfig(servers=(server,)), store=database, opener=opener, models=_no_model, front=Agreeable())
+        host = Host(
+            HostConfig(servers=(server,)), store=database, opener=opener, model_factory=_no_model, frontend=Agreeable()
+        )
         try:
             async with host:
-                view = await host.ready(PEER)
+                view = await host.ensure_ready(PEER)
                 await SCENARIOS.get(scenario, use_everything)(host, view)
         except McpHostError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

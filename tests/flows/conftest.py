@@ -10,8 +10,8 @@ import pytest
 
 from mcphost.cli.session_opener import ReadyOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.event_queue import Feed
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.event_queue import EventQueue
 from mcphost.host.events import HostEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.sign_in_prompts import OpenUrl
@@ -40,7 +40,7 @@ def open_host(tmp_path: Path) -> OpenHost:
         *,
         servers: tuple[ServerConfig, ...] = (DEMO,),
         limits: Limits | None = None,
-        journal: Journal | None = None,
+        journal: AuditLog | None = None,
         open_url: OpenUrl | None = None,
         **more: Any,
     ) -> AsyncIterator[Host]:
@@ -53,8 +53,8 @@ def open_host(tmp_path: Path) -> OpenHost:
             config,
             store=database,
             opener=opener,
-            models=lambda _: model or ScriptedModel(),
-            front=front or ScriptedFront(),
+            model_factory=lambda _: model or ScriptedModel(),
+            frontend=front or ScriptedFront(),
             open_url=open_url,
             journal=journal,
         )
@@ -66,7 +66,7 @@ def open_host(tmp_path: Path) -> OpenHost:
     return opened
 
 
-async def heard(feed: Feed, until: Callable[[HostEvent], bool]) -> list[HostEvent]:
+async def heard(feed: EventQueue, until: Callable[[HostEvent], bool]) -> list[HostEvent]:
     """Everything up to and including the first event that `until` accepts."""
     events: list[HostEvent] = []
     async for event in feed:

@@ -64,7 +64,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
     file.write_text(lists(**{"tools/list": {"tools": tools}}))
     server = script("s", LISTS, env={"LISTS_FILE": str(file)})
     async with open_host(None, servers=(server,)) as host:
-        view = await host.ready("s")
+        view = await host.ensure_ready("s")
     assert [tool.name for tool in view.catalog.tools] == ["t"]
     assert ["'deep'" in text for text in view.catalog.left_out] == [True, False]
     assert "over 256 kB" in view.catalog.left_out[1]
@@ -74,8 +74,8 @@ async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(ope
     slow = {**TOOL, "name": "slow"}
     server = script("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
     async with open_host(None, servers=(server,)) as host:
-        feed = host.events()
+        feed = host.subscribe()
         with anyio.fail_after(10):
             assert (await host.call_tool("s", "slow", {})).text == "done"
-        assert any(isinstance(event, ServerLog) and "could not be read" in event.text for event in feed.take())
+        assert any(isinstance(event, ServerLog) and "could not be read" in event.text for event in feed.drain())
         assert host.server("s").state == "ready"

@@ -10,14 +10,14 @@ import pytest
 from mcphost.host.events import CatalogChanged, HostEvent, ServerState, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
+    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowSession,
     ApproveTool,
     Deny,
-    KeepTools,
     Question,
-    ToolsChanged,
+    ReviewToolChanges,
 )
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -63,14 +63,14 @@ class Turning(ScriptedFront):
         self.words, self.then, self.restart = words, then, restart
         self.host: Host
         self.keep = keep
-        self.changes: list[ToolsChanged] = []
+        self.changes: list[ReviewToolChanges] = []
 
     async def ask(self, question: Question[Any]) -> Any:
-        if isinstance(question, ToolsChanged):
+        if isinstance(question, ReviewToolChanges):
             self.changes.append(question)
-            return KeepTools(tuple(one.tool for one in question.changes) if self.keep else ())
+            return AcceptToolChanges(tuple(one.tool for one in question.changes) if self.keep else ())
         if not self.asked:
-            feed = self.host.events()
+            feed = self.host.subscribe()
             beside = self.words.with_suffix(".new")
             beside.write_text(self.then)
             os.replace(beside, self.words)
@@ -100,11 +100,11 @@ async def turn(
     server = script("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
     async with open_host(model, front, servers=(server,)) as host:
         front.host = host
-        await host.ready("coat")
-        feed = host.events()
+        await host.ensure_ready("coat")
+        feed = host.subscribe()
         with anyio.fail_after(20):
             await host.send("go")
-        started = [event for event in feed.take() if isinstance(event, ToolStarted)]
+        started = [event for event in feed.drain() if isinstance(event, ToolStarted)]
     questions = [question for question in front.asked if isinstance(question, ApproveTool)]
     assert len(started) == len(ran.read_text().split())
     return questions, ran.read_text().split(), model.requests[-1].messages[-1].parts, front.changes

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.host.events import Told
+from mcphost.host.events import NoticeEvent
 from mcphost.host.questions.questions import AllowAlways
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -20,12 +20,12 @@ async def test_always_in_a_store_that_fails_counts_for_this_run_and_is_said(
     add = calls(("demo__add", {"a": 1, "b": 1}))
     front = ScriptedFront(AllowAlways())
     async with open_host(ScriptedModel(add, add, says("both ran")), front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("DROP TABLE grants")
-        feed = host.events()
+        feed = host.subscribe()
         result = await host.send("twice")
-        told = [event for event in feed.take() if isinstance(event, Told)]
+        told = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
     assert (result.outcome, result.text, len(front.asked)) == ("done", "both ran", 1)
     assert told
     assert all("store" in event.text for event in told)

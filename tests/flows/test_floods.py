@@ -82,8 +82,8 @@ async def call(host: Host, tool: str) -> str:
 @pytest.mark.req("prog.flood")
 async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
-        feed, before, begun = host.events(), psutil.Process().memory_info().rss, time.monotonic()
+        await host.ensure_ready("flood")
+        feed, before, begun = host.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
         told = 0
         async with anyio.create_task_group() as group:
 
@@ -105,12 +105,12 @@ async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(op
 
 async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
-        feed, before = host.events(), psutil.Process().memory_info().rss
+        await host.ensure_ready("flood")
+        feed, before = host.subscribe(), psutil.Process().memory_info().rss
         await call(host, "logs")
         view = host.server("flood")
         assert 100 <= len(view.log) <= 1_000
-        assert sum(isinstance(event, ServerLog) for event in feed.take()) <= 1_001
+        assert sum(isinstance(event, ServerLog) for event in feed.drain()) <= 1_001
         dropped = view.counts.get("messages left out in a flood", 0)
         assert view.counts["log lines left out"] + dropped + len(view.log) >= 50_000
         assert await call(host, "count") == "1"
@@ -119,7 +119,7 @@ async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted
 
 async def test_what_belongs_to_nothing_is_counted_and_said_once(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
+        await host.ensure_ready("flood")
         before = psutil.Process().memory_info().rss
         await call(host, "stray")
         view = host.server("flood")
@@ -131,7 +131,7 @@ async def test_what_belongs_to_nothing_is_counted_and_said_once(open_host: OpenH
 @pytest.mark.req("tools.list-changed.legacy")
 async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
+        await host.ensure_ready("flood")
         listed = int(await call(host, "changes"))  # one at the start; while it floods, the server lists nothing
         await anyio.sleep(0.6)
         assert listed == 1
@@ -141,15 +141,15 @@ async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host
 @pytest.mark.req("ping.answer")
 async def test_hundreds_of_pings_at_once_are_all_answered(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
+        await host.ensure_ready("flood")
         assert await call(host, "burst") == "900"
         assert host.server("flood").counts == {"pings answered": 900}
 
 
 async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ready("flood")
-        feed, before = host.events(), psutil.Process().memory_info().rss
+        await host.ensure_ready("flood")
+        feed, before = host.subscribe(), psutil.Process().memory_info().rss
         with pytest.raises(ConnectionLost, match="it was stopped"):
             await call(host, "pings")
         with anyio.fail_after(20):
@@ -162,7 +162,7 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
 async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: str, count: int, said: str) -> None:
     async with open_host(servers=(flooding(lists),)) as host:
         with anyio.fail_after(20):
-            view = await host.ready("flood")
+            view = await host.ensure_ready("flood")
         assert len(view.catalog.tools) == count
         assert [said in problem for problem in view.catalog.left_out] == [True]
 
@@ -170,7 +170,7 @@ async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: st
 async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:
     model = ScriptedModel(says("ok"))
     async with open_host(model, servers=(flooding("words"),)) as host:
-        await host.ready("flood")
+        await host.ensure_ready("flood")
         await host.send("hi")
     tools = model.requests[0].tools
     assert len(tools) == Limits().tools_to_model == 128

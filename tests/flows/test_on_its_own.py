@@ -9,8 +9,8 @@ import pytest
 from mcphost.config.rules import parse
 from mcphost.config.schema import Limits
 from mcphost.errors import UsageError
-from mcphost.host.consent.auto_approve import Budget
-from mcphost.host.events import AutonomyChanged, ToolStarted
+from mcphost.host.consent.auto_approve import AutoApprovalBudget
+from mcphost.host.events import AutoApprovalChanged, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny
 from mcphost.serialization import replace
@@ -26,21 +26,21 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
     """One turn; what ran in it, and what allowed it."""
-    feed = host.events()
+    feed = host.subscribe()
     with anyio.fail_after(20):
         await host.send(text)
-    return [(event.tool, event.by) for event in feed.take() if isinstance(event, ToolStarted)]
+    return [(event.tool, event.by) for event in feed.drain() if isinstance(event, ToolStarted)]
 
 
 async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(open_host: OpenHost) -> None:
     front = ScriptedFront(Deny())
     async with open_host(ScriptedModel(calls(ADD, NOTE), says("ok")), front) as host:
-        await host.ready("demo")
-        feed = host.events()
-        running = host.autonomy.start(PICKED, Budget(calls=5))
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
+        running = host.auto_approval.start(PICKED, AutoApprovalBudget(calls=5))
         assert (running.tools, running.servers) == (2, ("demo",))
         assert await turn(host) == [("add", "autonomy")]
-        told = [event for event in feed.take() if isinstance(event, AutonomyChanged)]
+        told = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
     assert [question.tool for question in front.asked if isinstance(question, ApproveTool)] == ["add_note"]
     assert [(event.on, event.calls_left) for event in told] == [(True, 5), (True, 4)]
 
@@ -48,7 +48,7 @@ async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(ope
 async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
     front = ScriptedFront(Deny())
     async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         assert await turn(host) == []
     assert len(front.asked) == 1
 
@@ -58,51 +58,58 @@ async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
 )
 async def test_what_does_not_claim_to_be_read_only_cannot_be_picked(open_host: OpenHost, picked: Any) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         with pytest.raises(UsageError):
-            host.autonomy.start(picked, Budget())
-        assert host.autonomy.running is None
+            host.auto_approval.start(picked, AutoApprovalBudget())
+        assert host.auto_approval.status is None
 
 
 @pytest.mark.parametrize(
-    "budget", [Budget(calls=0), Budget(seconds=-1), Budget(tokens=0), Budget(calls=10**6), Budget(seconds=float("nan"))]
+    "budget",
+    [
+        AutoApprovalBudget(calls=0),
+        AutoApprovalBudget(seconds=-1),
+        AutoApprovalBudget(tokens=0),
+        AutoApprovalBudget(calls=10**6),
+        AutoApprovalBudget(seconds=float("nan")),
+    ],
 )
-async def test_a_budget_has_bounds(open_host: OpenHost, budget: Budget) -> None:
+async def test_a_budget_has_bounds(open_host: OpenHost, budget: AutoApprovalBudget) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         with pytest.raises(UsageError, match="budget"):
-            host.autonomy.start(PICKED, budget)
+            host.auto_approval.start(PICKED, budget)
 
 
 async def test_its_calls_end_it(open_host: OpenHost) -> None:
     front = ScriptedFront(AllowOnce())
     async with open_host(ScriptedModel(calls(ADD), calls(ADD), calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
-        feed = host.events()
-        host.autonomy.start(PICKED, Budget(calls=2))
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
+        host.auto_approval.start(PICKED, AutoApprovalBudget(calls=2))
         assert await turn(host) == [("add", "autonomy"), ("add", "autonomy"), ("add", "once")]
-        told = [event for event in feed.take() if isinstance(event, AutonomyChanged)]
+        told = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
         assert (told[-1].on, told[-1].why) == (False, "2 calls were made")
-        assert host.autonomy.running is None
+        assert host.auto_approval.status is None
 
 
 async def test_its_tokens_end_it(open_host: OpenHost) -> None:
     # Each round of the scripted model uses 27 tokens.
     front = ScriptedFront(AllowOnce())
     async with open_host(ScriptedModel(calls(ADD), calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget(tokens=50))
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget(tokens=50))
         assert await turn(host) == [("add", "autonomy"), ("add", "once")]
 
 
 async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: OpenHost) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ready("demo")
-        feed = host.events()
-        host.autonomy.start(PICKED, Budget(seconds=0.05))
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
+        host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=0.05))
         with anyio.fail_after(20):
             async for event in feed:
-                if isinstance(event, AutonomyChanged) and not event.on:
+                if isinstance(event, AutoApprovalChanged) and not event.on:
                     assert event.why == "its time is over"
                     break
 
@@ -110,24 +117,24 @@ async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: Open
 async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, monkeypatch: pytest.MonkeyPatch) -> None:
     front, woken = ScriptedFront(Deny()), time.time() + 90
     async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget(seconds=60))
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=60))
         monkeypatch.setattr(time, "time", lambda: woken)
-        running = host.autonomy.running
+        running = host.auto_approval.status
         assert running is not None
         assert running.left.seconds == 0
         assert await turn(host) == []
-        assert host.autonomy.running is None
+        assert host.auto_approval.status is None
     assert len(front.asked) == 1
 
 
 async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
     front = ScriptedFront(Deny())
     async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget())
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget())
         host.new_conversation()
-        assert host.autonomy.running is None
+        assert host.auto_approval.status is None
         assert await turn(host) == []
     assert len(front.asked) == 1
 
@@ -135,8 +142,8 @@ async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
 async def test_what_the_configuration_never_allows_stays_forbidden(open_host: OpenHost) -> None:
     front = ScriptedFront()
     async with open_host(ScriptedModel(calls(ADD), says("ok")), front, never=(parse("demo/add?a=1"),)) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget())
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget())
         assert await turn(host) == []
     assert front.asked == []
 
@@ -144,8 +151,8 @@ async def test_what_the_configuration_never_allows_stays_forbidden(open_host: Op
 async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
     model = ScriptedModel([HANGS])
     async with open_host(model) as host, anyio.create_task_group() as tasks:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget())
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget())
         results: list[Any] = []
 
         async def send() -> None:
@@ -155,7 +162,7 @@ async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
         with anyio.fail_after(20):
             await model.hanging.wait()
         assert host.halt()
-        assert host.autonomy.running is None
+        assert host.auto_approval.status is None
         assert not host.halt() or not results
     assert results[0].outcome == "stopped"
 
@@ -164,8 +171,8 @@ async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open
     front = ScriptedFront(Deny(), False)
     rounds = [calls(ADD)] * 6
     async with open_host(ScriptedModel(*rounds, says("ok")), front, limits=Limits(max_rounds=2)) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget(calls=3))
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget(calls=3))
         ran = await turn(host)
     assert ran == [("add", "autonomy")] * 3
     assert [type(one) for one in front.asked] == [ApproveTool, ContinueTurn]
@@ -174,12 +181,12 @@ async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open
 async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: OpenHost) -> None:
     front = ScriptedFront(Deny())
     async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
-        await host.ready("demo")
-        host.autonomy.start(PICKED, Budget())
-        connection = next(iter(host.autonomy.candidates())).connection
-        listed = connection.offers.tools["add"]
+        await host.ensure_ready("demo")
+        host.auto_approval.start(PICKED, AutoApprovalBudget())
+        connection = next(iter(host.auto_approval.candidates())).connection
+        listed = connection.listing.tools["add"]
         changed = replace(listed, raw=type(listed.raw)(bytes(listed.raw).replace(b"Add", b"Steal")))
         assert changed.digest != listed.digest
-        connection.offers.tools["add"] = changed
+        connection.listing.tools["add"] = changed
         assert await turn(host) == []
     assert len(front.asked) == 1

@@ -9,8 +9,8 @@ import pytest
 
 from mcphost.client import keepalive
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import CannotStart, ConnectionLost, Declined, ServerError, UsageError
-from mcphost.host.events import CatalogChanged, ServerLog, ServerState, Told
+from mcphost.errors import ConnectionLost, ConsentDenied, ServerError, StartupError, UsageError
+from mcphost.host.events import CatalogChanged, NoticeEvent, ServerLog, ServerState
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.serialization import replace
 from tests.fakes.front import ScriptedFront
@@ -57,15 +57,15 @@ async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(op
         host.start()
         with anyio.fail_after(20):
             assert (await host.send("hi")).text == "here"
-            await host.ready("demo")
+            await host.ensure_ready("demo")
         assert host.server("silent").state == "connecting"
 
 
 async def test_a_missing_command_is_named_before_the_connect_limit(open_host: OpenHost) -> None:
     missing = ServerConfig(name="gone", command="no-such-program-here", source="flag")
     async with open_host(servers=(missing,)) as host:
-        with anyio.fail_after(20), pytest.raises(CannotStart, match="no-such-program-here"):
-            await host.ready("gone")
+        with anyio.fail_after(20), pytest.raises(StartupError, match="no-such-program-here"):
+            await host.ensure_ready("gone")
         assert host.server("gone").state == "failed"
 
 
@@ -74,8 +74,8 @@ async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host
     async with open_host(servers=(dying, DEMO)) as host:
         host.start()
         with anyio.fail_after(20), pytest.raises(ServerError, match="no licence found"):
-            await host.ready("dying")
-        await host.ready("demo")
+            await host.ensure_ready("dying")
+        await host.ensure_ready("demo")
         assert [line.text for line in host.server("dying").log if line.source == "stderr"][-1] == "no licence found"
 
 
@@ -83,8 +83,8 @@ async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_h
     dying = server("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
     model = ScriptedModel(calls(("dying__t", {})), says("I see."))
     async with open_host(model, servers=(dying,)) as host:
-        await host.ready("dying")
-        feed = host.events()
+        await host.ensure_ready("dying")
+        feed = host.subscribe()
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await host.call_tool("dying", "t", {})
         with anyio.fail_after(10):
@@ -108,8 +108,8 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
 async def test_a_message_without_end_stops_the_server_and_says_so(open_host: OpenHost) -> None:
     flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
     async with open_host(servers=(flood, DEMO)) as host:
-        await host.ready("demo")
-        await host.ready("flood")
+        await host.ensure_ready("demo")
+        await host.ensure_ready("flood")
         with anyio.fail_after(10), pytest.raises(ServerError, match="16 MB"):
             await host.call_tool("flood", "t", {})
         assert "42" in (await host.call_tool("demo", "add", {"a": 2, "b": 40})).text
@@ -130,7 +130,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
     # After end of input it goes on for ever.
     stubborn = replace(stubborn, args=("-c", stubborn.args[1] + "\ntime.sleep(300)"))
     async with open_host(servers=(stubborn,)) as host:
-        await host.ready("stubborn")
+        await host.ensure_ready("stubborn")
         started = [int(pid) for pid in pids.read_text().split()]
         processes = [psutil.Process(pid) for pid in started]
         before = anyio.current_time()
@@ -165,8 +165,8 @@ for line in sys.stdin:
 """,
     )
     async with open_host(servers=(changing,)) as host:
-        await host.ready("changing")
-        feed = host.events()
+        await host.ensure_ready("changing")
+        feed = host.subscribe()
         assert (await host.call_tool("changing", "same", {})).text == "1"
         with anyio.fail_after(20):
             events = await heard(feed, lambda event: isinstance(event, CatalogChanged))
@@ -180,8 +180,8 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
     touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")
     front = ScriptedFront(DoNotTrust())
     async with open_host(front=front, servers=(touching,)) as host:
-        with pytest.raises(Declined, match="not approved"):
-            await host.ready("files")
+        with pytest.raises(ConsentDenied, match="not approved"):
+            await host.ensure_ready("files")
     assert not mark.exists()
     question = front.asked[0]
     assert isinstance(question, TrustServer)
@@ -189,13 +189,13 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
     for answers, asked in (([TrustOnce()], 1), ([TrustAlways()], 1), ([], 0)):
         front = ScriptedFront(*answers)
         async with open_host(front=front, servers=(touching,)) as host:
-            await host.ready("files")
+            await host.ensure_ready("files")
         assert len(front.asked) == asked
     changed = replace(touching, args=(*touching.args, "--more"))
     front = ScriptedFront(DoNotTrust())
     async with open_host(front=front, servers=(changed,)) as host:
-        with pytest.raises(Declined):
-            await host.ready("files")
+        with pytest.raises(ConsentDenied):
+            await host.ensure_ready("files")
     assert isinstance(front.asked[0], TrustServer)
     assert front.asked[0].changed
 
@@ -204,7 +204,7 @@ async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_hos
     tells_pid = server("who", call='answer({"content": [{"type": "text", "text": str(os.getpid())}]})')
     async with open_host(servers=(tells_pid,)) as host:
         first = (await host.call_tool("who", "t", {})).text
-        feed = host.events()
+        feed = host.subscribe()
         host.restart("who")
         with anyio.fail_after(10):
             await heard(feed, state("who", "ready"))
@@ -216,12 +216,12 @@ async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_hos
 async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: OpenHost) -> None:
     model = ScriptedModel(says("ok"))
     async with open_host(model, limits=Limits(tools_to_model=3)) as host:
-        await host.ready("demo")
-        feed = host.events()
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
         await host.send("hi")
-        events = feed.take()
+        events = feed.drain()
     assert len(model.requests[0].tools) == 3
-    assert [event.text for event in events if isinstance(event, Told)] == [
+    assert [event.text for event in events if isinstance(event, NoticeEvent)] == [
         f"{len(host.server('demo').catalog.tools) - 3} tools are not offered to the model: it gets 3 at most."
     ]
 
@@ -229,7 +229,7 @@ async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: 
 async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: OpenHost) -> None:
     async with open_host() as host:
         with pytest.raises(UsageError, match="demo"):
-            await host.ready("nope")
+            await host.ensure_ready("nope")
         with pytest.raises(UsageError, match="add"):
             await host.call_tool("demo", "nope", {})
 
@@ -239,11 +239,11 @@ async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHo
     logging = server("logging", call=f"send({note}); answer({{'content': []}})")
     async with open_host(servers=(logging,)) as host:
         await host.call_tool("logging", "t", {})
-        feed = host.events()
+        feed = host.subscribe()
         await host.call_tool("logging", "t", {})
         log = host.server("logging").log
         assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", "low disk")] * 2
-        assert [event for event in feed.take() if isinstance(event, ServerLog)] == [log[1]]
+        assert [event for event in feed.drain() if isinstance(event, ServerLog)] == [log[1]]
 
 
 async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
@@ -252,7 +252,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
     async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}") for n in range(5))) as host:
         host.start()
         for number in range(5):
-            await host.ready(f"demo{number}")
+            await host.ensure_ready(f"demo{number}")
     assert {child.pid for child in me.children(recursive=True)} <= before
 
 
@@ -261,7 +261,7 @@ async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_sta
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
-    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
     hangs_once = script(
         "hangs",
@@ -282,8 +282,8 @@ for line in sys.stdin:
         era="handshake",
     )
     async with open_host(servers=(hangs_once,), limits=Limits(ping_interval=0.15)) as host:
-        await host.ready("hangs")
-        feed = host.events()
+        await host.ensure_ready("hangs")
+        feed = host.subscribe()
         with anyio.fail_after(15):
             events = await heard(
                 feed, lambda event: isinstance(event, ServerState) and "pings in a row" in event.detail

@@ -10,7 +10,7 @@ import pytest
 from mcphost.config import package_runners
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.config.settings import Overrides, override
-from mcphost.errors import CannotStart, DeadlinePassed
+from mcphost.errors import RequestTimeout, StartupError
 from mcphost.host.events import ServerState
 from mcphost.host.servers import connection
 from mcphost.serialization import replace
@@ -30,8 +30,8 @@ def installer(folder: Path, code: str) -> ServerConfig:
 async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host: OpenHost) -> None:
     code = "import sys; print('one\\n\\ntwo\\n\\x1b[31mthree\\nBearer abcdefghijkl', file=sys.stderr); sys.exit(1)"
     async with open_host(servers=(script("dying", code),)) as host:
-        with anyio.fail_after(20), pytest.raises(CannotStart) as caught:
-            await host.ready("dying")
+        with anyio.fail_after(20), pytest.raises(StartupError) as caught:
+            await host.ensure_ready("dying")
         cause = "exited with status 1; it last said: two | ␛[31mthree | Bearer [secret]."
         assert caught.value.message.endswith(cause)
         assert host.server("dying").detail.endswith(cause)
@@ -40,14 +40,14 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
 async def test_a_server_that_never_answers_is_told_with_what_it_said_last(open_host: OpenHost) -> None:
     code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
     async with open_host(servers=(script("stuck", code),), limits=Limits(connect_timeout=2)) as host:
-        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="it last said: waiting for the database"):
-            await host.ready("stuck")
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match="it last said: waiting for the database"):
+            await host.ensure_ready("stuck")
 
 
 async def test_an_installer_has_more_time_and_is_not_called_silent(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.2)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.2)
     gate = tmp_path / "fetched"
     fetched = installer(
         tmp_path,
@@ -55,17 +55,17 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
         "sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')",
     )
     async with open_host(servers=(fetched,)) as host:
-        feed = host.events()
+        feed = host.subscribe()
         host.start()
         with anyio.fail_after(20):
             events = await heard(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
             assert (events[-1].state, events[-1].detail) == (  # type: ignore[attr-defined]
                 "connecting", f"{fetched.command} may still be fetching the program.",
             )  # fmt: skip
-            assert host.server("fetched").starting > 0
+            assert host.server("fetched").starting_seconds > 0
             gate.touch()
-            await host.ready("fetched")
-        assert host.server("fetched").starting == 0
+            await host.ensure_ready("fetched")
+        assert host.server("fetched").starting_seconds == 0
 
 
 @pytest.mark.parametrize(("chosen", "told"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
@@ -77,8 +77,8 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
     assert package_runners.START_SECONDS == 120
     monkeypatch.setattr(session_opener, "START_SECONDS", 1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
-        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match=told):
-            await host.ready("fetched")
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match=told):
+            await host.ensure_ready("fetched")
 
 
 async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_host: OpenHost, tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_
     assert config.limits.connect_timeout == usual.connect_timeout, "so it is not what the user chose for starting"
     hard = replace(config.limits, request_timeout=1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
-        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="within 1 s"):
-            await host.ready("fetched")
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match="within 1 s"):
+            await host.ensure_ready("fetched")
 
 
 async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_host: OpenHost, tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_
     nowhere = ServerConfig(name="nowhere", command="ls", cwd="/no/such/folder", source="flag", file=file)
     async with open_host(servers=(absent, nowhere)) as host:
         for name in ("absent", "nowhere"):
-            with anyio.fail_after(20), pytest.raises(CannotStart) as caught:
-                await host.ready(name)
+            with anyio.fail_after(20), pytest.raises(StartupError) as caught:
+                await host.ensure_ready(name)
             assert f"in {file}." in caught.value.hint
 
 
@@ -109,7 +109,7 @@ async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: Ope
         host.start()
         with anyio.fail_after(60):
             for view in host.servers():
-                await host.ready(view.name)
+                await host.ensure_ready(view.name)
         started = sorted(thread.name for thread in set(threading.enumerate()) - before)
         assert len(started) <= 4, started
     assert not [thread for thread in threading.enumerate() if "waitpid" in thread.name]

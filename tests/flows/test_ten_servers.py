@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from mcphost.config.schema import Limits, ServerConfig
-from mcphost.errors import CannotStart, DeadlinePassed
+from mcphost.errors import RequestTimeout, StartupError
 from mcphost.host.events import HostEvent, ServerState
 from mcphost.host.questions.questions import AllowOnce, AllowSession
 from mcphost.host.servers import connection
@@ -65,46 +65,46 @@ def becomes(name: str, state: str):  # type: ignore[no-untyped-def]
 async def test_the_good_ones_are_ready_whatever_the_others_do(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.3)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
     handlers: dict[str, Handler] = {f"good {n}": (modern if n % 2 else legacy)(lists) for n in range(7)}
     handlers |= {"slow": late(1.5), "silent": never}
     async with running(handlers) as (_, configs):
         dead = ServerConfig(name="dead", url="http://127.0.0.1:9/mcp", source="flag")
         async with open_host(servers=(*configs, dead), limits=Limits(connect_timeout=2.2)) as host:
-            feed = host.events()
+            feed = host.subscribe()
             host.start()
             for number in range(7):
-                view = await host.ready(f"good {number}")
+                view = await host.ensure_ready(f"good {number}")
                 assert [tool.name for tool in view.catalog.tools] == ["t"]
             assert host.server("slow").facts is None
-            with pytest.raises(CannotStart):
-                await host.ready("dead")
+            with pytest.raises(StartupError):
+                await host.ensure_ready("dead")
             with anyio.fail_after(20):
                 await heard(feed, becomes("silent", "silent"))
                 assert "not answered for" in host.server("silent").detail
-                await host.ready("slow")
-                with pytest.raises(DeadlinePassed):
-                    await host.ready("silent")
+                await host.ensure_ready("slow")
+                with pytest.raises(RequestTimeout):
+                    await host.ensure_ready("silent")
             assert host.server("silent").state == "failed"
 
 
 async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_does(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "NOT_ANSWERING", 0.05)
+    monkeypatch.setattr(connection, "SILENT_SECONDS", 0.05)
     silent = True
 
     async def handler(one: Seen) -> object:
         return await (never if silent else legacy(lists))(one)
 
     async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
-        feed = host.events()
+        feed = host.subscribe()
         host.start()
         with anyio.fail_after(20):
             await heard(feed, becomes("s", "silent"))
             silent = False
             host.restart("s")
-            await host.ready("s")
+            await host.ensure_ready("s")
         assert host.server("s").state == "ready"
 
 
@@ -126,7 +126,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
         open_host(model, front, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
-            await host.ready(name)
+            await host.ensure_ready(name)
         assert (await host.send("what-the-user-wrote")).text == "done-and-said"
     for name, other in (("a", "b"), ("b", "a")):
         sent = b"".join(one.body for one in seen[name].seen)
@@ -146,7 +146,7 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
     )
     front = ScriptedFront(AllowSession())
     async with open_host(model, front, servers=(replace(DEMO, era="stateless"),)) as host:
-        assert (await host.ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
+        assert (await host.ensure_ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
         started = processes()
         assert (await host.send("one")).text == "3"
         host.new_conversation()
@@ -171,7 +171,7 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
         first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
         async with open_host(servers=(first, *configs[1:])) as host:
             for name in ("a", "b", "c"):
-                await host.ready(name)
+                await host.ensure_ready(name)
             for _ in range(2):
                 await host.call_tool("a", "t", {"secret": "only-for-a"})
             for name in ("b", "c"):

@@ -8,25 +8,25 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.errors import Declined, ModelError, UsageError
-from mcphost.host.events import MessageFinished, TextDelta, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from mcphost.host.host import GO_ON
+from mcphost.errors import ConsentDenied, ModelError, UsageError
+from mcphost.host.events import MessageFinished, TextDeltaEvent, ToolFinished, ToolProgress, ToolStarted, TurnFinished
+from mcphost.host.host import CONTINUE_PROMPT
 from mcphost.host.questions.questions import (
+    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowSession,
     ApproveTool,
     ContinueTurn,
     Deny,
-    KeepTools,
     Question,
-    ToolsChanged,
+    ReviewToolChanges,
 )
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import Finished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
-from mcphost.tui.screens.conversation import blocks_of
-from mcphost.tui.screens.status_model import Figures
+from mcphost.tui.screens.conversation import build_blocks
+from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.widgets.tool_card import ToolCard
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import HANGS, ScriptedModel, calls, says
@@ -47,17 +47,17 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
     model = ScriptedModel(calls(("demo__add", {"a": 2, "b": 40})), says("It is 42."))
     front = ScriptedFront(AllowOnce())
     async with open_host(model, front) as host:
-        await host.ready("demo")
-        feed = host.events()
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
         result = await host.send("what is 2 + 40?")
-        events = feed.take()
+        events = feed.drain()
     assert (result.outcome, result.text, result.exit_code) == ("done", "It is 42.", 0)
     question = front.asked[0]
     assert isinstance(question, ApproveTool)
     assert (question.server, question.tool, question.arguments) == ("demo", "add", {"a": 2, "b": 40})
     assert question.first_use
     assert "42" in returned(model)[0].text
-    kinds = [type(event).__name__ for event in events if not isinstance(event, TextDelta)]
+    kinds = [type(event).__name__ for event in events if not isinstance(event, TextDeltaEvent)]
     assert [kind for kind in kinds if kind.startswith("Tool")] == ["ToolProposed", "ToolStarted", "ToolFinished"]
     finished = next(event for event in events if isinstance(event, TurnFinished))
     assert finished.usage.input_tokens == 30
@@ -72,7 +72,7 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
     )
     front = ScriptedFront(Deny("not that one"), AllowOnce())
     async with open_host(model, front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         result = await host.send("note it")
     assert result.declined == 1
     assert result.exit_code == 5
@@ -89,16 +89,16 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used
         says("Done."),
     )
     async with open_host(model, ScriptedFront(Deny("no"), AllowOnce())) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         await host.send("note it")
     async with open_host(model, ScriptedFront()) as host:
-        (row,) = await host.conversations()
+        (row,) = await host.list_conversations()
         await host.open_conversation(row.id)
-        cards = [block for block in blocks_of(host.messages) if isinstance(block, ToolCard)]
+        cards = [block for block in build_blocks(host.messages) if isinstance(block, ToolCard)]
         assert [card.state for card in cards] == ["declined", "ok", "failed"]
-        figures = Figures()
-        figures.resume(host.messages)
-        status = figures.status(host, (), phase="", waiting=0, demo=False)
+        figures = StatusModel()
+        figures.load_messages(host.messages)
+        status = figures.build_status(host, (), phase="", pending_questions=0, demo=False)
     assert status.tokens == 20 + 7 + 10 + 5
     assert status.cost == pytest.approx(0.003)
 
@@ -114,10 +114,10 @@ async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(
         says("done"),
     )
     async with open_host(model, ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce())) as host:
-        await host.ready("demo")
-        feed = host.events()
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
         await host.send("all three")
-        events = feed.take()
+        events = feed.drain()
     names = [part.name for part in returned(model)]
     assert names == ["demo__count_slowly", "demo__add", "demo__multiply"]
     order = [event.tool for event in events if isinstance(event, ToolFinished)]
@@ -129,10 +129,10 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
     uses = [("demo__count_slowly", {"to": 1, "seconds": 0.01}) for _ in range(3)]
     model = ScriptedModel(calls(*uses), says("done"))
     async with open_host(model, ScriptedFront(*[AllowOnce()] * 3), limits=Limits(parallel_calls=1)) as host:
-        await host.ready("demo")
-        feed = host.events()
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
         await host.send("all three")
-        events = feed.take()
+        events = feed.drain()
     order = [type(event).__name__ for event in events if isinstance(event, ToolStarted | ToolFinished)]
     assert order == ["ToolStarted", "ToolFinished"] * 3
 
@@ -151,7 +151,7 @@ async def test_for_the_session_settles_the_question_about_the_same_tool_that_alr
     add = ("demo__add", {"a": 1, "b": 1})
     front = SecondAnswers()
     async with open_host(ScriptedModel(calls(add, add), calls(add), says("done")), front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         with anyio.fail_after(10):
             assert (await host.send("twice, then again")).outcome == "done"
     assert len(front.asked) == 2
@@ -161,11 +161,11 @@ async def test_for_the_session_settles_the_question_about_the_same_tool_that_alr
 async def test_always_is_remembered_by_the_next_host_until_the_definition_changes(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
     async with open_host(ScriptedModel(calls(add), says("a")), ScriptedFront(AllowAlways())) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         await host.send("one")
     front = ScriptedFront()
     async with open_host(ScriptedModel(calls(add), says("b")), front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         assert (await host.send("two")).outcome == "done"
         assert front.asked == []
 
@@ -202,7 +202,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
         front = ScriptedFront(*answers)
         model = ScriptedModel(calls(("shape__t", {})), says("ok"))
         async with open_host(model, front, servers=(server,)) as host:
-            await host.ready("shape")
+            await host.ensure_ready("shape")
             with anyio.fail_after(10):
                 await host.send("go")
         result = model.requests[-1].messages[-1].parts[0]
@@ -211,17 +211,17 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
 
     assert await turn("kind", AllowAlways()) == ([ANY], ["shape__t"], "ran")
     assert await turn("kind") == ([], ["shape__t"], "ran")
-    asked, offered, said = await turn("kind, now with a hook", KeepTools())
-    assert ([type(one) for one in asked], offered) == ([ToolsChanged], [])
+    asked, offered, said = await turn("kind, now with a hook", AcceptToolChanges())
+    assert ([type(one) for one in asked], offered) == ([ReviewToolChanges], [])
     assert asked[0].changes[0].difference == ("- description: kind", "+ description: kind, now with a hook",
         "  inputSchema.type: object", "  name: t", "- x-odd: kind", "+ x-odd: kind, now with a hook")  # fmt: skip
     assert "held back" in said
     async with open_host(None, servers=(server,)) as host:
-        with pytest.raises(Declined, match="held back"):
+        with pytest.raises(ConsentDenied, match="held back"):
             await host.call_tool("shape", "t", {})
     # Nobody was asked there, and it is still held back: keeping it moves "always" along.
-    asked, _, said = await turn("kind, now with a hook", KeepTools(("t",)))
-    assert ([type(one) for one in asked], said) == ([ToolsChanged], "ran")
+    asked, _, said = await turn("kind, now with a hook", AcceptToolChanges(("t",)))
+    assert ([type(one) for one in asked], said) == ([ReviewToolChanges], "ran")
     assert await turn("kind, now with a hook") == ([], ["shape__t"], "ran")
 
 
@@ -231,7 +231,7 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
     model = ScriptedModel(add, add, add, add, says("never reached"))
     front = ScriptedFront(AllowSession(), lambda question: True, lambda question: False)
     async with open_host(model, front, limits=Limits(max_rounds=2)) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         result = await host.send("for ever")
     assert result.outcome == "rounds"
     assert [question.rounds for question in front.asked if isinstance(question, ContinueTurn)] == [2, 4]
@@ -241,11 +241,11 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
 async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("half an ans"), HANGS])
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
-        feed = host.events()
+        feed = host.subscribe()
         tasks.start_soon(host.send, "tell me")
         with anyio.fail_after(20):
             await model.hanging.wait()
-        assert host.busy
+        assert host.is_busy
         assert host.stop()
         with anyio.fail_after(20):
             events = await heard(feed, lambda event: isinstance(event, TurnFinished))
@@ -269,8 +269,8 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
     )
     front = ScriptedFront(AllowSession(), AllowSession())
     async with open_host(model, front) as host, anyio.create_task_group() as tasks:
-        await host.ready("demo")
-        feed = host.events()
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
         tasks.start_soon(host.send, "count")
         with anyio.fail_after(10):
             await heard(feed, lambda event: isinstance(event, ToolProgress))
@@ -292,7 +292,7 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
     model = ScriptedModel(broken, calls(("demo__nothing_like_that", {})), broken, says("never"))
     front = ScriptedFront()
     async with open_host(model, front) as host:
-        await host.ready("demo")
+        await host.ensure_ready("demo")
         result = await host.send("go")
     assert result.outcome == "failed"
     assert result.exit_code == 7
@@ -304,9 +304,9 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
 async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_message(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("begin"), ModelError("The key is wrong.", "Set OPENAI_API_KEY.", model_kind="auth")])
     async with open_host(model, servers=()) as host:
-        feed = host.events()
+        feed = host.subscribe()
         result = await host.send("hi")
-        events = feed.take()
+        events = feed.drain()
         assert (result.exit_code, result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
         assert [message.text for message in host.messages] == ["hi", "begin"]
     assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
@@ -319,18 +319,18 @@ async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_who
     cut: list[Any] = [Text("half an"), ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 1})), Finished(reason)]
     model = ScriptedModel(cut, says("whole"))
     async with open_host(model, servers=()) as host:
-        feed = host.events()
+        feed = host.subscribe()
         result = await host.send("hi")
         assert (result.text, result.outcome, result.exit_code) == ("half an", "failed", 7)
-        (finished,) = [event for event in feed.take() if isinstance(event, TurnFinished)]
+        (finished,) = [event for event in feed.drain() if isinstance(event, TurnFinished)]
         assert (finished.outcome, finished.error) == ("failed", result.error)
         assert [(message.text, message.cut, message.tool_uses) for message in host.messages] == [
             ("hi", False, ()), ("half an", True, ()),
         ]  # fmt: skip
-        assert (await host.go_on()).exit_code == 0
-        assert [message.text for message in host.messages] == ["hi", "half an", GO_ON, "whole"]
+        assert (await host.continue_turn()).exit_code == 0
+        assert [message.text for message in host.messages] == ["hi", "half an", CONTINUE_PROMPT, "whole"]
         with pytest.raises(UsageError, match="no answer that was cut off"):
-            await host.go_on()
+            await host.continue_turn()
 
 
 async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_without_saying_anything_twice(
@@ -341,7 +341,7 @@ async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_wi
         result = await host.send("hi")
         assert (result.exit_code, result.error) == (7, "The model's answer was cut off before anything came.")
         assert [message.text for message in host.messages] == ["hi"]
-        assert (await host.go_on()).text == "whole"
+        assert (await host.continue_turn()).text == "whole"
         assert [message.text for message in host.messages] == ["hi", "whole"]
     assert model.requests[0].messages == model.requests[1].messages
 
@@ -357,9 +357,9 @@ async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open
 async def test_a_call_by_hand_asks_nothing_and_is_told_as_the_users_own(open_host: OpenHost) -> None:
     front = ScriptedFront()
     async with open_host(None, front) as host:
-        feed = host.events()
+        feed = host.subscribe()
         outcome = await host.call_tool("demo", "multiply", {"a": 6, "b": 7})
-        events = feed.take()
+        events = feed.drain()
     assert "42" in outcome.text
     assert front.asked == []
     assert [event.by for event in events if isinstance(event, ToolStarted)] == ["user"]

@@ -14,33 +14,33 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import (
     MAX_ITEMS,
     list_prompts,
+    list_resource_templates,
     list_resources,
     list_skills,
     list_tasks,
-    list_templates,
     list_tools,
 )
-from mcphost.client.session import Session, Watch
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
-from mcphost.protocol.base import Call
-from mcphost.protocol.completion import Argument, Complete, Context, PromptRef
-from mcphost.protocol.jsonrpc import Request, Response, read
-from mcphost.protocol.prompts import GetPrompt, ListPrompts, PromptResult
-from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.completion import Complete, CompletionArgument, CompletionContext, PromptReference
+from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse, parse_message
+from mcphost.protocol.prompts import GetPrompt, GetPromptResult, ListPrompts
+from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource
+from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.skills import GetSkill, ListSkills
 from mcphost.protocol.tasks import GetTask
-from mcphost.protocol.tools import CallTool, ListTools, ToolResult
+from mcphost.protocol.tools import CallTool, CallToolResult, ListTools
 from mcphost.serialization import Raw
-from mcphost.transport.bounded_queue import INBOX_LIMIT
+from mcphost.transport.bounded_queue import MAX_QUEUED
 from mcphost.transport.channel import Channel
-from mcphost.transport.line_splitter import LineReader
-from mcphost.transport.multiplexer import KEPT_LINES, Mux
+from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.multiplexer import MAX_KEPT_LINES, Multiplexer
 from tests.fuzz import corpus
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.watching import Report, watched
@@ -54,13 +54,22 @@ PATIENCE = 5.0
 FLOODED = "asks without end"  # a thousand requests in one array, twice: such a server is stopped
 LONGEST_CALL = 11 * (PATIENCE + 5.0) + 1.0
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-ARGUMENT = Argument("x", "a")
-CALLS: tuple[Call[Any], ...] = (
-    CallTool("t1", {"a": 1}), CallTool("o", {"a": 1}), ReadResource("demo://a"), GetPrompt("p"), ListTools(),
-    ListResources(), ListTemplates(), ListPrompts(), Complete(PromptRef("p"), ARGUMENT, Context({"y": "b"})),
-    GetTask("t1"), ListSkills(), GetSkill("skill://a/SKILL.md"),
-)  # fmt: skip
-LISTINGS = (list_tools, list_resources, list_templates, list_prompts, list_tasks, list_skills)
+ARGUMENT = CompletionArgument("x", "a")
+CALLS: tuple[ClientRequest[Any], ...] = (
+    CallTool("t1", {"a": 1}),
+    CallTool("o", {"a": 1}),
+    ReadResource("demo://a"),
+    GetPrompt("p"),
+    ListTools(),
+    ListResources(),
+    ListResourceTemplates(),
+    ListPrompts(),
+    Complete(PromptReference("p"), ARGUMENT, CompletionContext({"y": "b"})),
+    GetTask("t1"),
+    ListSkills(),
+    GetSkill("skill://a/SKILL.md"),
+)
+LISTINGS = (list_tools, list_resources, list_resource_templates, list_prompts, list_tasks, list_skills)
 WHOLE = ReadResource("demo://asked/once")
 """Asked at the end; lists may be remembered from before."""
 
@@ -73,25 +82,25 @@ class Peer:
         self.stateless = revision == REVISIONS[-1]
         self.behaves = True
         self.open: dict[int | str, str] = {}
-        self.reader = LineReader(LINE_LIMIT)
-        self.mux = Mux(self._take, None, lambda text: None, "fuzz")
+        self.reader = LineSplitter(LINE_LIMIT)
+        self.mux = Multiplexer(self._receive, None, lambda text: None, "fuzz")
         self.lost = False
 
     @asynccontextmanager
-    async def dial(self) -> AsyncGenerator[Channel]:
-        """See Dialer."""
+    async def connect(self) -> AsyncGenerator[Channel]:
+        """See Connector."""
         try:
             yield self.mux
         finally:
-            self.mux.lost(ConnectionLost("closed"))
+            self.mux.connection_lost(ConnectionLost("closed"))
 
-    def _take(self, line: bytes) -> None:
-        message = read(line)  # what we write is always a message
-        if isinstance(message, Request):
+    def _receive(self, line: bytes) -> None:
+        message = parse_message(line)  # what we write is always a message
+        if isinstance(message, JsonRpcRequest):
             self.open[message.id] = message.method
             if self.behaves:
                 self.answer(message.id)
-        elif not isinstance(message, Response) and getattr(message, "method", "") == "notifications/cancelled":
+        elif not isinstance(message, JsonRpcResponse) and getattr(message, "method", "") == "notifications/cancelled":
             self.open.clear()
 
     def answer(self, ident: int | str, which: int = 0) -> None:
@@ -119,10 +128,10 @@ class Peer:
             lines = self.reader.feed(data)
         except MalformedMessage as error:
             self.lost = True
-            self.mux.lost(ConnectionLost(error.message))
+            self.mux.connection_lost(ConnectionLost(error.message))
             return
         for line in lines:
-            self.mux.received(line)
+            self.mux.receive_line(line)
 
 
 def right_answer(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
@@ -137,14 +146,14 @@ def right_answer(ident: int | str, method: str, revision: str, which: int) -> di
     return {"jsonrpc": "2.0", "id": ident, "result": corpus.answer(method, stateless=stateless, which=which)}
 
 
-class FuzzOpener(SessionOpener):
+class FuzzOpener(ClientSessionOpener):
     """The product's opener with the pipe of a peer in it."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=PATIENCE, request_timeout_max=PATIENCE))
         self._peer = peer
 
-    def _dialer(self, server: ServerConfig, observer: object) -> Any:
+    def _create_connector(self, server: ServerConfig, observer: object) -> Any:
         return self._peer
 
 
@@ -152,9 +161,9 @@ def responder() -> Answers:
     """Answers everything that can be asked."""
     return Answers(
         {
-            "roots/list": RootsReply((Root("file:///project", "project"),)),
-            "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
-            "elicitation/create": ElicitReply("accept", {"name": "Ada"}),
+            "roots/list": ListRootsResult((Root("file:///project", "project"),)),
+            "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
+            "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
         }
     )
 
@@ -165,13 +174,13 @@ async def use(session: Session, rng: random.Random) -> None:
         listing = await rng.choice(LISTINGS)(session)
         assert len(listing.entries) + len(listing.problems) <= MAX_ITEMS + 1
         return
-    result = await session.request(rng.choice(CALLS), on_notice=lambda notice: None)
+    result = await session.request(rng.choice(CALLS), on_notification=lambda notice: None)
     match result:
-        case ToolResult():
-            result.blocks()
-        case PromptResult():
+        case CallToolResult():
+            result.parse_blocks()
+        case GetPromptResult():
             for message in result.messages:
-                message.block()
+                message.parse_content()
 
 
 class Trial:
@@ -281,7 +290,9 @@ class Trial:
     async def watch(self, session: Session) -> None:
         """Somebody listens for changes, too."""
         try:
-            async for _ in session.changes(Watch(tools=True, resources=True, prompts=True, uris=("demo://a",))):
+            async for _ in session.changes(
+                WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))
+            ):
                 self.report.outcomes["changes heard"] += 1
         except McpHostError:
             return
@@ -313,7 +324,7 @@ class Trial:
         if len(got.contents) != 2:
             self.report.fault(self.where, "a whole answer was not read as such")
         left = [one for one in mux._pending.values() if one._request.method != "subscriptions/listen"]
-        if left or len(mux.odd_lines) > KEPT_LINES or len(mux.unsolicited()._items) > INBOX_LIMIT:
+        if left or len(mux.malformed_lines) > MAX_KEPT_LINES or len(mux.unsolicited()._items) > MAX_QUEUED:
             self.report.fault(self.where, "something grew without a bound")
         self.report.outcomes["sessions survived"] += 1
 

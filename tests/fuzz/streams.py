@@ -14,14 +14,14 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_tools
-from mcphost.client.session import Session, Watch
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError
 from mcphost.transport import http1
-from mcphost.transport.event_stream import Event, EventDecoder
-from mcphost.transport.http_pool import Origin
+from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
+from mcphost.transport.http_pool import HttpConnectionPool
 from tests.fuzz import corpus
 from tests.fuzz.lines import LONGEST_CALL, PATIENCE, REVISIONS, WHOLE, right_answer, use
 from tests.fuzz.lines import responder as everybody
@@ -48,7 +48,7 @@ STATUS = (b"200 OK",) * 120 + (
 class Wire(asyncio.Transport):
     """The other end of one connection: reads requests, gives the peer's bytes to the protocol piece by piece."""
 
-    def __init__(self, peer: "Peer", connection: http1.Connection) -> None:
+    def __init__(self, peer: "Peer", connection: http1.HttpConnection) -> None:
         super().__init__()
         self._peer = peer
         self._connection = connection
@@ -224,7 +224,7 @@ class Peer:
             self.report.fault(self.where, f"the events depend on where the stream is cut: {body[:500]!r}")
 
 
-def _decoded(pieces: list[bytes]) -> tuple[list[Event], str, float | None] | str:
+def _decoded(pieces: list[bytes]) -> tuple[list[ServerSentEvent], str, float | None] | str:
     decoder = EventDecoder(STREAM_LIMIT)
     try:
         events = [event for piece in pieces for event in decoder.feed(piece)]
@@ -242,18 +242,18 @@ async def trial(report: Report, seed: str, most: int) -> None:
     """One session."""
     peer = Peer(report, seed, most)
 
-    async def connect(origin: Origin) -> http1.Connection:
-        connection = http1.Connection()
+    async def connect(origin: HttpConnectionPool) -> http1.HttpConnection:
+        connection = http1.HttpConnection()
         connection.connection_made(Wire(peer, connection))
         return connection
 
-    real, Origin._connect = Origin._connect, connect  # type: ignore[method-assign]
+    real, HttpConnectionPool._connect = HttpConnectionPool._connect, connect  # type: ignore[method-assign]
     try:
         config = ServerConfig(
             name="fuzz", url="http://127.0.0.1:1/mcp", era="stateless" if peer.stateless else "handshake"
         )
         limits = Limits(request_timeout=PATIENCE, request_timeout_max=PATIENCE)
-        opener = SessionOpener(expand=str, limits=limits, message_limit=STREAM_LIMIT)
+        opener = ClientSessionOpener(expand=str, limits=limits, message_limit=STREAM_LIMIT)
         async with opener.open(config, everybody(), Notes()) as session:
             await list_tools(session)
             peer.behaves = False
@@ -267,7 +267,7 @@ async def trial(report: Report, seed: str, most: int) -> None:
                 await _survived(session, peer)
                 group.cancel_scope.cancel()
     finally:
-        Origin._connect = real  # type: ignore[method-assign]
+        HttpConnectionPool._connect = real  # type: ignore[method-assign]
     report.sessions += 1
 
 
@@ -292,7 +292,7 @@ async def _call_again(session: Session, peer: Peer) -> None:
 
 async def _watch(session: Session, report: Report) -> None:
     try:
-        async for _ in session.changes(Watch(tools=True, resources=True, prompts=True, uris=("demo://a",))):
+        async for _ in session.changes(WatchedChanges(tools=True, resources=True, prompts=True, uris=("demo://a",))):
             report.outcomes["changes heard"] += 1
     except McpHostError:
         return

@@ -13,7 +13,7 @@ def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
     # Were it otherwise, the mutations would be so wild that nothing behind the first check is tried.
     assert report.outcomes["results"] > 500
     assert report.outcomes["sessions survived"] > 0.8 * report.sessions
-    assert {"MalformedMessage", "Refused", "changes heard"} <= set(report.outcomes)
+    assert {"MalformedMessage", "RequestRefused", "changes heard"} <= set(report.outcomes)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -25,4 +25,4 @@ def test_mutated_event_streams_end_calls_and_never_the_session(seed: int) -> Non
     survived, forgotten = report.outcomes["sessions survived"], report.outcomes["sessions forgotten by the server"]
     assert survived + forgotten == report.sessions
     assert survived > 0.5 * report.sessions
-    assert {"MalformedMessage", "Interrupted", "HttpStatus", "changes heard"} <= set(report.outcomes)
+    assert {"MalformedMessage", "ResponseInterrupted", "HttpStatusError", "changes heard"} <= set(report.outcomes)

@@ -85,7 +85,7 @@ class Someone:
     times: int = 0
     codes: list[str] = field(default_factory=list)
 
-    async def client(self, **asked: str) -> None:
+    async def ask_client_id(self, **asked: str) -> None:
         """Has registered nothing by hand."""
 
     async def sign_in(self, *, url: str, code: str, **shown: Any) -> str | None:

@@ -13,17 +13,17 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.pagination import list_prompts, list_resources, list_tasks, list_templates, list_tools
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tasks, list_tools
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import Refused
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import Notice, Progress
+from mcphost.errors import RequestRefused
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
-from mcphost.protocol.tasks import CancelTask, GetTask, TaskChanged
-from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
+from mcphost.protocol.tasks import CancelTask, GetTask, TaskStatusNotification
+from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.serialization import Raw
 from tests.peers import node
 from tests.unit.client.people import Answers, Notes
@@ -67,9 +67,9 @@ def listening(transport: str) -> Iterator[str]:
         process.wait()
 
 
-def words(result: ToolResult) -> str:
-    block = result.blocks()[0]
-    assert isinstance(block, TextBlock)
+def words(result: CallToolResult) -> str:
+    block = result.parse_blocks()[0]
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -83,9 +83,9 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
         server = ServerConfig(name="everything", url=sse_address, transport="sse")
     else:
         server = ServerConfig(name="everything", url=address if transport == "http" else sse_address)
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     notes = Notes()
-    async with SessionOpener(expand=str).open(server, Answers(), notes) as session:
+    async with ClientSessionOpener(expand=str).open(server, Answers(), notes) as session:
         tools = [tool.name for tool in (await list_tools(session)).values]
         assert {"echo", "get-sum"} <= set(tools)
         result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
@@ -93,13 +93,13 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
         resources = (await list_resources(session)).values
         assert resources
         assert (await session.request(ReadResource(resources[0].uri))).contents
-        assert (await list_templates(session)).values
+        assert (await list_resource_templates(session)).values
         prompts = {prompt.name for prompt in (await list_prompts(session)).values}
         assert "simple-prompt" in prompts
         assert (await session.request(GetPrompt("simple-prompt"))).messages
         slow = CallTool("trigger-long-running-operation", {"duration": 0.4, "steps": 4})
-        await session.request(slow, on_notice=heard.append)
-    assert len([one for one in heard if isinstance(one, Progress)]) == 4
+        await session.request(slow, on_notification=heard.append)
+    assert len([one for one in heard if isinstance(one, ProgressNotification)]) == 4
     assert [text for text in notes.warnings if "is deprecated since" not in text] == []
     assert bool(notes.warnings) == transport.startswith("sse")
 
@@ -110,11 +110,11 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
     server = ServerConfig(name="everything", command=command, args=tuple(arguments))
     answers = Answers(
         {
-            "roots/list": RootsReply((Root("file:///project", "project"),)),
-            "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
+            "roots/list": ListRootsResult((Root("file:///project", "project"),)),
+            "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
         }
     )
-    async with SessionOpener(expand=str).open(server, answers, Notes()) as session:
+    async with ClientSessionOpener(expand=str).open(server, answers, Notes()) as session:
         with anyio.fail_after(10):
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
     assert "Paris" in words(result)
@@ -130,20 +130,20 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
         "http": ServerConfig(name="everything", url=address),
         "sse": ServerConfig(name="everything", url=sse_address, transport="sse"),
     }
-    snake = ElicitReply("accept", {"interpretation": "snake", "name": "Ada"})
-    said = CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
+    snake = ElicitResult("accept", {"interpretation": "snake", "name": "Ada"})
+    said = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
     answers = Answers({"elicitation/create": snake, "sampling/createMessage": said})
     results: dict[str, str] = {}
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     notes = Notes()
-    async with SessionOpener(expand=str).open(servers[transport], answers, notes) as session:
+    async with ClientSessionOpener(expand=str).open(servers[transport], answers, notes) as session:
         support = {tool.name: tool.execution for tool in (await list_tools(session)).values}
         required = support["simulate-research-query"]
         assert required is not None
         assert required.task_support == "required"
 
         async def call(tool: str, **given: Any) -> None:
-            result = await session.request(CallTool(tool, given), on_notice=heard.append)
+            result = await session.request(CallTool(tool, given), on_notification=heard.append)
             results[tool] = words(result)
 
         with anyio.fail_after(30):
@@ -153,16 +153,16 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
                 group.start_soon(call, "trigger-elicitation-request-async")
         listed = await list_tasks(session)
         assert [one.status for one in listed.values] == ["completed"]
-        with pytest.raises(Refused) as again:
+        with pytest.raises(RequestRefused) as again:
             await session.request(CancelTask(listed.values[0].task_id))
         assert again.value.code == -32602
-        with pytest.raises(Refused) as unknown:
+        with pytest.raises(RequestRefused) as unknown:
             await session.request(GetTask("guess"))
         assert unknown.value.code == -32602
     assert results["simulate-research-query"].startswith("# Research Report: python (snake)")
     assert results["trigger-sampling-request-async"].startswith("[COMPLETED]")
     assert results["trigger-elicitation-request-async"].startswith("[COMPLETED]")
-    statuses = [one.task.status for one in heard if isinstance(one, TaskChanged)]
+    statuses = [one.task.status for one in heard if isinstance(one, TaskStatusNotification)]
     assert statuses[0] == "working"
     assert statuses[-1] == "completed"
     assert [one for one in notes.warnings if "HTTP+SSE" not in one] == []

@@ -8,7 +8,7 @@ import pytest
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
 from mcphost.auth.user_interaction import Person
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import Someone, provider
 from tests.unit.auth.test_tokens_over_time import FileVault
@@ -17,9 +17,9 @@ from tests.unit.client.people import Answers, Notes
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
-def opener(folder: Path, person: Person) -> SessionOpener:
+def opener(folder: Path, person: Person) -> ClientSessionOpener:
     folder.mkdir(exist_ok=True)
-    return SessionOpener(expand=str, identities=Identities(Keep(FileVault(folder / "vault"), folder), person))
+    return ClientSessionOpener(expand=str, accounts=Identities(Keep(FileVault(folder / "vault"), folder), person))
 
 
 @pytest.mark.req("auth.refresh.rotation", "auth.refresh.use", "auth.stepup.403")

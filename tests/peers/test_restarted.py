@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.protocol.tools import CallTool
 from tests.peers import node
@@ -46,7 +46,7 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
     with ExitStack() as first:
         first.enter_context(everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
-        async with SessionOpener(expand=str).open(config, Answers(), notes) as session:
+        async with ClientSessionOpener(expand=str).open(config, Answers(), notes) as session:
             assert words(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
             with everything(port):

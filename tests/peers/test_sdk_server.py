@@ -7,18 +7,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
-from mcphost.client.session import Session, Watch
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import DeadlinePassed, Refused
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import Notice, Progress, ToolsListChanged
+from mcphost.errors import RequestRefused, RequestTimeout
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import Notification, ProgressNotification, ToolListChangedNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
-from mcphost.protocol.server_requests import ElicitReply
-from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.protocol.server_requests import ElicitResult
+from mcphost.protocol.tools import CallTool, CallToolResult
 from tests.flows.forked import sdk_server
 from tests.unit.client.people import Answers, Notes
 
@@ -57,14 +57,14 @@ def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
 
 
-def words(result: ToolResult) -> str:
-    (block,) = result.blocks()
-    assert isinstance(block, TextBlock)
+def words(result: CallToolResult) -> str:
+    (block,) = result.parse_blocks()
+    assert isinstance(block, TextContent)
     return block.text
 
 
 def opened(server: ServerConfig, answers: Answers | None = None, notes: Notes | None = None):  # type: ignore[no-untyped-def]
-    return SessionOpener(expand=str).open(server, answers or Answers(), notes or Notes())
+    return ClientSessionOpener(expand=str).open(server, answers or Answers(), notes or Notes())
 
 
 @pytest.mark.req("tools.list")
@@ -82,7 +82,7 @@ async def test_everything_a_server_offers_can_be_listed_and_used(
         assert {"add", "slow", "fail", "big", "greet", "change"} <= set(tools)
         assert b'"a"' in bytes(tools["add"].input_schema)
         assert [resource.uri for resource in (await list_resources(session)).values] == ["demo://greeting"]
-        assert [one.uri_template for one in (await list_templates(session)).values] == ["demo://items/{ident}"]
+        assert [one.uri_template for one in (await list_resource_templates(session)).values] == ["demo://items/{ident}"]
         (prompt,) = (await list_prompts(session)).values
         assert [argument.name for argument in prompt.arguments] == ["code"]
         await use(session)
@@ -98,10 +98,10 @@ async def use(session: Session) -> None:
     read = await session.request(ReadResource("demo://items/7"))
     assert [content.text for content in read.contents] == ["item 7"]
     filled = await session.request(GetPrompt("review", {"code": "x = 1"}))
-    block = filled.messages[0].block()
-    assert isinstance(block, TextBlock)
+    block = filled.messages[0].parse_content()
+    assert isinstance(block, TextContent)
     assert block.text == "Please review: x = 1"
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await session.request(ReadResource("demo://nothing"))
 
 
@@ -109,15 +109,15 @@ async def use(session: Session) -> None:
 async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_usable(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     async with opened(config(transport, era, addresses)) as session:
         call = CallTool("slow", {"steps": 3, "seconds": 0.02})
-        assert words(await session.request(call, on_notice=heard.append)) == "done"
-        progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, Progress)]
+        assert words(await session.request(call, on_notification=heard.append)) == "done"
+        progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, ProgressNotification)]
         # What comes faster than ten a second gives way to the newest.
         assert (progress[0], progress[-1]) == ((1, 3, "step 1"), (3, 3, "step 3"))
         assert progress == sorted(progress)
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("slow", {"steps": 1, "seconds": 30}), deadline=0.2)
         assert words(await session.request(CallTool("add", {"a": 1, "b": 1}))) == "2"
 
@@ -126,12 +126,12 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
 @pytest.mark.req("mrtr.retry.new-id")
 @pytest.mark.parametrize("transport", ["stdio", "http", "http json"])
 async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str, addresses: dict[str, str]) -> None:
-    answers = Answers({"elicitation/create": ElicitReply("accept", {"name": "Ada"})})
+    answers = Answers({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
     answers.capabilities = {"elicitation": {"form": {}}}
     async with opened(config(transport, "stateless", addresses), answers) as session:
         result = await session.request(CallTool("greet"))
     assert words(result) == "Hello Ada, state remember me"
-    assert answers.asked[0][1].detail == "greet"
+    assert answers.asked[0][1].target == "greet"
 
 
 @pytest.mark.req("tools.list-changed.modern")
@@ -142,8 +142,8 @@ async def test_a_changed_list_is_announced(transport: str, era: Era, addresses: 
         heard = anyio.Event()
 
         async def watch() -> None:
-            async for change in session.changes(Watch(tools=True)):
-                assert isinstance(change, ToolsListChanged)
+            async for change in session.changes(WatchedChanges(tools=True)):
+                assert isinstance(change, ToolListChangedNotification)
                 heard.set()
 
         group.start_soon(watch)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.tools.executor import LISTED_ANEW
+from mcphost.host.tools.executor import RELISTING_PROGRESS
 from tests.flows.program import Program
 from tests.peers import node
 from tests.peers.survey import SERVER, Survey, surveying
@@ -148,7 +148,9 @@ def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_
     assert done == "Long running operation completed. Duration: 1 seconds, Steps: 4."
     # The server may have changed its tools since they were listed; that the host lists them anew is progress, too.
     progress = [event for event in survey.since(mark) if event["event"] == "progress"]
-    steps = [(event["progress"], event["total"]) for event in progress if event["message"] != LISTED_ANEW.message]
+    steps = [
+        (event["progress"], event["total"]) for event in progress if event["message"] != RELISTING_PROGRESS.message
+    ]
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     with survey.beside("--timeout", "5") as other:
         given_up = other.do("call", tool="trigger-long-running-operation", arguments={"duration": 60, "steps": 2})

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from time import monotonic
 from typing import Any
 
@@ -13,8 +13,8 @@ from textual.screen import Screen
 
 from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.frontend import TuiFront
-from mcphost.tui.screens.chat import Chat
+from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.screens.chat import ChatScreen
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import draw, frames_on_demand, messages_handled, settled
 from tests.screens.stylesheets import share_parsed_rules
@@ -23,7 +23,7 @@ from tests.screens.stylesheets import share_parsed_rules
 class Running:
     """What a test needs of one run; `draws_behind` is whether dialogs are drawn with the dimmed chat behind them."""
 
-    def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFront, pilot: Pilot[None]) -> None:
+    def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFrontend, pilot: Pilot[None]) -> None:
         self.app, self.host, self.front, self.pilot = app, host, front, pilot
         self.draws_behind = False
         self._drawn: set[Screen[Any]] = set()
@@ -32,12 +32,12 @@ class Running:
         """Let the app work until something is true, and draw a dialog or a page when it is first there."""
         deadline = monotonic() + 60
         while not truth():
-            if monotonic() > deadline:
+            if monotonic() > deadline or self.app._exception:
                 break
             await asyncio.sleep(0.01)
             self.app.screen._on_timer_update()
         else:
-            if not isinstance(self.app.screen, Chat) and self.app.screen not in self._drawn:
+            if not isinstance(self.app.screen, ChatScreen) and self.app.screen not in self._drawn:
                 self._drawn.add(self.app.screen)
                 draw(self.app, behind=self.draws_behind)
             return
@@ -45,14 +45,14 @@ class Running:
 
     def draw_last(self) -> None:
         """Draw what a test leaves, unless that is the chat again after the dialogs and pages that the test is about."""
-        if not self._drawn or not isinstance(self.app.screen, Chat):
+        if not self._drawn or not isinstance(self.app.screen, ChatScreen):
             draw(self.app)
 
     @property
     def dialog(self) -> Any:
         """The dialog on top that listens by now, or None."""
         screen = self.app.screen
-        return screen if hasattr(screen, "is_deaf") and not screen.is_deaf else None
+        return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
     async def question(self) -> Any:
         """Wait for a question, enter it as a person does, and wait until it may be answered."""
@@ -73,7 +73,7 @@ class Running:
             lambda: (
                 self.dialog is not None
                 and self.dialog.query_one("#keys").styles.text_opacity == 1
-                and not self.dialog.guard.is_closed(0, to_letters=True)
+                and not self.dialog.guard.is_blocking(0, is_letter=True)
             ),
             "a question that hears",
         )
@@ -108,11 +108,11 @@ class Running:
 
     def transcript(self) -> str:
         """The conversation, whole."""
-        blocks = self.app.chat.talk.transcript.blocks
-        return "\n".join(piece.content.plain for block in blocks for piece in block.pieces(100))
+        blocks = self.app.chat.presenter.transcript.blocks
+        return "\n".join(piece.content.plain for block in blocks for piece in block.render(100))
 
 
-Run = Callable[..., Any]
+Run = Callable[..., AbstractAsyncContextManager[Running]]
 GUARD_SECONDS = answer_guard.GUARD_SECONDS
 
 
@@ -143,7 +143,7 @@ def run() -> Run:
     async def running(
         *, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "", **options: Any
     ) -> AsyncIterator[Running]:
-        front = TuiFront()
+        front = TuiFrontend()
         host = FakeHost(front, **options)
         app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]
         with frames_on_demand():

@@ -7,8 +7,8 @@ from mcphost.host.questions.questions import (
     ContinueTurn,
     Question,
     RetryCall,
+    ReviewToolChanges,
     ToolChange,
-    ToolsChanged,
     TrustServer,
 )
 from tests.screens.pictures import (
@@ -28,7 +28,7 @@ from tests.screens.pictures import (
 CALL = ApproveTool(
     server="github", why="the model asked for it in turn 3", call="c", tool="create_issue", arguments={"repo": "a/b"}
 )
-CHANGED = ToolsChanged(
+CHANGED = ReviewToolChanges(
     server="files", why="a tool changed", changes=(ToolChange(tool="read", digest="1", difference=("- a", "+ b")),)
 )
 EXAMPLES: tuple[Question[Any], ...] = (

@@ -12,28 +12,28 @@ import jsonschema_rs
 from mcphost.client.session import Kept, ServerFacts
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
-from mcphost.errors import NotOffered, UsageError
+from mcphost.errors import UnsupportedCapability, UsageError
 from mcphost.host import events
-from mcphost.host.audit.audit_log import in_memory
-from mcphost.host.consent.auto_approve import Budget, Running
-from mcphost.host.consent.grants import FolderPermission, PastCall, Permission
-from mcphost.host.consent.rule_matching import Answer, Asked, Matching
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalStatus
+from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
+from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.host.results.tool_schemas import Misfit
+from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import resource_templates
-from mcphost.host.views import Catalog, ConversationInfo, ServerView, ToolOutcome, TurnResult
+from mcphost.host.views import Catalog, ConversationInfo, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.protocol.completion import Completion
 from mcphost.protocol.content import ResourceContents
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
-from mcphost.protocol.prompts import Prompt, PromptArgument, PromptMessage, PromptResult
-from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
+from mcphost.protocol.prompts import GetPromptResult, Prompt, PromptArgument, PromptMessage
+from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.protocol.revisions import LATEST_STATELESS
-from mcphost.protocol.tools import Tool, ToolAnnotations, ToolResult
-from mcphost.sandbox.schema_validator import Checker, Fault
-from mcphost.sandbox.schema_worker import judged
+from mcphost.protocol.tools import CallToolResult, Tool, ToolAnnotations
+from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
+from mcphost.sandbox.schema_worker import validate
 from mcphost.serialization import Raw, encode, replace
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
@@ -137,23 +137,23 @@ class FakeFeatures:
     def __init__(self) -> None:
         self.suggestions: dict[str, list[str]] = {}
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
-        self.variables, self.expand, self.needed = (
-            resource_templates.variables,
-            resource_templates.expand,
-            resource_templates.needed,
+        self.template_variables, self.expand_template, self.required_variables = (
+            resource_templates.template_variables,
+            resource_templates.expand_template,
+            resource_templates.required_variables,
         )
 
         self.watching: dict[tuple[str, str], None] = {}
 
-    def completes(self, server: str) -> bool:
+    def can_complete(self, server: str) -> bool:
         return True
 
-    def watched(self, server: str) -> tuple[str, ...]:
+    def subscribed_uris(self, server: str) -> tuple[str, ...]:
         return tuple(uri for name, uri in self.watching if name == server)
 
     async def subscribe(self, server: str, uri: str) -> None:
         if uri.endswith("json"):
-            raise NotOffered(f"The server {server!r} offers no subscriptions.")
+            raise UnsupportedCapability(f"The server {server!r} offers no subscriptions.")
         self.watching[server, uri] = None
 
     async def unsubscribe(self, server: str, uri: str) -> bool:
@@ -163,7 +163,7 @@ class FakeFeatures:
     async def complete(self, server: str, ref: Any, argument: str, value: str, context: dict[str, str]) -> Completion:
         self.asked.append((ref, argument, value, context))
         if argument not in self.suggestions:
-            raise NotOffered(f"The server {server!r} offers no completions.")
+            raise UnsupportedCapability(f"The server {server!r} offers no completions.")
         values = tuple(one for one in self.suggestions[argument] if one.lower().startswith(value.lower()))
         return Completion(values[:100], None, has_more=len(values) > 100)
 
@@ -172,54 +172,54 @@ class FakeAutonomy:
     """Two tools that can be picked."""
 
     def __init__(self) -> None:
-        self.running: Running | None = None
-        self.started: list[tuple[list[tuple[str, str]], Budget]] = []
+        self.status: AutoApprovalStatus | None = None
+        self.started: list[tuple[list[tuple[str, str]], AutoApprovalBudget]] = []
 
     def candidates(self) -> tuple[Any, ...]:
         return tuple(
             SimpleNamespace(
                 connection=SimpleNamespace(config=SimpleNamespace(name="files")),
-                listed=SimpleNamespace(name=name, tool=SimpleNamespace(name=name)),
+                definition=SimpleNamespace(name=name, tool=SimpleNamespace(name=name)),
             )
             for name in ("read_file", "list_files")
         )
 
-    def start(self, tools: list[tuple[str, str]], budget: Budget) -> Running:
+    def start(self, tools: list[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
         if not tools:
             raise UsageError("No tool was picked.", "Name at least one that only reads.")
         self.started.append((tools, budget))
-        self.running = Running(left=budget, of=budget, tools=len(tools), servers=("files",))
-        return self.running
+        self.status = AutoApprovalStatus(left=budget, of=budget, tools=len(tools), servers=("files",))
+        return self.status
 
 
 class FakePermissions:
     """Grants that a test sets."""
 
     def __init__(self) -> None:
-        self.given: list[Permission] = []
-        self.answers: list[FolderPermission] = []
+        self.given: list[GrantStatus] = []
+        self.answers: list[FolderAnswerStatus] = []
         self.made: list[tuple[str, dict[str, Any]]] = []
 
-    async def covers(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> Answer:
-        call = Asked(server=rule.server, tool=tool, arguments=arguments, folder="/home/me/proj")
-        checker = Checker()
+    async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
+        call = RuleInput(server=rule.server, tool=tool, arguments=arguments, folder="/home/me/proj")
+        checker = SchemaValidator()
         try:
-            return await Matching(checker).matches(rule, call)
+            return await RuleMatcher(checker).match(rule, call)
         finally:
             await checker.close()
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
         return tuple(
-            [PastCall("c", "", 0, tool, given, await self.covers(rule, tool, given)) for tool, given in self.made]
+            [PastCall("c", "", 0, tool, given, await self.match(rule, tool, given)) for tool, given in self.made]
         )
 
-    async def all(self, *, server: str = "", text: str = "") -> tuple[Permission, ...]:
+    async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
         return tuple(one for one in self.given if server in ("", one.grant.server))
 
-    def of_session(self, *, server: str = "") -> tuple[Permission, ...]:
+    def list_session_grants(self, *, server: str = "") -> tuple[GrantStatus, ...]:
         return tuple(one for one in self.given if one.grant.session and server in ("", one.grant.server))
 
-    async def folders(self, *, server: str = "") -> tuple[FolderPermission, ...]:
+    async def list_folder_answers(self, *, server: str = "") -> tuple[FolderAnswerStatus, ...]:
         return tuple(one for one in self.answers if server in ("", one.answer.server))
 
     async def revoke(self, ident: str) -> None:
@@ -234,21 +234,21 @@ class FakeAccounts:
         self.signed: list[tuple[str, str]] = []
         self.kept: list[Kept] = []
 
-    async def all(self) -> tuple[Kept, ...]:
+    async def list_accounts(self) -> tuple[Kept, ...]:
         return tuple(self.kept)
 
-    async def use(self, server: str, account: str) -> None:
+    async def select_account(self, server: str, account: str) -> None:
         self.kept = [
             replace(one, used_by=(server,) if one.account.name == account else ()) if server in one.servers else one
             for one in self.kept
         ]
 
-    def stop(self, server: str) -> bool:
+    def cancel_sign_in(self, server: str) -> bool:
         self.signed.append(("stopped", server))
         return True
 
-    async def end(self, kept: Kept) -> bool:
-        self.kept.remove(kept)
+    async def sign_out_account(self, stored_account: Kept) -> bool:
+        self.kept.remove(stored_account)
         return True
 
     async def sign_in(self, server: str, account: str | None = None) -> None:
@@ -264,7 +264,7 @@ class FakeHost:
 
     def __init__(
         self,
-        front: Any,
+        frontend: Any,
         *,
         turn: Turn | None = None,
         model: Any = None,
@@ -274,13 +274,13 @@ class FakeHost:
     ) -> None:
         self.by_hand = by_hand
         self.features = FakeFeatures()
-        self.permissions = FakePermissions()
+        self.grants = FakePermissions()
         self.accounts = FakeAccounts()
         self.schema = Raw(b'{"properties": {"path": {"type": "string"}}}')
         self.roots = Roots(())
-        self.journal = in_memory()
+        self.audit = create_in_memory_log()
         self.config = HostConfig()
-        self.front = front
+        self.front = frontend
         self.turn = turn or answer_with_tool
         self._model = None if no_model else model or FakeModel()
         self.views = views or (
@@ -297,19 +297,19 @@ class FakeHost:
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
         self._messages: tuple[Message, ...] = ()
-        self.autonomy = FakeAutonomy()
+        self.auto_approval = FakeAutonomy()
         self.halted = 0
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
 
     @property
-    def running_unasked(self) -> Running | None:
-        return self.autonomy.running
+    def auto_approval_status(self) -> AutoApprovalStatus | None:
+        return self.auto_approval.status
 
     def halt(self) -> bool:
         self.halted += 1
-        self.autonomy.running = None
-        self.put(events.AutonomyChanged(on=False, why="ended by you"))
+        self.auto_approval.status = None
+        self.put(events.AutoApprovalChanged(on=False, why="ended by you"))
         return True
 
     def put(self, event: events.HostEvent) -> None:
@@ -322,7 +322,7 @@ class FakeHost:
         if self._model is not None:
             self.put(events.ModelChanged(self._model.name, self._model.label, "ready"))
 
-    def events(self) -> FakeFeed:
+    def subscribe(self) -> FakeFeed:
         feed = FakeFeed()
         self.feeds.append(feed)
         return feed
@@ -340,18 +340,18 @@ class FakeHost:
         self.restarted.append(server)
 
     @property
-    def switches(self) -> Any:
-        return SimpleNamespace(off=lambda config, tool: "file" if tool in config.disabled_tools else "user")
+    def tool_toggles(self) -> Any:
+        return SimpleNamespace(disabled_by=lambda config, tool: "file" if tool in config.disabled_tools else "user")
 
-    async def switch_tool(self, server: str, tool: str, *, on: bool) -> None:
+    async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
         view = self.server(server)
-        if on and tool in view.config.disabled_tools:
+        if enabled and tool in view.config.disabled_tools:
             raise UsageError(f"The tool {tool!r} is switched off by a file.", "Take it out there.")
-        off = tuple(one for one in view.off if one != tool) if on else (*view.off, tool)
-        self.views = tuple(replace(one, off=off) if one.name == server else one for one in self.views)
-        self.put(events.ToolSwitched(server, tool, on))
+        off = tuple(one for one in view.disabled_tools if one != tool) if enabled else (*view.disabled_tools, tool)
+        self.views = tuple(replace(one, disabled_tools=off) if one.name == server else one for one in self.views)
+        self.put(events.ToolToggled(server, tool, enabled))
 
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ToolOutcome:
+    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
         self.called.append((server, tool, arguments))
         call = f"hand-{len(self.called)}"
         self.put(events.ToolStarted(call, server, tool, arguments, "user"))
@@ -365,21 +365,21 @@ class FakeHost:
             raise
         finally:
             self.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
-        return ToolOutcome(ToolResult(), text, 0.1)
+        return ManualCallResult(CallToolResult(), text, 0.1)
 
-    async def misfit(self, server: str, tool: str, arguments: dict[str, Any]) -> Misfit:
-        found = judged(jsonschema_rs, bytes(self.schema), encode(arguments)).get("faults", [])
-        faults = tuple(Fault(path, text) for path, text in found)
-        return Misfit("; ".join(f"{fault.path}: {fault.text}" for fault in faults), faults)
+    async def validate_arguments(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
+        found = validate(jsonschema_rs, bytes(self.schema), encode(arguments)).get("faults", [])
+        faults = tuple(SchemaViolation(path, text) for path, text in found)
+        return SchemaErrors("; ".join(f"{fault.path}: {fault.message}" for fault in faults), faults)
 
-    async def read_resource(self, server: str, uri: str) -> ReadResult:
+    async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
         text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
         mime = "application/json" if uri.endswith("json") else "text/markdown"
-        return ReadResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
+        return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
 
-    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> PromptResult:
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
         text = f"Please {name} " + ", ".join(f"{key} {value}" for key, value in arguments.items())
-        return PromptResult(
+        return GetPromptResult(
             messages=(PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),)
         )
 
@@ -395,7 +395,7 @@ class FakeHost:
     def conversation_id(self) -> str:
         return "c1" if self._messages else ""
 
-    async def go_on(self) -> TurnResult:
+    async def continue_turn(self) -> TurnResult:
         self.gone_on += 1
         self.put(events.TurnStarted(self._turns + 1, self._messages[-1], again=True))
         return TurnResult("done", "")
@@ -430,10 +430,10 @@ class FakeHost:
         return True
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         return self._task is not None
 
-    async def conversations(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
+    async def list_conversations(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
         return tuple(self.stored[:limit])
 
     async def open_conversation(self, ident: str) -> None:
@@ -457,7 +457,7 @@ class FakeHost:
         self.put(events.ConversationOpened(info.id, info.title, len(self._messages)))
 
     def new_conversation(self) -> None:
-        if self.busy:
+        if self.is_busy:
             raise UsageError("A turn is running.", "Stop it first.")
         self._messages = ()
 
@@ -465,7 +465,7 @@ class FakeHost:
     def model(self) -> Any:
         return self._model
 
-    def use_model(self, config: ModelConfig) -> None:
+    def select_model(self, config: ModelConfig) -> None:
         raise NotImplementedError
 
     # -- pieces for scripts
@@ -473,7 +473,7 @@ class FakeHost:
     def say(self, turn: int, text: str, size: int = 12) -> None:
         """Stream a text."""
         for start in range(0, len(text), size):
-            self.put(events.TextDelta(turn, text[start : start + size]))
+            self.put(events.TextDeltaEvent(turn, text[start : start + size]))
 
     async def tool(
         self, call: str, where: str, tool: str, arguments: dict[str, Any], result: str = "done", **more: Any

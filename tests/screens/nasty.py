@@ -5,25 +5,25 @@ from typing import Any
 
 from mcphost.auth.account import Account, Kept
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.host.consent.grants import Permission
-from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.consent.grants import GrantStatus
+from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
     ApproveTool,
     FillForm,
-    FolderAsker,
+    RequestingServer,
     RetryCall,
     ReviewReply,
     ReviewSampling,
+    ReviewToolChanges,
     ShareRoots,
     ToolChange,
-    ToolsChanged,
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import Piece, ReviewResult
-from mcphost.host.questions.sampling_context import ModelOffer, Spent
-from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
+from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
+from mcphost.host.questions.sign_in_questions import SignInQuestion
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations
@@ -121,23 +121,27 @@ RESULT = ReviewResult(
     arguments={"query": MIXED, "paths": ["/mnt/shared/a", "/mnt/shared/b"] * 30},
     is_error=True,
     parts=(
-        Piece(kind="text", text=f"{MIXED}\n" * 3 + LINES, size=9_000),
-        Piece(
+        ResultPart(kind="text", text=f"{MIXED}\n" * 3 + LINES, size=9_000),
+        ResultPart(
             kind="image",
             text="[image: image/png, 6400 × 4800 pixels, 8.4 MB]",
             mime_type="image/png",
             size=8_400_000,
             image=_BLOB,
         ),
-        Piece(kind="link", text=f"file:///mnt/shared/{WIDE}/an/address/that/is/longer/than/the/row/it/is/shown/in.md"),
-        Piece(kind="resource", text="x" * 30_000, mime_type="text/plain", size=30_000, for_user=True),
-        Piece(kind="structured", text='{\n  "rows": []\n}', size=15),
-        Piece(kind="text", text=""),
-        Piece(kind="note", text="The rest, 4 MB, is in a file: /home/me/.local/share/mcphost/results/4f2a91c0.json"),
+        ResultPart(
+            kind="link", text=f"file:///mnt/shared/{WIDE}/an/address/that/is/longer/than/the/row/it/is/shown/in.md"
+        ),
+        ResultPart(kind="resource", text="x" * 30_000, mime_type="text/plain", size=30_000, for_user=True),
+        ResultPart(kind="structured", text='{\n  "rows": []\n}', size=15),
+        ResultPart(kind="text", text=""),
+        ResultPart(
+            kind="note", text="The rest, 4 MB, is in a file: /home/me/.local/share/mcphost/results/4f2a91c0.json"
+        ),
     ),
 )
 EMPTY_RESULT = ReviewResult(
-    server="files", why="", call="r2", tool="list_folder", arguments={}, parts=(Piece(kind="text", text=""),)
+    server="files", why="", call="r2", tool="list_folder", arguments={}, parts=(ResultPart(kind="text", text=""),)
 )
 
 TRUST = TrustServer(
@@ -195,7 +199,7 @@ TRUST_ADDRESS = TrustServer(
         "+ header: X-Tenant",
     ),
 )
-CHANGED = ToolsChanged(
+CHANGED = ReviewToolChanges(
     server=SERVER,
     why="14 of its tools are not what you saw before",
     account=ACCOUNT,
@@ -227,7 +231,7 @@ ROOTS = ShareRoots(
 ROOTS_EACH = replace(
     ROOTS,
     askers=tuple(
-        FolderAsker(server=f"{SERVER}{n}" if n else SERVER, why=WIDE * 4, account=ACCOUNT, roots=ROOTS.roots[n:])
+        RequestingServer(server=f"{SERVER}{n}" if n else SERVER, why=WIDE * 4, account=ACCOUNT, roots=ROOTS.roots[n:])
         for n in range(14)
     ),
 )
@@ -253,8 +257,8 @@ SAMPLING = ReviewSampling(
         "intelligencePriority": 0.5,
     },
     reason='The server wishes for "sonnet", and its name has that. ' * 2,
-    models=tuple(ModelOffer(name=f"provider/model-{n}", label=f"m{n}") for n in range(12)),
-    budget=(Spent("requests this minute", 29, 30), Spent("tokens this run", 1_999_000, 2_000_000)),
+    models=tuple(ModelCandidate(name=f"provider/model-{n}", label=f"m{n}") for n in range(12)),
+    budget=(LimitUsage("requests this minute", 29, 30), LimitUsage("tokens this run", 1_999_000, 2_000_000)),
     tokens=52_000,
 )
 REPLY = ReviewReply(
@@ -321,7 +325,7 @@ RETRY = RetryCall(
     account=ACCOUNT,
     urls=(ADDRESS, ADDRESS + "&again=1", "https://example.com/in"),
 )
-SIGN_IN = SignIn(
+SIGN_IN = SignInQuestion(
     server=SERVER,
     why=f"the server {SERVER} wants to know who you are",
     url=ADDRESS,
@@ -339,7 +343,7 @@ SIGN_IN = SignIn(
     asked=monotonic(),
     other="code",
 )
-CLIENT = EnterClient(
+CLIENT = EnterClientId(
     server=SERVER,
     why=f"the server {SERVER} wants to know who you are",
     issuer=SIGN_IN.issuer,
@@ -358,12 +362,12 @@ def tools() -> tuple[Tool, ...]:
     )
 
 
-def permissions() -> list[Permission]:
+def permissions() -> list[GrantStatus]:
     """More than a page of what is allowed."""
     long = Rule(server=SERVER, tool=exact(TOOL))
     bound = parse("files/write_*?path=under:/home/me/projects/a+long+folder&lines=<=400&mode=in:append,replace,create")
     return [
-        Permission(
+        GrantStatus(
             Grant(
                 id=f"{n:08x}",
                 rule=rule,

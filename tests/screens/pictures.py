@@ -15,41 +15,41 @@ from mcphost.auth.sign_in_warnings import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.host import events
-from mcphost.host.consent.grants import Permission
-from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.consent.grants import GrantStatus
+from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     FillForm,
-    FolderAsker,
     Question,
+    RequestingServer,
     RetryCall,
     ReviewReply,
     ReviewSampling,
+    ReviewToolChanges,
     ShareRoots,
     ToolChange,
-    ToolsChanged,
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import Piece, ReviewResult
-from mcphost.host.questions.sampling_context import ModelOffer, Spent
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignIn
-from mcphost.host.server_requests.root_list import Heard, file_uri
+from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
+from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
+from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
-from mcphost.protocol.resources import ReadResult
+from mcphost.protocol.resources import ReadResourceResult
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.frontend import TuiFront
+from mcphost.tui.frontend import TuiFrontend
 from tests.screens import nasty
 from tests.screens.fake_host import FakeHost, server
 from tests.screens.painted import icon, sunset
@@ -84,7 +84,7 @@ def todo(path: Path) -> Iterator[str]:
 
 async def turn(host: FakeHost, number: int, text: str) -> str:
     """A conversation that shows every kind of block."""
-    host.put(events.ThinkingDelta(number, "The user wants all TODOs. First I search, then I group them."))
+    host.put(events.ThinkingDeltaEvent(number, "The user wants all TODOs. First I search, then I group them."))
     host.say(number, "I will search first.\n")
     host.put(events.ToolProposed("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}))
     host.put(events.ToolStarted("a", "files", "search_files", {"pattern": "TODO", "path": "./src"}, "session"))
@@ -122,7 +122,7 @@ async def turn(host: FakeHost, number: int, text: str) -> str:
 
 async def busy_turn(host: FakeHost, number: int, text: str) -> str:
     """The picture of the README: one call done, an answer, one call that waits for the user."""
-    host.put(events.ThinkingDelta(number, "They want every TODO as an issue. First I search, then I group."))
+    host.put(events.ThinkingDeltaEvent(number, "They want every TODO as an issue. First I search, then I group."))
     host.say(number, "I will search first.\n")
     arguments = {"pattern": "TODO", "path": "./src"}
     host.put(events.ToolProposed("a", "files", "search_files", arguments))
@@ -163,7 +163,7 @@ async def _settle(pilot: Any) -> None:
 async def _enter(pilot: Any) -> None:
     """Enter the question that waits, as a person does, and wait until it may be answered."""
     await pilot.press("f8")
-    while not isinstance(asked := pilot.app.screen, Dialog) or asked.guard.is_closed(0, to_letters=True):
+    while not isinstance(asked := pilot.app.screen, Dialog) or asked.guard.is_blocking(0, is_letter=True):
         await pilot.pause(0.05)
     while asked.query_one("#keys").styles.text_opacity < 1:
         await pilot.pause(0.05)
@@ -202,8 +202,8 @@ async def drawn(pilot: Any, host: FakeHost) -> None:
 async def seen(pilot: Any, host: FakeHost) -> None:
     """A resource that is a picture."""
 
-    async def read(server: str, uri: str) -> ReadResult:
-        return ReadResult(contents=(ResourceContents(uri=uri, mime_type="image/png", blob=sunset().data),))
+    async def read(server: str, uri: str) -> ReadResourceResult:
+        return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type="image/png", blob=sunset().data),))
 
     host.read_resource = read  # type: ignore[method-assign]
     await pilot.press("f4")
@@ -276,12 +276,12 @@ ROOTS_EACH = replace(
     ROOTS,
     why="it asked for them, and its tool read_file is about to run",
     askers=(
-        FolderAsker(
+        RequestingServer(
             server="files", account="work", why="it asked for them, and its tool read_file is about to run",
             roots=ROOTS.roots,
         ),
-        FolderAsker(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
-        FolderAsker(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
+        RequestingServer(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
+        RequestingServer(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
     ),
 )  # fmt: skip
 SAMPLING = ReviewSampling(
@@ -301,14 +301,14 @@ SAMPLING = ReviewSampling(
     conversation="user: What is new?\n\nassistant: Three issues.",
     reason='The server wishes for "sonnet", and its name has that.',
     models=(
-        ModelOffer(name="anthropic/claude-sonnet", label="s", input_price=3e-6, output_price=15e-6),
-        ModelOffer(name="ollama_chat/llama3.1", label="l"),
+        ModelCandidate(name="anthropic/claude-sonnet", label="s", input_price=3e-6, output_price=15e-6),
+        ModelCandidate(name="ollama_chat/llama3.1", label="l"),
     ),
     budget=(
-        Spent("requests this minute", 3, 30),
-        Spent("requests this run", 12, 500),
-        Spent("tokens this minute", 900, 200_000),
-        Spent("tokens this run", 4100, 2_000_000),
+        LimitUsage("requests this minute", 3, 30),
+        LimitUsage("requests this run", 12, 500),
+        LimitUsage("tokens this minute", 900, 200_000),
+        LimitUsage("tokens this run", 4100, 2_000_000),
     ),
     tokens=210,
 )
@@ -368,15 +368,22 @@ RESULT = ReviewResult(
     tool="list_keys",
     arguments={"org": "acme", "page": 1},
     parts=(
-        Piece(kind="text", text="3 keys of acme:\n" + "\n".join(f"key {n}  ghp_{n}aB3{n}xQ" for n in "479"), size=70),
-        Piece(kind="image", text="[image: image/png, 640 × 480 pixels, 84 kB]", mime_type="image/png", size=84_000,
-              image=ImagePart("image/png", "")),
-        Piece(kind="structured", text='{\n  "keys": 3,\n  "next": null\n}', size=30),
+        ResultPart(
+            kind="text", text="3 keys of acme:\n" + "\n".join(f"key {n}  ghp_{n}aB3{n}xQ" for n in "479"), size=70
+        ),
+        ResultPart(
+            kind="image",
+            text="[image: image/png, 640 × 480 pixels, 84 kB]",
+            mime_type="image/png",
+            size=84_000,
+            image=ImagePart("image/png", ""),
+        ),
+        ResultPart(kind="structured", text='{\n  "keys": 3,\n  "next": null\n}', size=30),
     ),
-)  # fmt: skip
+)
 
 
-SIGN_IN = SignIn(
+SIGN_IN = SignInQuestion(
     server="github",
     why="the server github wants to know who you are",
     url="https://github.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 20,
@@ -388,7 +395,7 @@ SIGN_IN = SignIn(
 )
 
 
-KEEP = KeepSecrets(
+KEEP = ChooseSecretStorage(
     server="",
     why="a sign-in worked, and no keyring can keep it",
     servers=("github",),
@@ -400,7 +407,7 @@ KEEP = KeepSecrets(
 UNLOCK = UnlockSecrets(
     server="", why="sign-ins are kept in an encrypted file", file=KEEP.sealed_file, note="That is not the pass phrase."
 )
-SIGN_IN_HERE = SignIn(
+SIGN_IN_HERE = SignInQuestion(
     server="github",
     why="the server github wants to know who you are",
     url="https://github.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 20,
@@ -412,7 +419,7 @@ SIGN_IN_HERE = SignIn(
     other="code",
     browser=False,
 )
-SIGN_IN_CODE = SignIn(
+SIGN_IN_CODE = SignInQuestion(
     server="github",
     why="the server github wants to know who you are",
     url="https://github.com/login/device",
@@ -437,7 +444,7 @@ SIGN_IN_ELSEWHERE = replace(
         has_code=True,
     ),
 )
-ENTER_CLIENT = EnterClient(
+ENTER_CLIENT = EnterClientId(
     server="github",
     why="the server github wants to know who you are",
     issuer="https://github.com/login/oauth",
@@ -459,12 +466,12 @@ async def allowed(pilot: Any, host: FakeHost) -> None:
     """Something was allowed for longer."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
-    host.permissions.given = [Permission(here, "counts"), *given()]
+    host.grants.given = [GrantStatus(here, "counts"), *given()]
 
 
 async def told(pilot: Any, host: FakeHost) -> None:
     """Something is in the ledger."""
-    host.journal = recorded(Path(tempfile.mkdtemp(dir=_LEDGERS.name)), story())
+    host.audit = recorded(Path(tempfile.mkdtemp(dir=_LEDGERS.name)), story())
 
 
 def then(first: Step, *names: str) -> Step:
@@ -539,7 +546,7 @@ def building(*names: str) -> Step:
                        folder="/home/me/proj")  # fmt: skip
 
     async def step(pilot: Any, host: FakeHost) -> None:
-        host.permissions.made = [("write_file", {**call.arguments, "lines": lines}) for lines in (40, 12, 400)]
+        host.grants.made = [("write_file", {**call.arguments, "lines": lines}) for lines in (40, 12, 400)]
         await question(call)(pilot, host)
         await pilot.press("A")
         for key in ("", *names):
@@ -591,7 +598,7 @@ async def crowded(pilot: Any, host: FakeHost) -> None:
     host.views = (replace(one, config=config, catalog=catalog, account=nasty.sign_ins()[0].account), other,
                   *(server(name, full=False) for name in names))  # fmt: skip
     host.accounts.kept = nasty.sign_ins()
-    host.permissions.given = nasty.permissions()
+    host.grants.given = nasty.permissions()
     host.put(events.ServerState(nasty.SERVER, "ready"))
     await _settle(pilot)
 
@@ -618,9 +625,13 @@ async def folders(pilot: Any, host: FakeHost) -> None:
     )
     await host.roots.add("~", "home")
     await host.roots.remove(data)
-    told = Heard((Root(file_uri(PurePath(work)), "mcphost"), Root(file_uri(PurePath(notes)))), agreed=True)
+    told = KnownRoots((Root(file_uri(PurePath(work)), "mcphost"), Root(file_uri(PurePath(notes)))), is_approved=True)
     views = host.views
-    host.views = (replace(views[0], folders=told), replace(views[1], folders=Heard(refused=True)), views[2])
+    host.views = (
+        replace(views[0], known_roots=told),
+        replace(views[1], known_roots=KnownRoots(is_refused=True)),
+        views[2],
+    )
     await pilot.press("ctrl+o")
     await _settle(pilot)
 
@@ -628,7 +639,7 @@ async def folders(pilot: Any, host: FakeHost) -> None:
 async def polled(pilot: Any, host: FakeHost) -> None:
     """A code that was asked about a few times, and now less often."""
     await question(SIGN_IN_CODE)(pilot, host)
-    host.put(events.SigningIn(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
+    host.put(events.SignInUpdated(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
 
@@ -636,7 +647,10 @@ async def signing_in(pilot: Any, host: FakeHost) -> None:
     """A server that is signed in to, on its page."""
     words = "asking the authorization server what it can do"
     one, *others = host.views
-    host.views = (replace(one, state="connecting", facts=None, signing=words, detail=f"Signing in: {words}."), *others)
+    host.views = (
+        replace(one, state="connecting", facts=None, sign_in_status=words, detail=f"Signing in: {words}."),
+        *others,
+    )
     await pilot.press("f3")
     await _settle(pilot)
 
@@ -655,7 +669,7 @@ SCREENS: dict[str, Step] = {
     "asked_of_a_picture": asked_of_a_picture,
     "trust": trust,
     "changed": question(
-        ToolsChanged(
+        ReviewToolChanges(
             server="files",
             why="2 of its tools are not what you saw before",
             changes=(
@@ -780,7 +794,7 @@ SCREENS.update(
 
 async def draw(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
-    front = TuiFront()
+    front = TuiFrontend()
     host = FakeHost(front, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
     app = McpHostApp(
         host,

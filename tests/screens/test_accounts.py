@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from mcphost.auth.account import Account, Discovered, Kept
-from mcphost.errors import SignInNeeded
-from mcphost.host.events import ServerState, SigningIn
+from mcphost.errors import SignInRequired
+from mcphost.host.events import ServerState, SignInUpdated
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.tui.widgets.long_text import LongText
+from tests.screens.conftest import Run
 from tests.screens.fake_host import server
 from tests.screens.test_questions import Asked
 
@@ -29,7 +30,7 @@ def web(name: str, state: Any = "ready") -> Any:
     return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
 
 
-async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Any) -> None:
+async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Run) -> None:
     async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "work, renewed automatically" in it.text(), "the account")
@@ -38,7 +39,7 @@ async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and
         assert "in the keyring" in it.text()
 
 
-async def test_the_page_says_what_was_discovered_when_signing_in(run: Any) -> None:
+async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> None:
     found = Discovered(
         resource_metadata="https://hub.example/.well-known/oauth-protected-resource/mcp",
         issuer_metadata="https://login.example/.well-known/openid-configuration",
@@ -53,7 +54,7 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Any) -> No
             assert words in it.app.screen.query_one(LongText).text
 
 
-async def test_the_list_names_the_account_and_follows_it(run: Any) -> None:
+async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
     hub = server("hub", account=signed())
     async with run(views=(hub,), size=(120, 40)) as it:
         await it.until(lambda: "work 2" in it.text(), "the account")
@@ -73,7 +74,7 @@ async def test_the_list_names_the_account_and_follows_it(run: Any) -> None:
         await it.until(lambda: "nowhere: the next one is obtained without you" in it.text(), "where it is not kept")
 
 
-async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Any) -> None:
+async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Run) -> None:
     async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
         await it.pilot.press("f3", "s")
         await it.until(lambda: it.host.accounts.signed == [("in", "hub")], "the sign-in")
@@ -84,7 +85,7 @@ async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(ru
         await it.until(lambda: it.host.accounts.signed[-1] == ("out", "hub"), "the sign-out")
 
 
-async def test_a_long_value_keeps_to_its_own_column(run: Any) -> None:
+async def test_a_long_value_keeps_to_its_own_column(run: Run) -> None:
     view = server("hub", "failed", detail="word " * 60)
     async with run(views=(view,), size=(120, 40)) as it:
         await it.pilot.press("f3")
@@ -95,7 +96,7 @@ async def test_a_long_value_keeps_to_its_own_column(run: Any) -> None:
         assert len(columns) == 1
 
 
-async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(run: Any) -> None:
+async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(run: Run) -> None:
     question = ShareRoots(server="hub", why="it asks", account="work\x1b[31m", roots=(Root("file:///srv/a"),))
     async with run(size=(80, 24)) as it:
         Asked(it, question)
@@ -115,7 +116,7 @@ def kept() -> list[Kept]:
     ]
 
 
-async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: Any) -> None:
+async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: Run) -> None:
     async with run(views=(web("hub"), web("slack", "sign_in")), size=(120, 40)) as it:
         it.host.accounts.kept = kept()
         await it.pilot.press("f12")
@@ -127,7 +128,7 @@ async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: 
         await it.until(lambda: "● hub · default" in it.text() and "○ hub · work" in it.text(), "the other one")
 
 
-async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by_the_whole_name(run: Any) -> None:
+async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by_the_whole_name(run: Run) -> None:
     name = "team-document-search.production.eu-central-1"
     async with run(views=(web(name),), size=(80, 24)) as it:
         it.host.accounts.kept = [
@@ -140,7 +141,7 @@ async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by
         await it.until(lambda: "2 of 2" in it.text(), "both")
 
 
-async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Any) -> None:
+async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Run) -> None:
     async with run(views=(web("hub"),), size=(100, 30)) as it:
         it.host.accounts.kept = kept()
         await it.pilot.press("f3", "a")
@@ -156,19 +157,19 @@ async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_nam
         await it.until(lambda: it.host.accounts.signed[1:] == [("in", "hub default")], "and again with the first one")
 
 
-async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Any) -> None:
+async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Run) -> None:
     async with run(views=(web("hub"),), size=(120, 40)) as it:
         it.host.accounts.kept = kept()[:2]
         await it.pilot.press("f12")
         await it.until(lambda: "hub · work" in it.text(), "the page")
-        it.host.views = (replace(it.host.views[0], signing="exchanging the code for a token"),)
-        it.host.put(SigningIn(server="hub", step="code"))
+        it.host.views = (replace(it.host.views[0], sign_in_status="exchanging the code for a token"),)
+        it.host.put(SignInUpdated(server="hub", step="code"))
         await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
         await it.pilot.press("s")
         await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "its end")
 
 
-async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Any) -> None:
+async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Run) -> None:
     async with run(views=(web("hub"),), size=(120, 40)) as it:
         it.host.accounts.kept = kept()[1:2]
         await it.pilot.press("f12")
@@ -182,7 +183,7 @@ async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run:
         await it.until(lambda: [one.account.name for one in it.host.accounts.kept] == ["default"], "its end")
 
 
-async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Any) -> None:
+async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) -> None:
     async with run(views=(web("new", "sign_in"),), size=(80, 24)) as it:
         it.host.accounts.kept = kept()[3:]
         await it.pilot.press("f12")
@@ -195,7 +196,7 @@ async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Any) 
         await it.until(lambda: it.host.accounts.signed == [("in", "new")], "a server that wants one and has none")
 
 
-async def test_without_an_account_the_page_says_where_they_come_from(run: Any) -> None:
+async def test_without_an_account_the_page_says_where_they_come_from(run: Run) -> None:
     async with run(views=(server("files"),)) as it:
         await it.type("/accounts")
         await it.pilot.press("enter", "enter")
@@ -204,11 +205,11 @@ async def test_without_an_account_the_page_says_where_they_come_from(run: Any) -
 
 
 @pytest.mark.parametrize("keys", [("f3", "s"), ("f12", "s")])
-async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run: Any, keys: tuple[str, str]) -> None:
+async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run: Run, keys: tuple[str, str]) -> None:
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
 
         async def refused(server: str, account: str | None = None) -> None:
-            raise SignInNeeded("You did not sign in to 'hub'.", "Do it with: mcphost login hub", server=server)
+            raise SignInRequired("You did not sign in to 'hub'.", "Do it with: mcphost login hub", server=server)
 
         it.host.accounts.sign_in = refused
         await it.pilot.press(keys[0])
@@ -218,7 +219,7 @@ async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run
         await it.until(lambda: said in [one.message for one in it.app._notifications], "the way to sign in")
 
 
-async def test_a_server_that_wants_a_sign_in_is_told_of_in_the_chat_with_the_key_for_it(run: Any) -> None:
+async def test_a_server_that_wants_a_sign_in_is_told_of_in_the_chat_with_the_key_for_it(run: Run) -> None:
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
         it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Do it with: mcphost login hub"))
         await it.until(lambda: "s on its page (F3) signs in." in it.transcript(), "the key")

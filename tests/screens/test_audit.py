@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.consent.grants import Permission
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.grants import GrantStatus
 from mcphost.store.audit_checkpoint import Head, Reached
 from mcphost.store.audit_store import FIELDS, Ledger, Record, row_hash
+from tests.screens.conftest import Run
 from tests.screens.test_grants import AT, given
 
 pytestmark = pytest.mark.anyio
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.anyio
 EVIL = "get\x1b[2J\u202e[/bold]"
 
 
-def recorded(folder: Path, records: Sequence[Record]) -> Journal:
+def recorded(folder: Path, records: Sequence[Record]) -> AuditLog:
     """A journal whose ledger holds these."""
-    journal = Journal(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig())
+    journal = AuditLog(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig())
     for one in records:
-        journal.later(lambda one=one: one)
+        journal.queue_record(lambda one=one: one)
     return journal
 
 
@@ -48,10 +49,10 @@ def story() -> list[Record]:
 
 
 async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_it_came(
-    run: Any, tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.journal = recorded(tmp_path, story())
+        it.host.audit = recorded(tmp_path, story())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text(), "the newest row")
         assert it.text().index("create_issue") < it.text().index("process started")
@@ -66,25 +67,25 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
         await it.type(" nowhere")
         await it.until(lambda: "Nothing" in it.text())
         await it.pilot.press("escape")
-        await it.host.journal.close()
+        await it.host.audit.close()
 
 
 @pytest.mark.parametrize(("decision", "mark"), [("held back", "○"), ("kept", "●")])
 async def test_tools_that_were_held_back_are_marked_as_refused(
-    run: Any, tmp_path: Path, decision: str, mark: str
+    run: Run, tmp_path: Path, decision: str, mark: str
 ) -> None:
     row = Record(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as it:
-        it.host.journal = recorded(tmp_path, [row])
+        it.host.audit = recorded(tmp_path, [row])
         await it.pilot.press("f10")
         await it.until(lambda: f"{mark} drift answered: {decision}" in it.text(), "the row")
-        await it.host.journal.close()
+        await it.host.audit.close()
 
 
-async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Any, tmp_path: Path) -> None:
+async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.permissions.given = given()
-        it.host.journal = recorded(tmp_path, story())
+        it.host.grants.given = given()
+        it.host.audit = recorded(tmp_path, story())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text())
         await it.pilot.press("u")
@@ -93,17 +94,17 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Any, tmp_path: P
         await it.until(lambda: "4f2a91c0" in it.text(), "the row with the grant")
         await it.pilot.press("u")
         await it.until(lambda: "u again revokes" in it.text())
-        assert len(it.host.permissions.given) == 2
+        assert len(it.host.grants.given) == 2
         await it.pilot.press("u")
         await it.until(lambda: "is revoked" in it.text())
-        left: list[Permission] = it.host.permissions.given
+        left: list[GrantStatus] = it.host.grants.given
         assert [one.grant.id for one in left] == ["77"]
-        await it.host.journal.close()
+        await it.host.audit.close()
 
 
-async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Any, tmp_path: Path) -> None:
+async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.journal = recorded(tmp_path, story())
+        it.host.audit = recorded(tmp_path, story())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text())
         await it.pilot.press("v")
@@ -113,7 +114,7 @@ async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: A
             db.execute("UPDATE ledger SET decision = 'once' WHERE seq = 6")
         await it.pilot.press("v")
         await it.until(lambda: "Row 6 is not what was written" in it.text())
-        await it.host.journal.close()
+        await it.host.audit.close()
 
 
 def many(folder: Path, count: int) -> None:
@@ -144,11 +145,11 @@ def many(folder: Path, count: int) -> None:
 
 
 async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_turned_page_by_page(
-    run: Any, tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(80, 24)) as it:
-        it.host.journal = recorded(tmp_path, story())
-        await it.host.journal.ledger.flush()
+        it.host.audit = recorded(tmp_path, story())
+        await it.host.audit.store.flush()
         many(tmp_path, 100_000)
         began = process_time()
         await it.pilot.press("f10")
@@ -164,4 +165,4 @@ async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_tur
         await it.type("tool-4711")
         await it.until(lambda: it.app.screen.entries[0].value.seq == 47119, "found far back")
         await it.pilot.press("escape")
-        await it.host.journal.close()
+        await it.host.audit.close()

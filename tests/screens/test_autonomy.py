@@ -1,23 +1,22 @@
 """Letting tools run unasked, by keyboard: picked one by one, a banner while it is on, a kill key over everything."""
 
-from typing import Any
-
 import pytest
 
-from mcphost.host.consent.auto_approve import Budget
+from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.questions.questions import ContinueTurn
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_key(run: Any) -> None:
+async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f9")
         await it.until(lambda: "Let tools run unasked" in it.text())
         await it.pilot.press("down", "down", "space", "ctrl+s")
         await it.until(lambda: "RUNS UNASKED" in it.text())
-        ((tools, budget),) = it.host.autonomy.started
+        ((tools, budget),) = it.host.auto_approval.started
         assert tools == [("files", "list_files")]
         assert (budget.calls, budget.seconds) == (50, 1800)
         assert "F9 ends it" in it.text()
@@ -26,16 +25,16 @@ async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_
         assert it.host.halted == 1
 
 
-async def test_the_kill_key_works_over_a_question(run: Any) -> None:
+async def test_the_kill_key_works_over_a_question(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        it.host.autonomy.start([("files", "read_file")], Budget())
+        it.host.auto_approval.start([("files", "read_file")], AutoApprovalBudget())
         Asked(it, ContinueTurn(server="", why="w", rounds=25))
         await it.question()
         await it.pilot.press("f9")
         await it.until(lambda: it.host.halted == 1)
 
 
-async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: Any) -> None:
+async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f9")
         await it.until(lambda: "Let tools run unasked" in it.text())
@@ -45,4 +44,4 @@ async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: 
         await it.until(lambda: "The number of calls is missing" in it.text())
         await it.pilot.press("escape")
         await it.until(lambda: "Let tools run unasked" not in it.text())
-        assert it.host.autonomy.started == []
+        assert it.host.auto_approval.started == []

@@ -6,6 +6,7 @@ import pytest
 from textual.widgets import Button, Input
 
 from mcphost.host.questions.questions import (
+    AcceptUrl,
     AllowOnce,
     AllowSession,
     Cancel,
@@ -19,12 +20,12 @@ from mcphost.host.questions.questions import (
     ShareSession,
     TrustAlways,
     TrustOnce,
-    Visited,
     VisitUrl,
 )
-from mcphost.host.questions.secret_storage_questions import PassPhrase, UnlockSecrets
+from mcphost.host.questions.secret_storage_questions import EnterPassphrase, UnlockSecrets
 from mcphost.protocol.server_requests import Root
-from mcphost.tui.dialogs.tool_consent import Reading, ToolConsent
+from mcphost.tui.dialogs.tool_consent import CallReview, ToolConsentDialog
+from tests.screens.conftest import Run
 from tests.screens.test_every_dialog import Clock, clock, opened
 from tests.screens.test_questions import Asked, approve, trust
 
@@ -41,12 +42,12 @@ LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
         (approve(), {"Deny": Deny(), "Allow once": AllowOnce(), "Allow this session": AllowSession()}),
         (trust(command=("x",)), {"Do not use": DoNotTrust(), "This run": TrustOnce(), "Always": TrustAlways()}),
         (FOLDERS, {"Do not tell": DoNotShare(), "Once": ShareOnce(), "This run": ShareSession()}),
-        (PAGE, {"Leave unanswered": Cancel(), "Decline: tell it no": Decline(), "Open the browser": Visited()}),
+        (PAGE, {"Leave unanswered": Cancel(), "Decline: tell it no": Decline(), "Open the browser": AcceptUrl()}),
         (ContinueTurn(server="", why="", rounds=5), {"Stop here": False, "Go on": True}),
     ],
     ids=lambda value: getattr(value, "KIND", ""),
 )
-async def test_a_button_does_what_is_written_on_it(run: Any, question: Any, answers: dict[str, Any]) -> None:
+async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answers: dict[str, Any]) -> None:
     async with run() as it:
         for label, answer in answers.items():
             asked = Asked(it, question)
@@ -57,7 +58,7 @@ async def test_a_button_does_what_is_written_on_it(run: Any, question: Any, answ
             assert asked.answer == answer
 
 
-async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Any) -> None:
+async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Run) -> None:
     async with run() as it:
         first, second = Asked(it, trust(command=("x",))), Asked(it, FOLDERS)
         await it.question()
@@ -74,15 +75,15 @@ async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(r
 
 
 async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_could_be_read(
-    run: Any, clock: Clock
+    run: Run, clock: Clock
 ) -> None:
     async with run() as it:
         asked, dialog = await opened(it, approve())
         clock.now += 60
-        assert not dialog.is_deaf
+        assert not dialog.is_guarded
         await it.pilot.press("f8")
-        await dialog._edited({"path": "/tmp/y", "text": "hello"})
-        assert dialog.is_deaf
+        await dialog._apply_edits({"path": "/tmp/y", "text": "hello"})
+        assert dialog.is_guarded
         await it.until(lambda: dialog.guard.is_shown, "the edited call")
         await it.pilot.press("a")
         assert asked.answer is None
@@ -92,7 +93,7 @@ async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_cou
         assert asked.answer == AllowOnce({"path": "/tmp/y", "text": "hello"})
 
 
-async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Any) -> None:
+async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, LOCKED)
         await it.question()
@@ -104,15 +105,15 @@ async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgo
         assert box.value == ""
         await it.pilot.press("p", "p", "e", "p", "enter")
         await it.until(lambda: asked.answer is not None, "the pass phrase")
-        assert asked.answer == PassPhrase("pep")
+        assert asked.answer == EnterPassphrase("pep")
 
 
 def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_opened_again() -> None:
     for end_shown in (False, True):
-        dialog, reading = ToolConsent(approve()), Reading({"path": "/tmp/x", "text": "hello"})
-        reading.end_shown = end_shown
-        assert dialog.keep(reading) is reading
-        assert dialog.was_read is end_shown
+        dialog, reading = ToolConsentDialog(approve()), CallReview({"path": "/tmp/x", "text": "hello"})
+        reading.is_end_shown = end_shown
+        assert dialog.restore_review(reading) is reading
+        assert dialog.is_read is end_shown
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_open
     ids=["started", "reached", "signed in to"],
 )
 async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
-    run: Any, more: dict[str, Any], words: tuple[str, ...]
+    run: Run, more: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     async with run(size=(120, 40)) as it:
         Asked(it, trust(**more))
@@ -166,7 +167,7 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
             assert one in it.text()
 
 
-async def test_a_call_says_with_which_account_it_would_run(run: Any) -> None:
+async def test_a_call_says_with_which_account_it_would_run(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(account="work@example"))
         await it.question()

@@ -9,12 +9,13 @@ from mcphost.errors import UsageError
 from mcphost.host import events
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.tool_card import ToolCard
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 
 
 def cards(it: Any) -> list[ToolCard]:
-    return [block for block in it.app.chat.talk.transcript.blocks if isinstance(block, ToolCard)]
+    return [block for block in it.app.chat.presenter.transcript.blocks if isinstance(block, ToolCard)]
 
 
 async def forever(call: str) -> None:
@@ -29,7 +30,7 @@ async def call(it: Any) -> None:
 
 
 @pytest.mark.req("ui.indicate-call")
-async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: Any) -> None:
+async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: Run) -> None:
     done = asyncio.Event()
 
     async def waits(call: str) -> None:
@@ -48,7 +49,7 @@ async def test_a_call_by_hand_is_one_card_with_its_progress_and_its_result(run: 
         assert [card.state for card in cards(it)] == ["ok"]
 
 
-async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: Any) -> None:
+async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: Run) -> None:
     async def says(host: Any, turn: int, text: str) -> str:
         del host, turn, text
         return "yes"
@@ -60,7 +61,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         assert "0  half way" not in it.transcript()
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: it.host.sent and not it.host.busy, "the answer")
+        await it.until(lambda: it.host.sent and not it.host.is_busy, "the answer")
         await it.pilot.pause(0.05)
         assert [card.state for card in cards(it)] == ["running"]  # a turn that ends is none of its
         it.host.put(events.ToolFinished("left-1", "files", "index", "ok", "12 files", 3.0))
@@ -68,7 +69,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         assert [card.state for card in cards(it)] == ["ok"]
 
 
-async def test_escape_stops_a_call_by_hand(run: Any) -> None:
+async def test_escape_stops_a_call_by_hand(run: Run) -> None:
     async with run(by_hand=forever) as it:
         await call(it)
         await it.until(lambda: "running" in it.transcript())
@@ -76,7 +77,7 @@ async def test_escape_stops_a_call_by_hand(run: Any) -> None:
         await it.until(lambda: [card.state for card in cards(it)] == ["stopped"], "the end of the call")
 
 
-async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_begins(run: Any) -> None:
+async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
     async def says(host: Any, turn: int, text: str) -> str:
         del turn, text
         return "yes"
@@ -85,7 +86,7 @@ async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_b
         await call(it)
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: it.host.sent and not it.host.busy)
+        await it.until(lambda: it.host.sent and not it.host.is_busy)
         await it.pilot.pause(0.05)
         assert [card.state for card in cards(it)] == ["running"]
         await it.pilot.press("ctrl+n")
@@ -95,7 +96,7 @@ async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_b
         assert not cards(it)
 
 
-async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Any) -> None:
+async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Run) -> None:
     async def fails(call: str) -> None:
         del call
         raise UsageError("It is not there.", "Look again.")
@@ -109,7 +110,7 @@ async def test_a_call_by_hand_that_fails_says_what_to_do_once(run: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["!files/search_files pattern=x", "hello"])
-async def test_enter_pressed_twice_at_once_sends_once(run: Any, text: str) -> None:
+async def test_enter_pressed_twice_at_once_sends_once(run: Run, text: str) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
         composer.set_text(text, "typed")

@@ -10,11 +10,12 @@ from textual.widget import Widget
 
 from mcphost.errors import UsageError
 from mcphost.host import events
-from mcphost.tui.screens.viewer import Viewer
-from mcphost.tui.widgets.composer import Composer, Offer
+from mcphost.tui.screens.viewer import TextViewerScreen
+from mcphost.tui.widgets.composer import CompletionItem, Composer
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar
 from mcphost.tui.widgets.transcript import Transcript
+from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -25,24 +26,24 @@ async def echo(host: FakeHost, turn: int, text: str) -> str:
     return f"You said: {text}"
 
 
-async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Any) -> None:
+async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("hello you")
         await it.pilot.press("enter")
         await it.until(lambda: "You said: hello you" in it.transcript())
         assert it.host.sent[0][0] == "hello you"
-        assert it.app.query_one(Composer).prompt.text == ""
+        assert it.app.query_one(Composer).composer_input.text == ""
         assert "hello you" in it.text()
 
 
-async def test_shift_enter_and_ctrl_j_make_new_lines(run: Any) -> None:
+async def test_shift_enter_and_ctrl_j_make_new_lines(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
         await it.until(lambda: it.host.sent)
         assert it.host.sent[0][0] == "a\nb\nc"
 
 
-async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Any) -> None:
+async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Run) -> None:
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
@@ -57,14 +58,14 @@ async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Any) 
         assert "done · 100 ms" in shown
 
 
-async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Any) -> None:
+async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run) -> None:
     async with run(turn=echo) as it:
         for text in ("one", "two"):
             await it.type(text)
             await it.pilot.press("enter")
-            await it.until(lambda text=text: f"You said: {text}" in it.transcript() and not it.host.busy)
+            await it.until(lambda text=text: f"You said: {text}" in it.transcript() and not it.host.is_busy)
         await it.type("draft")
-        prompt = it.app.query_one(Composer).prompt
+        prompt = it.app.query_one(Composer).composer_input
         seen = []
         for key in ("up", "up", "down", "down"):
             await it.pilot.press(key)
@@ -72,7 +73,7 @@ async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Any
         assert seen == ["two", "one", "two", "draft"]
 
 
-async def test_text_is_kept_when_it_cannot_be_sent(run: Any) -> None:
+async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:
     class Refusing(FakeHost):
         async def send(self, text: str, attachments: Any = ()) -> Any:
             raise UsageError("The model is not ready.", "Wait a moment.")
@@ -82,10 +83,10 @@ async def test_text_is_kept_when_it_cannot_be_sent(run: Any) -> None:
         await it.type("keep me")
         await it.pilot.press("enter")
         await it.until(lambda: "The model is not ready." in it.transcript())
-        assert it.app.query_one(Composer).prompt.text == "keep me"
+        assert it.app.query_one(Composer).composer_input.text == "keep me"
 
 
-async def test_escape_stops_the_turn(run: Any) -> None:
+async def test_escape_stops_the_turn(run: Run) -> None:
     async def forever(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "working")
         await asyncio.Event().wait()
@@ -96,10 +97,10 @@ async def test_escape_stops_the_turn(run: Any) -> None:
         await it.pilot.press("enter")
         await it.until(lambda: "working" in it.transcript())
         await it.pilot.press("escape")
-        await it.until(lambda: not it.host.busy)
+        await it.until(lambda: not it.host.is_busy)
 
 
-async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Any) -> None:
+async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
     release = asyncio.Event()
 
     async def slow(host: FakeHost, turn: int, text: str) -> str:
@@ -114,33 +115,33 @@ async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: An
         await it.type("next")
         await it.pilot.press("enter")
         await it.pilot.pause()
-        assert it.app.query_one(Composer).prompt.text == "next"
+        assert it.app.query_one(Composer).composer_input.text == "next"
         assert len(it.host.sent) == 1
         release.set()
-        await it.until(lambda: not it.host.busy)
+        await it.until(lambda: not it.host.is_busy)
 
 
-async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Any) -> None:
+async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
     async with run(no_model=True) as it:
         assert "--model" in it.transcript()
         await it.type("hello")
         await it.pilot.press("enter")
         await it.pilot.pause()
-        assert it.app.query_one(Composer).prompt.text == "hello"
+        assert it.app.query_one(Composer).composer_input.text == "hello"
         assert it.host.sent == []
 
 
-async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Any) -> None:
+async def test_a_tool_is_called_by_hand_without_a_model_or_a_question(run: Run) -> None:
     async with run(no_model=True) as it:
         await it.type("!files/search_files pattern=x n=2")
         await it.pilot.press("enter")
         await it.until(lambda: it.host.called)
         assert it.host.called == [("files", "search_files", {"pattern": "x", "n": 2})]
         await it.until(lambda: "search_files gave" in it.transcript())
-        assert it.app.query_one(Composer).prompt.text == ""
+        assert it.app.query_one(Composer).composer_input.text == ""
 
 
-async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Any) -> None:
+async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Run) -> None:
     async with run(no_model=True) as it:
         await it.type("!files/search_files")
         await it.until(lambda: it.app.query("OptionList"), "the popup")
@@ -152,24 +153,26 @@ async def test_enter_sends_a_tools_name_that_is_already_written_whole(run: Any) 
 @pytest.mark.parametrize(
     ("before", "typed"), [("!evil/f", "orm"), ("!evil/", "form"), ("/h", "istory"), ("!e", "vil/form n=1")]
 )
-async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run: Any, before: str, typed: str) -> None:
+async def test_enter_never_takes_a_suggestion_for_less_than_what_is_written(run: Run, before: str, typed: str) -> None:
     names = ("!evil/fine", "!evil/form", "/help", "/history")
     async with run(no_model=True) as it:
         composer = it.app.query_one(Composer)
-        composer.offers = lambda kind: [Offer("text", name, "", name, "") for name in names if name[0] == kind]
+        composer.completion_source = lambda kind: [
+            CompletionItem("text", name, "", name, "") for name in names if name[0] == kind
+        ]
         await it.type(before)
         await it.until(lambda: it.app.query("OptionList"), "suggestions for the beginning")
         sent: list[str] = []
-        composer.submit = lambda: sent.append(composer.prompt.text)
+        composer.submit = lambda: sent.append(composer.composer_input.text)
         # In one go, as keys that wait behind a busy screen: nothing has heard of the text when enter comes.
-        composer.prompt.insert(typed)
-        await composer.prompt._on_key(Key("enter", "\r"))
+        composer.composer_input.insert(typed)
+        await composer.composer_input._on_key(Key("enter", "\r"))
         assert sent == [before + typed]
 
 
-async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys_do_not(run: Any) -> None:
+async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys_do_not(run: Run) -> None:
     async with run() as it:
-        prompt = it.app.query_one(Composer).prompt
+        prompt = it.app.query_one(Composer).composer_input
         await it.pilot.press("ctrl+t", "left_square_bracket", "space")
         assert prompt.text == ""
         assert it.app.query_one("#transcript").has_focus
@@ -178,39 +181,39 @@ async def test_a_letter_in_the_conversation_goes_to_the_message_and_its_own_keys
         assert prompt.has_focus
 
 
-async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Any) -> None:
+async def test_a_call_by_hand_that_cannot_be_read_stays_and_says_what_to_write(run: Run) -> None:
     async with run() as it:
         await it.type("!files x")
         await it.pilot.press("enter")
         await it.until(lambda: "!server/tool key=value" in it.transcript())
-        assert it.app.query_one(Composer).prompt.text == "!files x"
+        assert it.app.query_one(Composer).composer_input.text == "!files x"
 
 
-async def test_an_exclamation_mark_offers_the_tools(run: Any) -> None:
+async def test_an_exclamation_mark_offers_the_tools(run: Run) -> None:
     async with run() as it:
         await it.type("!files/cre")
         await it.pilot.press("enter")
-        assert it.app.query_one(Composer).prompt.text == "!files/create_issue "
+        assert it.app.query_one(Composer).composer_input.text == "!files/create_issue "
 
 
-async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Any) -> None:
+async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Run) -> None:
     async with run() as it:
         await it.type("/hel")
         await it.pilot.press("enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "Help")
+        await it.until(lambda: type(it.app.screen).__name__ == "HelpScreen")
         assert "earlier messages" in it.text()
 
 
-async def test_a_mistyped_command_is_not_sent_to_the_model(run: Any) -> None:
+async def test_a_mistyped_command_is_not_sent_to_the_model(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("/hlep")
         await it.pilot.press("enter")
         await it.pilot.pause()
         assert it.host.sent == []
-        assert it.app.query_one(Composer).prompt.text == "/hlep"
+        assert it.app.query_one(Composer).composer_input.text == "/hlep"
 
 
-async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Any) -> None:
+async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Run) -> None:
     async with run(demo=True, size=(80, 24)) as it:
         await it.until(lambda: "demo (not an AI)" in it.text(), "what it is")
         it.draws_behind = True
@@ -221,36 +224,36 @@ async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Any) -> None:
         await it.pilot.press("escape")
 
 
-async def test_a_failed_server_and_its_next_step_are_told(run: Any) -> None:
+async def test_a_failed_server_and_its_next_step_are_told(run: Run) -> None:
     async with run() as it:
         it.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
         await it.until(lambda: "slack: It ended with exit status 1." in it.transcript())
         assert "See its log with F3." in it.transcript()
 
 
-async def test_a_failed_turn_says_why_and_what_to_do(run: Any) -> None:
+async def test_a_failed_turn_says_why_and_what_to_do(run: Run) -> None:
     async with run() as it:
         it.host.put(events.TurnFinished(1, "failed", error="The key was refused.", hint="Set OPENAI_API_KEY."))
         await it.until(lambda: "Set OPENAI_API_KEY." in it.transcript())
 
 
-async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run: Any) -> None:
+async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run: Run) -> None:
     nasty = "\x1b]52;c;aGk=\x07\u202e[/][bold]x\x9b31m"
 
     async def turn(host: FakeHost, number: int, text: str) -> str:
         host.say(number, nasty)
-        host.put(events.ThinkingDelta(number, nasty))
+        host.put(events.ThinkingDeltaEvent(number, nasty))
         host.put(events.ToolProposed("c", nasty, nasty, {nasty: nasty, "other": [nasty]}))
         host.put(events.ToolStarted("c", nasty, nasty, {nasty: nasty, "other": [nasty]}, "once"))
         host.put(events.ToolProgress("c", nasty, 1, 2, nasty))
-        host.put(events.Told("warning", nasty, nasty))
+        host.put(events.NoticeEvent("warning", nasty, nasty))
         host.put(events.ServerState(nasty, "failed", nasty, nasty))
         return "end"
 
     async with run(turn=turn, size=(120, 40)) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: not it.host.busy and it.host.sent)
+        await it.until(lambda: not it.host.is_busy and it.host.sent)
         await it.pilot.pause()
         shown = it.text() + it.transcript()
         assert "␛" in shown
@@ -258,7 +261,7 @@ async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run:
         assert not set(shown) & set("\x1b\x07\u202e\x9b")
 
 
-async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Any) -> None:
+async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Run) -> None:
     async def turn(host: FakeHost, number: int, text: str) -> str:
         arguments = {"path": "x"}
         host.put(events.ToolProposed("c", "files", "read", arguments))
@@ -272,14 +275,14 @@ async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Any) -> Non
         await it.until(lambda: "49,994 more lines" in it.transcript())
         assert "line 6\n" not in it.transcript()
         await it.pilot.press("ctrl+t", "enter")
-        await it.until(lambda: isinstance(it.app.screen, Viewer))
+        await it.until(lambda: isinstance(it.app.screen, TextViewerScreen))
         await it.pilot.press("end")
         await it.until(lambda: "line 49999" in it.text())
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is it.app.chat)
 
 
-async def test_opening_an_earlier_conversation_shows_it(run: Any) -> None:
+async def test_opening_an_earlier_conversation_shows_it(run: Run) -> None:
     from mcphost.host.views import ConversationInfo
 
     async with run() as it:
@@ -292,17 +295,17 @@ async def test_opening_an_earlier_conversation_shows_it(run: Any) -> None:
         assert "files · search_files" in it.transcript()
 
 
-async def test_a_new_conversation_starts_empty(run: Any) -> None:
+async def test_a_new_conversation_starts_empty(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.busy)
+        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.is_busy)
         await it.pilot.press("ctrl+n")
         await it.until(lambda: it.transcript() == "")
 
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (99, False), (100, True), (160, True)])
-async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run: Any, width: int, shown: bool) -> None:
+async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run: Run, width: int, shown: bool) -> None:
     async with run(size=(width, 30)) as it:
         sidebar = it.app.query_one(ServerList)
         assert sidebar.display is shown
@@ -310,7 +313,7 @@ async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run:
         assert sidebar.display is not shown
 
 
-async def test_everything_important_fits_80_by_24(run: Any) -> None:
+async def test_everything_important_fits_80_by_24(run: Run) -> None:
     async with run(size=(80, 24), turn=echo) as it:
         await it.type("hi")
         await it.pilot.press("enter")
@@ -323,7 +326,7 @@ async def test_everything_important_fits_80_by_24(run: Any) -> None:
         assert "2/4 servers" in text
 
 
-async def test_resizing_keeps_the_conversation_and_its_end_in_view(run: Any) -> None:
+async def test_resizing_keeps_the_conversation_and_its_end_in_view(run: Run) -> None:
     async def long(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "\n\n".join(f"Paragraph {n} " + "word " * 60 for n in range(40)) + "\n\nThe very end.", 400)
         return "x"
@@ -337,7 +340,7 @@ async def test_resizing_keeps_the_conversation_and_its_end_in_view(run: Any) -> 
             await it.until(lambda: "The very end." in it.text(), f"the end at {size}")
 
 
-async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Any) -> None:
+async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Run) -> None:
     async def long(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "\n\n".join(f"Paragraph {n}" for n in range(100)), 400)
         return "x"
@@ -345,11 +348,11 @@ async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Any) -> None:
     async with run(turn=long) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.busy)
+        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.is_busy)
         await it.pilot.press("ctrl+t", "pageup", "pageup")
         await it.until(lambda: "Paragraph 99" not in it.text())
         before = it.text()
-        it.host.put(events.Told("info", "Something new."))
+        it.host.put(events.NoticeEvent("info", "Something new."))
         await it.until(lambda: "Something new." in it.transcript())
         await it.pilot.pause()
         assert "Something new." not in it.text()
@@ -358,7 +361,7 @@ async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Any) -> None:
         await it.until(lambda: "Something new." in it.text())
 
 
-async def test_the_top_line_counts_tokens_cost_and_servers(run: Any) -> None:
+async def test_the_top_line_counts_tokens_cost_and_servers(run: Run) -> None:
     async with run(turn=echo, size=(120, 30)) as it:
         await it.type("hi")
         await it.pilot.press("enter")
@@ -368,24 +371,24 @@ async def test_the_top_line_counts_tokens_cost_and_servers(run: Any) -> None:
         assert "2/4 servers" in it.text()
 
 
-async def test_the_palette_finds_an_action(run: Any) -> None:
+async def test_the_palette_finds_an_action(run: Run) -> None:
     async with run() as it:
         await it.pilot.press("ctrl+p")
         await it.pilot.pause(0.3)
         await it.type("help")
         await it.pilot.pause(0.3)
         await it.pilot.press("enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "Help", "help")
+        await it.until(lambda: type(it.app.screen).__name__ == "HelpScreen", "help")
 
 
-async def test_both_themes_can_be_switched_while_running(run: Any) -> None:
+async def test_both_themes_can_be_switched_while_running(run: Run) -> None:
     async with run() as it:
         assert it.app.theme == "dark"
         await it.pilot.press("ctrl+l")
         assert it.app.theme == "light"
 
 
-async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_or_is_restarted(run: Any) -> None:
+async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_or_is_restarted(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         for state in ("failed", "connecting", "failed", "connecting", "failed"):
             it.host.put(events.ServerState("slack", state, "It cannot be reached.", "Start it."))
@@ -398,38 +401,38 @@ async def test_a_server_that_is_tried_again_tells_its_fault_once_until_it_works_
 
 @pytest.mark.parametrize("text", ["/hitsory of yesterday", "/hitsory"])
 async def test_a_mistyped_command_stays_with_all_that_follows_and_goes_once_a_space_is_before_it(
-    run: Any, text: str
+    run: Run, text: str
 ) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
         composer.set_text(text, "typed")
         await it.pilot.press("enter")
         await it.until(lambda: any("mean /history?" in one.message for one in it.app._notifications), "the notice")
-        assert composer.prompt.text == text
+        assert composer.composer_input.text == text
         assert it.host.sent == []
         await it.pilot.press("home", "space", "enter")
         await it.until(lambda: it.host.sent, "the message")
         assert [sent.strip() for sent, _ in it.host.sent] == [text]
 
 
-async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Any) -> None:
+async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: Run) -> None:
     async with run() as it:
         composer = it.app.chat.query_one(Composer)
         composer.set_text("/new ideas for a song", "typed")
         await it.pilot.press("enter")
         await it.until(lambda: any("/new takes nothing" in one.message for one in it.app._notifications), "the notice")
-        assert composer.prompt.text == "/new ideas for a song"
+        assert composer.composer_input.text == "/new ideas for a song"
         assert it.host.sent == []
 
 
-async def test_a_message_that_begins_with_a_path_is_sent(run: Any) -> None:
+async def test_a_message_that_begins_with_a_path_is_sent(run: Run) -> None:
     async with run() as it:
         it.app.chat.query_one(Composer).set_text("/etc/passwd is what?")
         await it.pilot.press("enter")
         await it.until(lambda: it.host.sent == [("/etc/passwd is what?", ())], "the message")
 
 
-async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Any) -> None:
+async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_lines(run: Run) -> None:
     """Each strip of Textual's has seven caches, and the blank lines of the screen were 300 of them."""
     async with run() as it:
         for container in (it.app.chat, it.app.query_one("#middle")):
@@ -439,7 +442,7 @@ async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_line
             assert len({id(line) for line in lines}) == 1
 
 
-async def test_the_rows_below_the_last_text_are_one_strip(run: Any) -> None:
+async def test_the_rows_below_the_last_text_are_one_strip(run: Run) -> None:
     async with run(turn=echo, size=(120, 40)) as it:
         await it.type("hello you")
         await it.pilot.press("enter")

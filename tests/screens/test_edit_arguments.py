@@ -6,6 +6,7 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.serialization import Raw, encode
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
@@ -42,14 +43,14 @@ async def taken(it: Any, asked: Any) -> Any:
     assert asked.answer is None
     await it.question()
     await it.pilot.press("end")
-    await it.until(lambda: it.dialog.was_read, "all of it")
+    await it.until(lambda: it.dialog.is_read, "all of it")
     await it.pilot.press("a")
     await it.until(lambda: asked.answer is not None, "the answer")
     assert isinstance(asked.answer, AllowOnce)
     return asked.answer.arguments
 
 
-async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_it_was(run: Any) -> None:
+async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_it_was(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await editing(it)
         text = it.text()
@@ -74,7 +75,7 @@ async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_
     ],
 )
 async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in(
-    run: Any, steps: tuple[str, ...], sent: Any
+    run: Run, steps: tuple[str, ...], sent: Any
 ) -> None:
     async with run(size=(120, 40)) as it:
         asked = await editing(it)
@@ -84,7 +85,7 @@ async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in
             assert await taken(it, asked) == sent
 
 
-async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run: Any) -> None:
+async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = await editing(it, {"path": "/x", "limit": 5})
         await it.pilot.press("tab", "backspace")
@@ -96,7 +97,7 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
         await it.until(lambda: asked.answer == AllowOnce({"path": "/x"}))
 
 
-async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Any) -> None:
+async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         await editing(it, {"path": "/x", "limit": 5})
         await it.pilot.press("end")
@@ -107,37 +108,37 @@ async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Any)
         assert pairs.pairs == [
             ("path", "/xyz"), ("  asked for", "/x"), ("limit", "5"), ("mode", "r"), ("  asked for", "left out"),
         ]  # fmt: skip
-        assert sorted(pairs.styles_of) == [0, 1, 3, 4]
+        assert sorted(pairs.pair_styles) == [0, 1, 3, 4]
 
 
-async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_field(run: Any) -> None:
+async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_field(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = await editing(it)
         await it.pilot.press("tab", "tab", "tab", "tab")
-        assert it.app.screen.form.current.field.name == "sort"
-        row = it.app.screen.form.current
-        row.control.text = '[{"by": 5}]'
+        assert it.app.screen.form.current_row.field.name == "sort"
+        row = it.app.screen.form.current_row
+        row.field_widget.text = '[{"by": 5}]'
         await it.until(lambda: '/0/by: 5 is not of type "string"' in it.text(), "what is wrong, without any key")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "/0/by" in it.text())
-        row.control.text = "[{"
+        row.field_widget.text = "[{"
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "must be JSON" in it.text(), "that it is none")
-        assert row.control.text == "[{"
-        row.control.text = '[{"by": "size"}]'
+        assert row.field_widget.text == "[{"
+        row.field_widget.text = '[{"by": "size"}]'
         assert await taken(it, asked) == {**CALL, "sort": [{"by": "size"}]}
 
 
-async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Any) -> None:
+async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await editing(it)
-        field = it.app.screen.form.current
+        field = it.app.screen.form.current_row
         await it.pilot.press(*["backspace"] * 6)
         await it.type("ab")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "does not match" in it.text(), "the fault")
         editor = it.app.screen
-        assert field.control.text == "ab"
+        assert field.field_widget.text == "ab"
         await it.pilot.press("escape", "escape")
         await it.until(lambda: it.app.screen is not editor, "the question")
         assert "edited by you" not in it.text()
@@ -145,23 +146,23 @@ async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Any)
         await it.until(lambda: asked.answer == AllowOnce())
 
 
-async def test_escape_leaves_the_field_first_and_changes_nothing(run: Any) -> None:
+async def test_escape_leaves_the_field_first_and_changes_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await editing(it)
         editor = it.app.screen
         await it.type("abc")
         await it.pilot.press("escape")
         assert it.app.screen is editor
-        assert editor.form.rows[0].control.text == "/tmp/xabc"
+        assert editor.form.rows[0].field_widget.text == "/tmp/xabc"
         await it.pilot.press("tab", "x", "escape", "escape")
         await it.until(lambda: it.app.screen is not editor, "the question")
-        assert it.app.screen.reading.arguments == CALL
+        assert it.app.screen.review.arguments == CALL
         assert asked.answer is None
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer is not None)
 
 
-async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Any) -> None:
+async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = await editing(it)
         await it.type("1")
@@ -180,7 +181,7 @@ async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Any) -> Non
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": []}, "no schema"])
-async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Any, schema: Any) -> None:
+async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema: Any) -> None:
     async with run(size=(80, 24)) as it:
         asked = await editing(it, {}, schema)
         area = it.app.screen.query_one("#arguments-text")
@@ -192,7 +193,7 @@ async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Any, schema
         assert await taken(it, asked) == {"n": 1}
 
 
-async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Any) -> None:
+async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = await editing(it, {"n": True}, {})
         await it.pilot.press("ctrl+e")
@@ -214,7 +215,7 @@ async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: An
         await it.until(lambda: asked.answer is not None)
 
 
-async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Any) -> None:
+async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         dialog = await it.question()

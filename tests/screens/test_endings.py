@@ -8,8 +8,9 @@ import pytest
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.llm.model import Usage
-from mcphost.tui.widgets.blocks import Notice
+from mcphost.tui.widgets.blocks import NoticeBlock
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost, server
 
 pytestmark = pytest.mark.anyio
@@ -21,19 +22,19 @@ async def send(it: Any, text: str = "go") -> None:
     await it.until(lambda: it.host.sent, "the message")
 
 
-async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Any) -> None:
+async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Run) -> None:
     async def forever(host: FakeHost, turn: int, text: str) -> str:
         await asyncio.Event().wait()
         return ""
 
     async with run(turn=forever) as it:
         await send(it)
-        await it.until(lambda: it.host.busy)
+        await it.until(lambda: it.host.is_busy)
         await it.pilot.press("escape")
         await it.until(lambda: "Stopped." in it.transcript(), "the end")
 
 
-async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Any) -> None:
+async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Run) -> None:
     async def nothing(host: FakeHost, turn: int, text: str) -> str:
         return ""
 
@@ -42,7 +43,7 @@ async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Any) -> None:
         await it.until(lambda: "answer is empty" in it.transcript(), "the end")
 
 
-async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Any) -> None:
+async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Run) -> None:
     async def trying(host: FakeHost, turn: int, text: str) -> str:
         for attempt in (1, 2, 3):
             host.put(events.ModelRetrying(turn, 0.0, "It has trouble.", attempt))
@@ -52,33 +53,33 @@ async def test_repeated_tries_are_one_notice_with_the_newest_count(run: Any) -> 
     async with run(turn=trying) as it:
         await send(it)
         await it.until(lambda: "attempt 3" in it.transcript(), "the third")
-        notices = [block for block in it.app.chat.talk.transcript.blocks if isinstance(block, Notice)]
+        notices = [block for block in it.app.chat.presenter.transcript.blocks if isinstance(block, NoticeBlock)]
         assert len([block for block in notices if "trouble" in block.text]) == 1
 
 
-async def test_a_failed_turn_offers_the_message_again(run: Any) -> None:
+async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")
         return "x"
 
     async with run(turn=quiet) as it:
         await send(it, "my words")
-        await it.until(lambda: not it.host.busy)
+        await it.until(lambda: not it.host.is_busy)
         it.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
         await it.until(lambda: "Wait. Your message is one Up key away." in it.transcript(), "the hint")
         await it.pilot.press("up")
-        assert it.app.query_one(Composer).prompt.text == "my words"
+        assert it.app.query_one(Composer).composer_input.text == "my words"
 
 
 @pytest.mark.parametrize(("said", "hint"), [("half an", "Ctrl+R goes on."), ("", "Ctrl+R tries again.")])
-async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run: Any, said: str, hint: str) -> None:
+async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run: Run, said: str, hint: str) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")
         return "x"
 
     async with run(turn=quiet) as it:
         await send(it, "my words")
-        await it.until(lambda: not it.host.busy)
+        await it.until(lambda: not it.host.is_busy)
         if said:
             message = Message(role="assistant", parts=(TextPart(said),), cut=True)
             it.host.put(events.MessageFinished(2, message, Usage()))
@@ -90,17 +91,17 @@ async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run
         assert it.transcript().count("my words") == 1
 
 
-async def test_typing_goes_on_after_a_click_into_the_conversation(run: Any) -> None:
+async def test_typing_goes_on_after_a_click_into_the_conversation(run: Run) -> None:
     async with run() as it:
         await it.type("be")
         await it.pilot.click("#transcript", offset=(5, 5))
         await it.type("fore")
-        assert it.app.query_one(Composer).prompt.text == "before"
+        assert it.app.query_one(Composer).composer_input.text == "before"
 
 
-async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Any) -> None:
+async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Run) -> None:
     async with run() as it:
-        view = it.app.chat.talk.transcript
+        view = it.app.chat.presenter.transcript
         await it.pilot.mouse_down("#transcript", offset=(4, 1))
         await it.pilot.hover("#transcript", offset=(20, 1))
         await it.pilot.mouse_up("#transcript", offset=(20, 1))
@@ -113,7 +114,7 @@ async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Any) -> N
         assert background in grounds
 
 
-async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: Any) -> None:
+async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: Run) -> None:
     async with run(views=(server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "r asks you again" in it.text(), "the next step")
@@ -122,9 +123,9 @@ async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: 
 
 
 @pytest.mark.parametrize("detail", ["The server 'files' ended.", "It ended."])
-async def test_a_server_that_failed_is_named_once(run: Any, detail: str) -> None:
+async def test_a_server_that_failed_is_named_once(run: Run, detail: str) -> None:
     async with run() as it:
         it.host.put(events.ServerState("files", "failed", detail=detail))
         await it.until(lambda: detail in it.transcript(), "the notice")
-        notice = next(block for block in it.app.chat.talk.transcript.blocks if detail in block.source())
-        assert notice.source().count("files") == 1
+        notice = next(block for block in it.app.chat.presenter.transcript.blocks if detail in block.copy_text())
+        assert notice.copy_text().count("files") == 1

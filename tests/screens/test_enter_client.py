@@ -1,14 +1,13 @@
 """The question for a client id: says where it goes, cancelled unless it is typed, the secret never readable."""
 
-from typing import Any
-
 import pytest
 
-from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
-QUESTION = EnterClient(
+QUESTION = EnterClientId(
     server="tracker",
     why="the server tracker wants to know who you are",
     issuer="https://login.example",
@@ -18,7 +17,7 @@ QUESTION = EnterClient(
 )
 
 
-async def test_who_gets_it_for_which_address_and_why_are_shown(run: Any) -> None:
+async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, QUESTION)
         await it.question()
@@ -29,12 +28,12 @@ async def test_who_gets_it_for_which_address_and_why_are_shown(run: Any) -> None
 
 
 @pytest.mark.parametrize("keys", [("escape",), ("enter",), ("d",), ("e", "escape", "escape")])
-async def test_nothing_is_entered_by_accident(run: Any, keys: tuple[str, ...]) -> None:
+async def test_nothing_is_entered_by_accident(run: Run, keys: tuple[str, ...]) -> None:
     async with run(size=(100, 40)) as it:
-        assert await answered(it, QUESTION, *keys) == NoClient()
+        assert await answered(it, QUESTION, *keys) == DeclineClient()
 
 
-async def test_an_id_and_a_hidden_secret_are_typed(run: Any) -> None:
+async def test_an_id_and_a_hidden_secret_are_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, QUESTION)
         await it.question()
@@ -45,10 +44,10 @@ async def test_an_id_and_a_hidden_secret_are_typed(run: Any) -> None:
         assert "hush" not in it.text()
         await it.pilot.press("enter")
         await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == ClientEntered("my-id", "hush")
+        assert asked.answer == EnteredClient("my-id", "hush")
         assert "hush" not in repr(asked.answer)
 
 
-async def test_an_id_without_a_secret_is_enough(run: Any) -> None:
+async def test_an_id_without_a_secret_is_enough(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        assert await answered(it, QUESTION, "e", *"my-id", "enter", "enter") == ClientEntered("my-id")
+        assert await answered(it, QUESTION, "e", *"my-id", "enter", "enter") == EnteredClient("my-id")

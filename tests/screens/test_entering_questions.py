@@ -8,10 +8,10 @@ from textual import events
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from mcphost.tui import answer_guard
-from mcphost.tui.dialogs.dialog import ENTER_KEYS
-from mcphost.tui.dialogs.registry import dialog_for
-from mcphost.tui.input_guard import GOES_ON, NOT_ENTERED, TOO_SOON
-from tests.screens.conftest import GUARD_SECONDS
+from mcphost.tui.dialogs.dialog import ENTER_HINT
+from mcphost.tui.dialogs.registry import create_dialog
+from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
+from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM
 from tests.screens.test_every_dialog import Clock, every, opened
@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def prompt(it: Any) -> Any:
-    return it.app.chat.prompt
+    return it.app.chat.composer_input
 
 
 def clicks(it: Any, selector: str) -> None:
@@ -48,7 +48,7 @@ async def card(it: Any, *texts: str) -> Any:
 @pytest.mark.req("ui.dialog-queue")
 @every
 async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_takes_no_key(
-    run: Any, clock: Clock, question: Any
+    run: Run, clock: Clock, question: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
         await it.type("thank")
@@ -75,7 +75,7 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         assert prompt(it).text == "thank you asodAer"
 
 
-async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Any, clock: Clock) -> None:
+async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.type("x")
         asked = Asked(it, approve())
@@ -90,7 +90,7 @@ async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_butto
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there(run: Any, clock: Clock) -> None:
+async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.pilot.press("x", "backspace")
         clock.now += 1.9
@@ -107,15 +107,15 @@ async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there
 
 @pytest.mark.req("ui.confirm")
 @every
-async def test_no_letter_answers_a_question_that_nobody_entered(run: Any, clock: Clock, question: Any) -> None:
+async def test_no_letter_answers_a_question_that_nobody_entered(run: Run, clock: Clock, question: Any) -> None:
     async with run() as it:
-        known = dialog_for(question)
-        for key in (one for one in (*"asogkefArp", "ctrl+s") if known.binds(one)):
+        known = create_dialog(question)
+        for key in (one for one in (*"asogkefArp", "ctrl+s") if known.has_binding(one)):
             asked, dialog = await opened(it, question)
             clock.now += 60
-            await it.until(lambda: ENTER_KEYS in it.text(), "how to enter it")
+            await it.until(lambda: ENTER_HINT in it.text(), "how to enter it")
             await it.pilot.press(key)
-            await it.until(lambda: NOT_ENTERED in it.text(), f"why {key} does nothing")
+            await it.until(lambda: NOT_ENTERED_HINT in it.text(), f"why {key} does nothing")
             assert asked.answer is None
             assert it.app.screen is dialog
             asked.worker.cancel()
@@ -125,7 +125,7 @@ async def test_no_letter_answers_a_question_that_nobody_entered(run: Any, clock:
             clock.now += 60
 
 
-async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(run: Any, clock: Clock) -> None:
+async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked, _ = await opened(it, approve())
         clock.now += 60
@@ -139,12 +139,12 @@ async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(ru
 
 
 @every
-async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Any, clock: Clock, question: Any) -> None:
+async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock: Clock, question: Any) -> None:
     async with run() as it:
         asked, _ = await opened(it, question)
         clock.now += 60
         await it.pilot.press("a")
-        assert NOT_ENTERED + GOES_ON in it.text()
+        assert NOT_ENTERED_HINT + KEEP_TYPING_HINT in it.text()
         clock.now += 0.7
         await it.pilot.press("s")
         await card(it, "F8 or a click enters it")
@@ -155,7 +155,7 @@ async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Any, clock
         assert asked.answer is None
 
 
-async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(run: Any, clock: Clock) -> None:
+async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         it.at_once(*"asA a", "enter", *"dr")
@@ -164,14 +164,14 @@ async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_o
         asked.worker.cancel()
 
 
-async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Any) -> None:
+async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Run) -> None:
     async with run() as it:
-        it.app.open_dialog(dialog_for(approve()), lambda _: None, "aside")
+        it.app.open_dialog(create_dialog(approve()), lambda _: None, "aside")
         it.app.exit()
     assert it.app._exception is None
 
 
-async def test_a_pasted_text_goes_to_the_message(run: Any, clock: Clock) -> None:
+async def test_a_pasted_text_goes_to_the_message(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked, _ = await opened(it, approve())
         clock.now += 60
@@ -181,7 +181,7 @@ async def test_a_pasted_text_goes_to_the_message(run: Any, clock: Clock) -> None
         assert asked.answer is None
 
 
-async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_message(run: Any, clock: Clock) -> None:
+async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_message(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked, _ = await opened(it, approve())
         clock.now += 60
@@ -191,7 +191,7 @@ async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_messag
 
 
 @pytest.mark.req("ui.confirm")
-async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Any, clock: Clock) -> None:
+async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.type("x")
         asked = Asked(it, approve())
@@ -202,7 +202,7 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Any,
             clock.now += 0.29
             await it.pilot.press("a", "enter")
         assert asked.answer is None
-        assert TOO_SOON in it.text()
+        assert TOO_SOON_HINT in it.text()
         assert prompt(it).text == "x"
         clock.now += 0.31
         await it.pilot.press("a")
@@ -210,20 +210,20 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Any,
 
 
 @pytest.mark.parametrize("key", ["tab", "shift+tab", "left", "right", "up", "down", "f8"])
-async def test_each_of_these_keys_enters_a_question(run: Any, clock: Clock, key: str) -> None:
+async def test_each_of_these_keys_enters_a_question(run: Run, clock: Clock, key: str) -> None:
     async with run() as it:
         asked, dialog = await opened(it, approve())
         clock.now += 60
         await it.until(lambda: "F8 or tab to answer" in it.text(), "how to enter it")
         await it.pilot.press(key)
-        await it.until(lambda: dialog.guard.entered, "the question is entered")
+        await it.until(lambda: dialog.guard.is_entered, "the question is entered")
         await it.until(lambda: "F8 or tab to answer" not in it.text(), "the way to enter is gone")
         clock.now += 0.31
         await it.pilot.press("a")
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Any, clock: Clock) -> None:
+async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked, _ = await opened(it, approve())
         clock.now += 60
@@ -232,7 +232,7 @@ async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Any, c
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_question_right_after_another_starts_anew_on_refusing(run: Any, clock: Clock) -> None:
+async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.type("draft")
         asked = [Asked(it, trust(url=f"https://{number}.example/mcp")) for number in range(2)]
@@ -244,32 +244,32 @@ async def test_a_question_right_after_another_starts_anew_on_refusing(run: Any, 
         it.at_once("o", "o")
         await it.until(lambda: it.app.screen not in (it.app.chat, first) and it.app.screen.guard.is_shown, "the next")
         assert it.app.focused.id == "refuse"
-        assert not it.app.screen.guard.entered
+        assert not it.app.screen.guard.is_entered
         await it.pilot.press("o", "A", "enter")
         await it.until(lambda: it.host.sent, "what was typed at it, as a message")
         assert it.host.sent[0][0] == "draftooA"
         assert asked[1].answer is None
 
 
-async def test_several_calls_wait_beside_the_message_as_one(run: Any, clock: Clock) -> None:
+async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.type("x")
         asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
         await card(it, "3 calls wait", "github · create_issue")
         await it.pilot.press("f8")
-        await it.until(lambda: type(it.dialog).__name__ == "WaitingCalls" or clock.now, "the list")
+        await it.until(lambda: type(it.dialog).__name__ == "WaitingCallsDialog" or clock.now, "the list")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the list")
         clock.now += 60
         await it.pilot.press("escape")
         await it.until(lambda: all(one.answer == Deny() for one in asked), "all refused")
 
 
-async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Any, clock: Clock) -> None:
+async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock: Clock) -> None:
     async with run() as it:
         await it.pilot.press("f5")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
         await it.pilot.press("enter")
-        await it.until(lambda: it.app.text_field(it.app.screen) is not None, "the form")
+        await it.until(lambda: it.app.find_text_input(it.app.screen) is not None, "the form")
         page, field = it.app.screen, it.app.focused
         await it.pilot.press("a")
         asked = Asked(it, approve())
@@ -285,7 +285,7 @@ async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Any, clock
 
 
 async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_is_entered(
-    run: Any, clock: Clock
+    run: Run, clock: Clock
 ) -> None:
     async with run() as it:
         await it.pilot.press("f1")
@@ -296,7 +296,7 @@ async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_i
         assert (asked.answer, it.app.screen, prompt(it).text) == (None, dialog, "")
 
 
-async def test_f8_says_that_no_question_waits(run: Any) -> None:
+async def test_f8_says_that_no_question_waits(run: Run) -> None:
     async with run() as it:
         await it.pilot.press("f8")
         await it.until(lambda: any("No question waits" in one.message for one in it.app._notifications), "the words")

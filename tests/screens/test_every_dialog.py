@@ -11,9 +11,9 @@ from textual.widgets import Button
 from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
 from mcphost.serialization import replace
 from mcphost.tui import answer_guard
-from mcphost.tui.dialogs.registry import DIALOGS, dialog_for
-from mcphost.tui.frontend import KINDS
-from tests.screens.conftest import GUARD_SECONDS
+from mcphost.tui.dialogs.registry import DIALOGS, create_dialog
+from mcphost.tui.frontend import QUESTION_KINDS
+from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.examples import CALL, EXAMPLES
 from tests.screens.test_questions import Asked
 
@@ -50,15 +50,17 @@ async def opened(it: Any, question: Any) -> tuple[Any, Any]:
 
 def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
     assert {type(question) for question in EXAMPLES} == set(DIALOGS)
-    assert {question.KIND for question in EXAMPLES} == KINDS
+    assert {question.KIND for question in EXAMPLES} == QUESTION_KINDS
     for question in EXAMPLES:
         several = isinstance(question, ShareRoots) and question.askers
-        assert type(dialog_for(question)).__name__ == ("ShareEachDialog" if several else DIALOGS[type(question)][1])
+        assert type(create_dialog(question)).__name__ == (
+            "SharePerServerDialog" if several else DIALOGS[type(question)][1]
+        )
 
 
 @pytest.mark.req("ui.dialog-queue")
 @every
-async def test_keys_typed_before_a_question_was_read_do_nothing(run: Any, clock: Clock, question: Any) -> None:
+async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock: Clock, question: Any) -> None:
     async with run() as it:
         asked, dialog = await opened(it, question)
         keys = dialog.query_one("#keys")
@@ -68,10 +70,10 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Any, clock:
         assert it.app.screen is dialog
         assert it.app.focused.id == dialog.BUTTONS[0][0]
         assert keys.styles.text_opacity == 0
-        assert dialog._keys not in it.text()
+        assert dialog._key_hints not in it.text()
         clock.now += 60
         await it.until(
-            lambda: keys.styles.text_opacity == 1 and dialog._keys.split(" · ")[-1] in it.text(),
+            lambda: keys.styles.text_opacity == 1 and dialog._key_hints.split(" · ")[-1] in it.text(),
             "the keys, which are shown from the moment they work",
         )
         await it.pilot.press("escape")
@@ -81,7 +83,7 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Any, clock:
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_hears_of_it(
-    run: Any, clock: Clock
+    run: Run, clock: Clock
 ) -> None:
     async with run() as it:
         asked, dialog = await opened(it, CALL)
@@ -99,7 +101,7 @@ async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_
 @pytest.mark.req("ui.dialog-queue")
 @pytest.mark.parametrize("question", [one for one in EXAMPLES if one.KIND in ("approve_tool", "fill_form")])
 async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened_does_not_answer_it(
-    run: Any, clock: Clock, question: Any
+    run: Run, clock: Clock, question: Any
 ) -> None:
     async with run() as it:
         asked, dialog = await opened(it, question)
@@ -114,7 +116,7 @@ async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened
 @pytest.mark.req("ui.confirm")
 @every
 @pytest.mark.parametrize("key", ["escape", "enter"])
-async def test_a_question_starts_on_refusing(run: Any, clock: Clock, question: Any, key: str) -> None:
+async def test_a_question_starts_on_refusing(run: Run, clock: Clock, question: Any, key: str) -> None:
     async with run(size=(80, 24)) as it:
         asked, dialog = await opened(it, question)
         clock.now += 60
@@ -128,7 +130,7 @@ async def test_a_question_starts_on_refusing(run: Any, clock: Clock, question: A
 @every
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_every_button_is_in_view_and_reached_by_keyboard(
-    run: Any, clock: Clock, question: Any, size: tuple[int, int]
+    run: Run, clock: Clock, question: Any, size: tuple[int, int]
 ) -> None:
     async with run(size=size) as it:
         _, dialog = await opened(it, question)
@@ -146,7 +148,7 @@ async def test_every_button_is_in_view_and_reached_by_keyboard(
 
 
 @every
-async def test_a_click_beside_a_question_answers_nothing(run: Any, clock: Clock, question: Any) -> None:
+async def test_a_click_beside_a_question_answers_nothing(run: Run, clock: Clock, question: Any) -> None:
     async with run() as it:
         asked, dialog = await opened(it, question)
         clock.now += 60
@@ -155,7 +157,7 @@ async def test_a_click_beside_a_question_answers_nothing(run: Any, clock: Clock,
         assert it.app.screen is dialog
 
 
-async def test_a_list_of_calls_obeys_the_same_rules(run: Any, clock: Clock) -> None:
+async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
         await it.until(lambda: "3 calls wait" in it.text() and it.app.screen.guard.is_shown, "the list")

@@ -9,23 +9,24 @@ import pytest
 from textual.widgets import OptionList
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.events import RootsTold
+from mcphost.host.events import RootsShared
 from mcphost.host.questions.questions import (
     DoNotShare,
-    FolderAsker,
     NeverShare,
+    RequestingServer,
     ShareAlways,
-    ShareEach,
+    SharePerServer,
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.path_completion import suggestions
-from mcphost.host.server_requests.root_list import Heard, file_uri
+from mcphost.host.server_requests.path_completion import complete_path
+from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.roots import StoredFolders
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
@@ -55,13 +56,13 @@ def roots_of(it: Any, work: Path) -> Roots:
 
 @pytest.mark.req("roots.consent")
 @pytest.mark.req("roots.monitor")
-async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(run: Any, work: Path) -> None:
+async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server_knows_it(run: Run, work: Path) -> None:
     async with run(size=(120, 40)) as it:
         roots_of(it, work)
-        told = Heard((Root(file_uri(work)),), agreed=True)
+        told = KnownRoots((Root(file_uri(work)),), is_approved=True)
         it.host.views = (
-            replace(it.host.views[0], folders=told),
-            replace(it.host.views[1], folders=Heard(refused=True)),
+            replace(it.host.views[0], known_roots=told),
+            replace(it.host.views[1], known_roots=KnownRoots(is_refused=True)),
         )
         await it.pilot.press("f3")
         await it.until(lambda: "was told 1 folder; is told again" in it.text(), "the servers' page says it")
@@ -74,14 +75,14 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         await it.until(lambda: "no: it is not there" in it.text(), "why it is not told")
         assert "lost␛[2J" in it.text()
         assert not {"\x1b", "\u202e"} & set(it.text())
-        it.host.views = (replace(it.host.views[0], folders=Heard(())),)
-        it.host.put(RootsTold("files", ()))
+        it.host.views = (replace(it.host.views[0], known_roots=KnownRoots(())),)
+        it.host.put(RootsShared("files", ()))
         await it.pilot.press("up", "up")
         await it.until(lambda: "does not know it, was told that there are none" in it.text(), "the news")
 
 
 async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_says(
-    run: Any, work: Path, tmp_path: Path
+    run: Run, work: Path, tmp_path: Path
 ) -> None:
     database = Database(tmp_path / "store.db")
     async with run(size=(80, 24)) as it:
@@ -98,7 +99,7 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
         await it.until(lambda: f"Whenever mcphost is started in {work}"[:60] in it.text().replace("\n", " "))
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "holds for this project" in it.text(), "the folder, under the cursor")
-        found = (await roots.now()).find(str(work / "src"))
+        found = (await roots.refresh()).find(str(work / "src"))
         assert found is not None
         assert found.name == "code"
         assert [edit.path for edit in await stored.of(str(work))] == [str(work / "src")]
@@ -106,10 +107,10 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
     await database.close()
 
 
-async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_it(run: Any, work: Path) -> None:
+async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_it(run: Run, work: Path) -> None:
     async with run(size=(80, 24)) as it:
         roots = roots_of(it, work)
-        before = await roots.now()
+        before = await roots.refresh()
         await it.pilot.press("ctrl+o", "a")
         await it.type("nowhere")
         await it.pilot.press("ctrl+s")
@@ -121,23 +122,23 @@ async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_i
         await it.until(lambda: "Take a folder out" in it.text())
         await it.pilot.press("enter")
         await it.until(lambda: "Take a folder out" not in it.text())
-        assert await roots.now() == before
+        assert await roots.refresh() == before
 
 
 @pytest.mark.req("roots.permissions")
-async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Any, work: Path) -> None:
+async def test_the_home_folder_is_added_only_when_asked_for_twice(run: Run, work: Path) -> None:
     async with run(size=(80, 24)) as it:
         roots = roots_of(it, work)
         await it.pilot.press("ctrl+o", "a", "tilde", "ctrl+s")
         await it.until(lambda: "press ctrl+s or the button again" in it.text())
         assert "whole home folder" in it.text()
-        assert len((await roots.now()).all) == 3
+        assert len((await roots.refresh()).folders) == 3
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "again." not in it.text())
-        assert [one.warning for one in (await roots.now()).told if one.warning]
+        assert [one.warning for one in (await roots.refresh()).available if one.warning]
 
 
-async def test_a_folder_is_taken_out_put_back_and_named(run: Any, work: Path) -> None:
+async def test_a_folder_is_taken_out_put_back_and_named(run: Run, work: Path) -> None:
     async with run(size=(120, 40)) as it:
         roots = roots_of(it, work)
         await it.pilot.press("ctrl+o")
@@ -154,7 +155,7 @@ async def test_a_folder_is_taken_out_put_back_and_named(run: Any, work: Path) ->
         await it.until(lambda: "Name a folder" in it.text())
         await it.pilot.press("end", *"2", "ctrl+s")
         await it.until(lambda: "proj2" in it.text() and "Name a folder" not in it.text())
-        found = (await roots.now()).told[0]
+        found = (await roots.refresh()).available[0]
         assert (found.name, found.source) == ("proj2", "started")
 
 
@@ -164,19 +165,19 @@ def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_neve
     (work / "script").write_text("x")
     (work / "slink").symlink_to(work.parent / "notes")
     (work / "sloop").symlink_to(work / "sloop")
-    assert suggestions("S").values == ("slink/", "spare/", "src/")
-    assert suggestions(f"{work}/.").values == (f"{work}/.hidden/",)
-    assert suggestions("~").values == ("~/",)
-    assert suggestions("~/../p").values == ("~/../proj/",)
-    assert suggestions("/no/such/").values == suggestions("a\0b").values == ()
+    assert complete_path("S").values == ("slink/", "spare/", "src/")
+    assert complete_path(f"{work}/.").values == (f"{work}/.hidden/",)
+    assert complete_path("~").values == ("~/",)
+    assert complete_path("~/../p").values == ("~/../proj/",)
+    assert complete_path("/no/such/").values == complete_path("a\0b").values == ()
     for number in range(60):
         (work / f"m{number}").mkdir()
-    found = suggestions("m")
+    found = complete_path("m")
     assert (len(found.values), found.has_more) == (50, True)
 
 
 @pytest.mark.req("roots.consent")
-async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run: Any) -> None:
+async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         many = tuple(Root(f"file:///srv/{number}") for number in range(100))
         asked = Asked(it, ShareRoots(server="files", why="it asks", roots=many))
@@ -192,7 +193,7 @@ async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run
 def each(*names: str) -> ShareRoots:
     """A question about several servers."""
     root = Root("file:///srv/a")
-    askers = tuple(FolderAsker(server=name, why=f"why {name}", roots=(root,)) for name in names)
+    askers = tuple(RequestingServer(server=name, why=f"why {name}", roots=(root,)) for name in names)
     return ShareRoots(server=names[0], why="it asks", roots=(root,), askers=askers)
 
 
@@ -201,24 +202,24 @@ def each(*names: str) -> ShareRoots:
     [
         (("escape",), DoNotShare()),
         (("enter",), DoNotShare()),
-        (("f",), ShareEach({"one": "deny", "two": "deny", "three": "deny"})),
-        (("end", "a", "n", "s", "f"), ShareEach({"one": "always", "two": "never", "three": "session"})),
-        (("end", "down", "o", "f"), ShareEach({"one": "deny", "two": "once", "three": "deny"})),
-        (("end", "o", "up", "d", "f"), ShareEach({"one": "deny", "two": "deny", "three": "deny"})),
-        (("end", "O"), ShareEach(dict.fromkeys(("one", "two", "three"), "once"))),
-        (("end", "S"), ShareEach(dict.fromkeys(("one", "two", "three"), "session"))),
-        (("end", "A"), ShareEach(dict.fromkeys(("one", "two", "three"), "always"))),
+        (("f",), SharePerServer({"one": "deny", "two": "deny", "three": "deny"})),
+        (("end", "a", "n", "s", "f"), SharePerServer({"one": "always", "two": "never", "three": "session"})),
+        (("end", "down", "o", "f"), SharePerServer({"one": "deny", "two": "once", "three": "deny"})),
+        (("end", "o", "up", "d", "f"), SharePerServer({"one": "deny", "two": "deny", "three": "deny"})),
+        (("end", "O"), SharePerServer(dict.fromkeys(("one", "two", "three"), "once"))),
+        (("end", "S"), SharePerServer(dict.fromkeys(("one", "two", "three"), "session"))),
+        (("end", "A"), SharePerServer(dict.fromkeys(("one", "two", "three"), "always"))),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",
 )
 async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
-    run: Any, keys: tuple[str, ...], answer: Any
+    run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 40)) as it:
         assert await answered(it, each("one", "two", "three"), *keys) == answer
 
 
-async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread(run: Any) -> None:
+async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
         asked = Asked(it, each(*names))
@@ -232,11 +233,11 @@ async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread
         await it.pilot.press("end")
         await it.until(lambda: "F7" in it.text())
         await it.pilot.press("A")
-        await it.until(lambda: asked.answer == ShareEach(dict.fromkeys(names, "always")))
+        await it.until(lambda: asked.answer == SharePerServer(dict.fromkeys(names, "always")))
 
 
 @pytest.mark.parametrize(("key", "answer"), [("a", ShareAlways()), ("n", NeverShare())])
-async def test_a_folder_question_is_answered_for_good_by_one_key(run: Any, key: str, answer: Any) -> None:
+async def test_a_folder_question_is_answered_for_good_by_one_key(run: Run, key: str, answer: Any) -> None:
     async with run(size=(80, 24)) as it:
         question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))
         assert await answered(it, question, "end", key) == answer

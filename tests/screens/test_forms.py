@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.form_fields import Field, Option, filled
+from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
-from mcphost.tui.widgets.form import Form, Row
+from mcphost.tui.widgets.form import Form, FormRow
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked
 from tests.screens.thirteen import thirteen
 
@@ -33,7 +34,7 @@ async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
     waiting = Asked(it, asked)
     dialog = await it.question()
-    await it.until(lambda: dialog.was_read, "that all of it was shown")
+    await it.until(lambda: dialog.is_read, "that all of it was shown")
     for step in steps:
         if step.startswith("'"):
             await it.type(step[1:])
@@ -42,7 +43,7 @@ async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     await it.pilot.press("ctrl+s")
     await it.until(lambda: waiting.answer is not None, "an answer")
     assert isinstance(waiting.answer, Accept)
-    return filled(asked.fields, waiting.answer.content)
+    return validate_content(asked.fields, waiting.answer.content)
 
 
 @pytest.mark.req("elic.form.string")
@@ -87,7 +88,7 @@ async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     ],
 )
 async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
-    run: Any, field: Field, steps: tuple[str, ...], content: dict[str, Any]
+    run: Run, field: Field, steps: tuple[str, ...], content: dict[str, Any]
 ) -> None:
     async with run(size=(80, 24)) as it:
         got = await sent(it, form(field), *steps)
@@ -113,7 +114,7 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
     ],
 )
 async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
-    run: Any, field: Field, typed: str, problem: str, mended: str
+    run: Run, field: Field, typed: str, problem: str, mended: str
 ) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(field))
@@ -135,7 +136,7 @@ async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
 
 @pytest.mark.req("elic.review")
 @pytest.mark.req("elic.form.required")
-async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Any) -> None:
+async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(NOTE, AGE, NAME))
         await it.question()
@@ -155,7 +156,7 @@ async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_s
 
 
 @pytest.mark.req("elic.actions")
-async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Any) -> None:
+async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Run) -> None:
     async with run() as it:
         waiting = Asked(it, form(NAME))
         await it.question()
@@ -168,7 +169,7 @@ async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(
 
 
 @pytest.mark.req("elic.actions")
-async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Any) -> None:
+async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(NOTE))
         await it.question()
@@ -178,7 +179,7 @@ async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Any) -
         await it.until(lambda: waiting.answer == Decline(), "the no")
 
 
-async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Any) -> None:
+async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(replace(NOTE, default="x"), WATCH))
         dialog = await it.question()
@@ -192,11 +193,11 @@ async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(r
         assert it.app.screen is dialog
 
 
-async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Any) -> None:
+async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, form(NOTE, WATCH, COLOUR))
         dialog = await it.question()
-        controls = [row.control for row in dialog.query_one(Form).rows]
+        controls = [row.field_widget for row in dialog.query_one(Form).rows]
         seen: list[Any] = []
         for _ in range(5):
             await it.pilot.press("tab")
@@ -212,7 +213,7 @@ async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Any) -
 
 @pytest.mark.req("elic.form.defaults")
 @pytest.mark.req("elic.form.enum-names")
-async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Any) -> None:
+async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Run) -> None:
     fields = thirteen()
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(*fields))
@@ -220,7 +221,7 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
         await it.pilot.press("tab")
         await it.type("Ada")
         for field, row in zip(fields, dialog.query_one(Form).rows, strict=True):
-            assert it.app.focused is row.control
+            assert it.app.focused is row.field_widget
             await it.pilot.pause()
             shown = re.sub(r"\s+", " ", it.text().replace("│", " "))
             words = [word for word in re.split(r"\s+", field.description) if word]
@@ -230,7 +231,7 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
         assert it.app.focused.id == "send"
         await it.pilot.press("enter")
         await it.until(lambda: waiting.answer is not None, "an answer")
-    assert filled(fields, waiting.answer.content) == {
+    assert validate_content(fields, waiting.answer.content) == {
         "name": "Ada", "firstLine": "It was a dark and stormy night.", "integer": 42, "number": 3.14,
         "untitledSingleSelectEnum": "Monica", "untitledMultipleSelectEnum": ["Guitar"],
         "titledSingleSelectEnum": "hero-1", "titledMultipleSelectEnum": ["fish-1"], "legacyTitledEnum": "pet-1",
@@ -238,7 +239,7 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
 
 
 @pytest.mark.req("elic.form.no-secrets")
-async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is_sent_twice(run: Any) -> None:
+async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is_sent_twice(run: Run) -> None:
     asked = form(Field(name="pat", kind="text", title="Access key", secret=True), NOTE, warnings=("It asks for…",))
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, asked)
@@ -256,13 +257,13 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
         await it.until(lambda: waiting.answer == Accept({"pat": "s3x", "note": None}), "the answer")
 
 
-async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Any) -> None:
+async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Run) -> None:
     asked = form(Field(name="pat", kind="text", secret=True), NOTE)
     async with run(size=(80, 24)) as it:
         assert await sent(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
 
 
-async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Any) -> None:
+async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Run) -> None:
     hostile = replace(NOTE, default="a\u202eb\x1b[31mc")
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(hostile))
@@ -275,16 +276,16 @@ async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_e
         await it.until(lambda: waiting.answer == Accept({"note": "x"}), "the answer")
 
 
-async def test_hidden_characters_that_were_pasted_are_shown(run: Any) -> None:
+async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, form(NOTE))
         dialog = await it.question()
         await it.pilot.press("tab")
-        dialog.query_one(Form).rows[0].control.text = "pay\u200bpal"
+        dialog.query_one(Form).rows[0].field_widget.text = "pay\u200bpal"
         await it.until(lambda: "holds hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
 
 
-async def test_the_same_form_can_be_edited_as_json(run: Any) -> None:
+async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:
     async with run(size=(100, 34)) as it:
         waiting = Asked(it, form(NAME, AGE, NOTE))
         dialog = await it.question()
@@ -303,7 +304,7 @@ async def test_the_same_form_can_be_edited_as_json(run: Any) -> None:
     assert waiting.answer == Accept({"name": "Ada", "age": None, "note": ""})
 
 
-async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Any) -> None:
+async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run) -> None:
     many = tuple(Option(f"v{n}", f"Value {n}") for n in range(1_000))
     fields = tuple(
         Field(name=f"f{n}", kind="choice", options=many) if n % 2 else replace(NOTE, name=f"f{n}") for n in range(100)
@@ -321,7 +322,7 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Any)
 
 
 async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_looks_at_no_other_field(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(100, 32)) as it:
         Asked(it, form(*thirteen()))
@@ -329,29 +330,29 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
         await it.pilot.press("tab", "a")
         await it.pilot.pause()
         layouts, looks = [0], set[str]()
-        lay_out, look = type(dialog)._refresh_layout, Row.show
+        lay_out, look = type(dialog)._refresh_layout, FormRow.update_note
 
         def counted(self: Any, *args: Any, **more: Any) -> None:
             layouts[0] += 1
             lay_out(self, *args, **more)
 
-        def looked(self: Row) -> None:
+        def looked(self: FormRow) -> None:
             looks.add(self.field.name)
             look(self)
 
         monkeypatch.setattr(type(dialog), "_refresh_layout", counted)
-        monkeypatch.setattr(Row, "show", looked)
+        monkeypatch.setattr(FormRow, "update_note", looked)
         await it.type("bcdefghijklmnopqrstu")
         assert dialog.form.rows[0].value == "abcdefghijklmnopqrstu"
         assert looks == {"name"}
         assert layouts[0] <= 3, "twenty letters"
 
 
-async def test_no_field_is_ever_drawn_without_its_title(run: Any) -> None:
+async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
     rows = Form(thirteen()).rows
     for row in rows:  # before any size is known
         assert str(row._label.content).startswith(row.field.title[:30])
     async with run(size=(100, 32)) as it:
         Asked(it, form(*thirteen()))
         dialog = await it.question()
-        assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label] * 13
+        assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label_cells] * 13

@@ -1,28 +1,27 @@
 """The screen of what is allowed: found, understood, revoked by keyboard; nothing a server named is drawn as it came."""
 
-from typing import Any
-
 import pytest
 
 from mcphost.config.rules import Rule, exact, parse
-from mcphost.host.consent.grants import FolderPermission, Permission
+from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.serialization import replace
 from mcphost.store.grants import CHANGED, Grant
 from mcphost.store.roots import FolderAnswer
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 
 AT = 1_790_000_000.0
 
 
-def given() -> list[Permission]:
+def given() -> list[GrantStatus]:
     rule = replace(parse("files/read*?path=under:~/proj"), scope="project", expires=AT + 3600)
     tools = {"read_file": "d", "read_folder": "d"}
     one = Grant(id="4f2a91c0", rule=rule, server_digest="s", tools=tools, place="/home/me/proj", created=AT, uses=12)
     evil = Rule(server="github", tool=exact("get\x1b[2J\u202e[/bold]"))
     return [
-        Permission(one, "counts"),
-        Permission(
+        GrantStatus(one, "counts"),
+        GrantStatus(
             Grant(id="77", rule=evil, server_digest="s", tools={"get\x1b[2J\u202e[/bold]": "d"}, created=AT),
             "suspended",
             CHANGED,
@@ -31,9 +30,9 @@ def given() -> list[Permission]:
 
 
 @pytest.mark.req("ui.rules")
-async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_presses(run: Any) -> None:
+async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_presses(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.permissions.given = given()
+        it.host.grants.given = given()
         await it.pilot.press("f7")
         await it.until(lambda: "files/read*?path=under:~/proj" in it.text(), "the rule")
         for words in ("used 12 times", "in the folder /home/me/proj", "read_file, read_folder", "4f2a91c0"):
@@ -47,41 +46,41 @@ async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_pr
         await it.until(lambda: "x again revokes it" in it.text())
         await it.pilot.press("up")
         await it.pilot.press("x")
-        assert len(it.host.permissions.given) == 2
+        assert len(it.host.grants.given) == 2
         await it.pilot.press("x")
-        await it.until(lambda: [one.grant.id for one in it.host.permissions.given] == ["77"])
+        await it.until(lambda: [one.grant.id for one in it.host.grants.given] == ["77"])
         await it.until(lambda: "under:~/proj" not in it.text())
         await it.pilot.press("ctrl+f")
         await it.type("nothing like it")
         await it.until(lambda: "Nothing matches." in it.text() and "0 of 1" in it.text())
 
 
-async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Any) -> None:
+async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.permissions.given = given()
+        it.host.grants.given = given()
         await it.pilot.press("f3", "g")
         await it.until(lambda: "files/read*" in it.text(), "its grants")
         assert "github" not in it.text()
         await it.pilot.press("escape", "escape")
 
 
-async def test_a_grant_of_this_session_is_listed_and_revoked(run: Any) -> None:
+async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
     async with run() as it:
         rule = Rule(server="files", tool=exact("write_file"))
         grant = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, created=AT, session=True)
-        it.host.permissions.given = [Permission(grant, "counts")]
+        it.host.grants.given = [GrantStatus(grant, "counts")]
         await it.pilot.press("f7")
         await it.until(lambda: "until mcphost ends" in it.text(), "how long it holds")
         assert "files/write_file" in it.text()
         await it.pilot.press("x", "x")
         await it.until(lambda: "Nothing is allowed for longer" in it.text())
-        assert it.host.permissions.given == []
+        assert it.host.grants.given == []
 
 
-async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Any) -> None:
+async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         answer = FolderAnswer(id="r1", server="files", server_digest="s", path="/srv/\x1b[2J", shared=False, created=AT)
-        it.host.permissions.answers = [FolderPermission(answer, "counts")]
+        it.host.grants.answers = [FolderAnswerStatus(answer, "counts")]
         await it.pilot.press("f7")
         await it.until(lambda: "files may not know /srv/" in it.text(), "the answer")
         assert "\x1b" not in it.text()
@@ -92,7 +91,7 @@ async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Any) -
         await it.until(lambda: "Nothing is allowed for longer" in it.text())
 
 
-async def test_without_a_grant_the_screen_says_what_would_be_there(run: Any) -> None:
+async def test_without_a_grant_the_screen_says_what_would_be_there(run: Run) -> None:
     async with run() as it:
         await it.pilot.press("f7")
         await it.until(lambda: "Nothing is allowed for longer" in it.text())

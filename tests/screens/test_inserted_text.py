@@ -7,12 +7,12 @@ import pytest
 from textual.events import Key, Paste
 
 from mcphost.llm.messages import Message, TextPart
-from mcphost.protocol.prompts import PromptMessage, PromptResult
+from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
 from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer
-from mcphost.tui.widgets.draft import Draft, hint
-from tests.screens.conftest import GUARD_SECONDS
+from mcphost.tui.widgets.draft import Draft, describe_origin
+from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeHost
 from tests.screens.test_chat import echo
 from tests.screens.test_every_dialog import Clock
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def prompt(it: Any) -> Any:
-    return it.app.chat.query_one(Composer).prompt
+    return it.app.chat.query_one(Composer).composer_input
 
 
 async def paste(it: Any, text: str) -> None:
@@ -64,22 +64,22 @@ def notices(it: Any) -> str:
 async def filled(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a server's prompt is in the composer."""
 
-    async def gets(host: FakeHost, *_: Any) -> PromptResult:
+    async def gets(host: FakeHost, *_: Any) -> GetPromptResult:
         del host
         content = Raw(json.dumps({"type": "text", "text": text}).encode())
-        return PromptResult(messages=(PromptMessage(role="user", content=content),))
+        return GetPromptResult(messages=(PromptMessage(role="user", content=content),))
 
     monkeypatch.setattr(FakeHost, "get_prompt", gets)
     await it.type("/files:gre")
     await it.pilot.press("enter")
-    await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+    await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
     await it.pilot.press("enter")
     await it.until(lambda: prompt(it).text.endswith(text), "the filled prompt")
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
 async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
-    run: Any, monkeypatch: pytest.MonkeyPatch, text: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     async with run(turn=echo) as it:
         await filled(it, text, monkeypatch)
@@ -94,11 +94,11 @@ async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
 @pytest.mark.parametrize("text", ["!f/s", "/folders"])
 @pytest.mark.parametrize("origin", ["mixed", "inserted"])
 def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any) -> None:
-    assert 0 < len(hint(Draft(text, origin), 1)) <= 74
+    assert 0 < len(describe_origin(Draft(text, origin), 1)) <= 74
 
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
-async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Any, text: str) -> None:
+async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
     async with run(turn=echo) as it:
         await paste(it, text)
         assert not it.app.query("OptionList")
@@ -107,7 +107,7 @@ async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says
         assert "Sent as a message" in notices(it)
 
 
-async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Any, clock: Clock) -> None:
+async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: Clock) -> None:
     async with run(turn=echo) as it:
         await paste(it, "hello")
         for _ in range(5):
@@ -118,7 +118,7 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         await sends(it, "hello")
 
 
-async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Any, clock: Clock) -> None:
+async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: Clock) -> None:
     async with run(turn=echo) as it:
         await paste(it, "hello")
         for _ in range(5):
@@ -127,7 +127,7 @@ async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Any
         await sends(it, "helloyyyyy")
 
 
-async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Any, clock: Clock) -> None:
+async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: Clock) -> None:
     async with run(turn=echo) as it:
         it.app.post_message(Paste("x"))
         for key in ("ctrl+u", *LINE):
@@ -137,7 +137,7 @@ async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Any, cloc
         await sends(it, LINE)
 
 
-async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Any) -> None:
+async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("!files/search_files pattern=")
         await paste(it, "x")
@@ -148,14 +148,14 @@ async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: 
         await sends(it, f" {LINE}")
 
 
-async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Any) -> None:
+async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Run) -> None:
     async with run(turn=echo) as it:
         await paste(it, LINE[1:])
         await it.pilot.press("home", "exclamation_mark")
         await sends(it, LINE)
 
 
-async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Any) -> None:
+async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
     async with run(turn=echo) as it:
         await paste(it, LINE)
         await it.pilot.press("ctrl+u")
@@ -165,7 +165,7 @@ async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Any) -> None:
         await sends(it, LINE)
 
 
-async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Any) -> None:
+async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Run) -> None:
     async with run(turn=echo) as it:
         await paste(it, "hello")
         await it.pilot.press("ctrl+u")
@@ -175,7 +175,7 @@ async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Any) -> None:
         await it.until(lambda: it.host.called == [("files", "search_files", {"pattern": "x"})], "the call")
 
 
-async def test_a_typed_call_is_called_again_from_the_history(run: Any) -> None:
+async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
     async with run(no_model=True) as it:
         await it.type(LINE)
         await it.pilot.press("escape", "enter")
@@ -184,36 +184,36 @@ async def test_a_typed_call_is_called_again_from_the_history(run: Any) -> None:
         await it.until(lambda: len(it.host.called) == 2, "the second call")
 
 
-async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Any) -> None:
+async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
     async with run(turn=echo) as it:
         it.host.messages = (Message(role="user", parts=(TextPart(LINE),)),)
-        it.app.chat.load()
+        it.app.chat.load_conversation()
         await it.pilot.press("up")
         await it.until(lambda: prompt(it).text == LINE)
         assert "enter sends it as a message" in it.text()
         await sends(it, LINE)
 
 
-async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Any) -> None:
+async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
     async with run(turn=echo) as it:
         await paste(it, LINE)
         await sends(it, LINE)
-        await it.until(lambda: not it.host.busy)
+        await it.until(lambda: not it.host.is_busy)
         await it.pilot.press("up", "enter")
         await it.until(lambda: len(it.host.sent) == 2, "the second message")
         assert it.host.called == []
 
 
-async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Any) -> None:
+async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Run) -> None:
     async with run(turn=echo) as it:
         it.host.messages = (Message(role="user", parts=(TextPart("one"),)),)
-        it.app.chat.load()
+        it.app.chat.load_conversation()
         await paste(it, LINE)
         await it.pilot.press("up", "down")
         await sends(it, LINE)
 
 
-async def test_a_typed_call_of_several_lines_is_not_run(run: Any) -> None:
+async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("!files/search_files pattern=a\nb=c")
         await stays(it, "!files/search_files pattern=a\nb=c")
@@ -221,7 +221,7 @@ async def test_a_typed_call_of_several_lines_is_not_run(run: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [" !files/search_files pattern=x", " /new"])
-async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Any, text: str) -> None:
+async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Run, text: str) -> None:
     async with run(turn=echo) as it:
         await it.type(text)
         await sends(it, text)

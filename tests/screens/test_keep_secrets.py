@@ -5,22 +5,23 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.secret_storage_questions import (
-    KeepForRun,
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
+    ChooseSecretStorage,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    KeepInMemory,
+    KeepInPlainFile,
     LeaveLocked,
-    PassPhrase,
     UnlockSecrets,
 )
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
 UNLOCK = UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file="/data/secrets.sealed.json")
 
 
-def keep(**more: Any) -> KeepSecrets:
-    return KeepSecrets(
+def keep(**more: Any) -> ChooseSecretStorage:
+    return ChooseSecretStorage(
         server="",
         why="a sign-in worked, and no keyring can keep it",
         servers=("tracker",),
@@ -33,7 +34,7 @@ def keep(**more: Any) -> KeepSecrets:
 
 @pytest.mark.req("auth.token.storage-fallback")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_what_is_wrong_and_every_place_are_shown_whole(run: Any, size: tuple[int, int]) -> None:
+async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
     async with run(size=size) as it:
         Asked(it, keep())
         await it.question()
@@ -47,24 +48,24 @@ async def test_what_is_wrong_and_every_place_are_shown_whole(run: Any, size: tup
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        (("escape",), KeepForRun()),
-        (("enter",), KeepForRun()),
-        (("d",), KeepForRun()),
-        (("f",), KeepInFile()),
-        (("e", "p", "w", "enter", "p", "w", "enter"), KeepSealed("pw")),
-        (("e", "p", "w", "enter", "p", "enter", "w", "enter"), KeepSealed("pw")),
-        (("e", "enter", "p", "enter", "p", "enter"), KeepSealed("p")),
-        (("e", "p", "escape", "escape"), KeepForRun()),
+        (("escape",), KeepInMemory()),
+        (("enter",), KeepInMemory()),
+        (("d",), KeepInMemory()),
+        (("f",), KeepInPlainFile()),
+        (("e", "p", "w", "enter", "p", "w", "enter"), KeepInEncryptedFile("pw")),
+        (("e", "p", "w", "enter", "p", "enter", "w", "enter"), KeepInEncryptedFile("pw")),
+        (("e", "enter", "p", "enter", "p", "enter"), KeepInEncryptedFile("p")),
+        (("e", "p", "escape", "escape"), KeepInMemory()),
     ],
 )
-async def test_a_file_is_used_only_when_it_was_chosen(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+async def test_a_file_is_used_only_when_it_was_chosen(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(80, 24)) as it:
         assert await answered(it, keep(), *keys) == answer
 
 
-async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Any) -> None:
+async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        assert await answered(it, keep(is_new=False), "e", "p", "w", "enter") == KeepSealed("pw")
+        assert await answered(it, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
 
 
 @pytest.mark.parametrize(
@@ -73,17 +74,17 @@ async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Any) -
         (("escape",), LeaveLocked()),
         (("enter",), LeaveLocked()),
         (("p", "x", "escape", "escape"), LeaveLocked()),
-        (("p", "enter", "p", "w", "enter"), PassPhrase("pw")),
+        (("p", "enter", "p", "w", "enter"), EnterPassphrase("pw")),
     ],
 )
 async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
-    run: Any, keys: tuple[str, ...], answer: Any
+    run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
         assert await answered(it, UNLOCK, *keys) == answer
 
 
-async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Any) -> None:
+async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, keep())
         await it.question()
@@ -95,7 +96,7 @@ async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: 
         assert "the two are not the same" not in it.text()
 
 
-async def test_a_pass_phrase_is_never_on_the_screen(run: Any) -> None:
+async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, keep())
         await it.question()
@@ -110,13 +111,13 @@ async def test_a_pass_phrase_is_never_on_the_screen(run: Any) -> None:
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        (("e", *"pf", "enter", *"pf", "enter"), KeepSealed("pf")),
+        (("e", *"pf", "enter", *"pf", "enter"), KeepInEncryptedFile("pf")),
         # Letters that mean another answer, right after the one that opens the boxes.
-        (("e", *"fdef", "enter", *"fdef", "enter"), KeepSealed("fdef")),
+        (("e", *"fdef", "enter", *"fdef", "enter"), KeepInEncryptedFile("fdef")),
     ],
 )
 async def test_what_is_typed_right_after_enter_is_in_the_second_box(
-    run: Any, keys: tuple[str, ...], answer: Any
+    run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, keep())
@@ -126,16 +127,16 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
         assert asked.answer == answer
 
 
-async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Any) -> None:
+async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, UNLOCK)
         await it.question()
         it.at_once("p", *"dip", "enter")
         await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == PassPhrase("dip")
+        assert asked.answer == EnterPassphrase("dip")
 
 
-async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Any) -> None:
+async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, keep())
         await it.question()

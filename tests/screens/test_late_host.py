@@ -12,8 +12,8 @@ from mcphost.config.schema import HostConfig
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.frontend import TuiFront
-from mcphost.tui.screens.servers import Servers
+from mcphost.tui.frontend import TuiFrontend
+from mcphost.tui.screens.servers import ServersScreen
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Running
 from tests.screens.fake_host import FakeHost
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 @asynccontextmanager
 async def shell(**options: Any) -> AsyncIterator[Running]:
     """An app without a host, and a host that is not attached yet."""
-    front = TuiFront()
+    front = TuiFrontend()
     host = FakeHost(front, **options)
     app = McpHostApp()
     with frames_on_demand():
         async with app.run_test(size=(100, 30)) as pilot:
-            await app.painted.wait()
+            await app.first_frame_drawn.wait()
             yield Running(app, host, front, pilot)
             app.request_quit()
 
@@ -51,7 +51,7 @@ async def test_text_typed_before_there_is_a_host_stays() -> None:
         await attached(it)
         await it.until(lambda: "Say what you want" in it.transcript(), "the greeting")
         await it.type(" world")
-        assert it.app.chat.prompt.text == "hello world"
+        assert it.app.chat.composer_input.text == "hello world"
         assert it.host.sent == []
 
 
@@ -63,7 +63,7 @@ async def test_a_message_entered_before_there_is_a_host_is_sent_once_it_is_there
         await attached(it)
         await it.until(lambda: it.host.sent, "the message")
         assert [text for text, _ in it.host.sent] == ["hello"]
-        assert it.app.chat.prompt.text == "next"
+        assert it.app.chat.composer_input.text == "next"
 
 
 async def test_a_second_message_entered_before_there_is_a_host_stays_in_the_composer() -> None:
@@ -74,16 +74,16 @@ async def test_a_second_message_entered_before_there_is_a_host_stays_in_the_comp
         await attached(it)
         await it.until(lambda: it.host.sent, "the message")
         assert [text for text, _ in it.host.sent] == ["one"]
-        assert it.app.chat.prompt.text == "two"
+        assert it.app.chat.composer_input.text == "two"
 
 
 async def test_a_message_that_cannot_be_sent_is_back_in_the_composer() -> None:
     async with shell(no_model=True) as it:
         await it.type("hello")
         await it.pilot.press("enter")
-        assert it.app.chat.prompt.text == ""
+        assert it.app.chat.composer_input.text == ""
         await attached(it)
-        await it.until(lambda: it.app.chat.prompt.text == "hello", "the text")
+        await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
 
 
 async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() -> None:
@@ -91,14 +91,14 @@ async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() 
         await it.pilot.press("f3")
         assert it.app.screen is it.app.chat
         await attached(it)
-        await it.until(lambda: isinstance(it.app.screen, Servers), "the page of servers")
+        await it.until(lambda: isinstance(it.app.screen, ServersScreen), "the page of servers")
 
 
 async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> None:
     async with shell() as it:
         await it.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
         await it.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
-        assert it.app.crashed is None
+        assert it.app.crash_error is None
         assert it.app.is_running
 
 
@@ -106,7 +106,7 @@ async def test_quitting_before_there_is_a_host_ends_the_app() -> None:
     async with shell() as it:
         await it.pilot.press("ctrl+q")
         await it.until(lambda: not it.app.is_running, "the end")
-        assert it.app.crashed is None
+        assert it.app.crash_error is None
 
 
 async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
@@ -114,7 +114,7 @@ async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
     app.request_quit()
     async with asyncio.timeout(10):
         await app.run_async(headless=True)
-    assert app.crashed is None
+    assert app.crash_error is None
 
 
 async def test_a_question_of_an_attached_host_opens() -> None:
@@ -161,7 +161,7 @@ async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_
         await it.pilot.press("enter")
         await it.until(lambda: "▌ hello" in it.text(), "the message")
         await attached(it)
-        await it.until(lambda: it.app.chat.prompt.text == "hello", "the text")
+        await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
         assert "▌ hello" not in it.text()
 
 
@@ -171,14 +171,14 @@ async def test_the_hint_of_the_first_frame_is_the_one_that_stays(width: int, mon
     resized = Composer.on_resize
 
     def noted(self: Composer, event: Resize) -> None:
-        hints.append(self.prompt.placeholder)
+        hints.append(self.composer_input.placeholder)
         resized(self, event)
-        hints.append(self.prompt.placeholder)
+        hints.append(self.composer_input.placeholder)
 
     monkeypatch.setattr(Composer, "on_resize", noted)
     app = McpHostApp()
     async with app.run_test(size=(width, 24)) as pilot:
-        await app.painted.wait()
+        await app.first_frame_drawn.wait()
         await pilot.pause()
         assert hints
         assert len(set(hints)) == 1, hints

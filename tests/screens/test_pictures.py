@@ -10,16 +10,16 @@ from PIL import Image
 
 from mcphost.host import events
 from mcphost.host.questions.questions import ReviewSampling
-from mcphost.host.questions.result_review_questions import Piece, ReviewResult
+from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
 from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents
-from mcphost.protocol.resources import ReadResult
+from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sandbox import image_decoder
 from mcphost.serialization import Raw, encode, replace
-from mcphost.tui.image_cache import Gallery
-from mcphost.tui.widgets.picture import ROWS, PictureBlock
-from mcphost.tui.widgets.picture_view import PictureView
+from mcphost.tui.image_cache import ImageCache
+from mcphost.tui.widgets.picture import MAX_ROWS, ImageCard
+from mcphost.tui.widgets.picture_view import ImageView
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost
 from tests.screens.painted import icon
@@ -53,8 +53,8 @@ def show(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
     host.put(events.ToolFinished(call, "files", "look", "ok", text, 0.1, "", images))
 
 
-def blocks(it: Any) -> list[PictureBlock]:
-    return [block for block in it.app.chat.talk.transcript.blocks if isinstance(block, PictureBlock)]
+def blocks(it: Any) -> list[ImageCard]:
+    return [block for block in it.app.chat.presenter.transcript.blocks if isinstance(block, ImageCard)]
 
 
 def is_near(colour: tuple[int, int, int], wanted: tuple[int, int, int]) -> bool:
@@ -87,18 +87,18 @@ async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
 ) -> None:
     asked: list[tuple[int, int]] = []
 
-    async def never(self: Gallery, data: str, width: int, height: int) -> str:
+    async def never(self: ImageCache, data: str, width: int, height: int) -> str:
         asked.append((width, height))
         return "it is not wanted now"
 
-    monkeypatch.setattr(Gallery, "draw", never)
+    monkeypatch.setattr(ImageCache, "decode", never)
     async with run() as it:
-        view = it.app.chat.talk.transcript
+        view = it.app.chat.presenter.transcript
         show(it.host, part(400, 400))
         await it.until(lambda: blocks(it), "the block")
         before = view.virtual_size.height
-        assert blocks(it)[0].estimate(view.text_width) == 1 + ROWS
-        await it.until(lambda: blocks(it)[0].why, "the refusal")
+        assert blocks(it)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
+        await it.until(lambda: blocks(it)[0].failure_reason, "the refusal")
         await it.pilot.pause()
         assert view.virtual_size.height == before
         assert "it is not wanted now" in it.text()
@@ -110,8 +110,8 @@ async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(
         show(it.host, part(1000, 100), part(50, 900))
         await it.until(lambda: [bool(block._drawing) for block in blocks(it)] == [True, True], "both")
         wide, high = blocks(it)
-        assert wide._drawing.width <= it.app.chat.talk.transcript.text_width - 4
-        assert high._drawing.height <= ROWS * 2
+        assert wide._drawing.width <= it.app.chat.presenter.transcript.text_width - 4
+        assert high._drawing.height <= MAX_ROWS * 2
         await it.pilot.resize_terminal(100, 30)
         await it.until(lambda: wide._drawing.width > 60, "the wider one")
 
@@ -120,13 +120,13 @@ async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None
     async with run() as it:
         show(it.host, part(40, 20))
         await it.until(lambda: colours(it), "the picture")
-        it.app.chat.talk.transcript.focus()
+        it.app.chat.presenter.transcript.focus()
         await it.pilot.press("enter")
         assert not colours(it)
         assert "▸ picture  image/png, 40 × 20 pixels" in it.text()
         await it.pilot.press("enter")
         assert {RED, BLUE} <= colours(it)
-        assert blocks(it)[0].source() == "[picture: image/png, 40 × 20 pixels]"
+        assert blocks(it)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
 
 
 async def test_a_damaged_picture_says_so_and_the_next_one_is_drawn(run: Run) -> None:
@@ -143,8 +143,8 @@ async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(r
         for call, size in (("b", 8), ("a", 6)):
             it.host.put(events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (part(size, size),)))
         await it.until(lambda: len(blocks(it)) == 2, "both")
-        kinds = [type(block).__name__ for block in it.app.chat.talk.transcript.blocks]
-        assert kinds[-4:] == ["ToolCard", "PictureBlock", "ToolCard", "PictureBlock"]
+        kinds = [type(block).__name__ for block in it.app.chat.presenter.transcript.blocks]
+        assert kinds[-4:] == ["ToolCard", "ImageCard", "ToolCard", "ImageCard"]
         assert [block.kind.width for block in blocks(it)] == [6, 8]
 
 
@@ -158,8 +158,8 @@ async def test_a_picture_that_comes_above_what_is_read_does_not_move_it(run: Run
         it.host.put(events.ToolProposed("a", "files", "look", {}))
         await it.until(lambda: "look" in it.transcript(), "the card")
         for number in range(60):
-            it.app.chat.talk.notice("info", f"line {number}")
-        view = it.app.chat.talk.transcript
+            it.app.chat.presenter.add_notice("info", f"line {number}")
+        view = it.app.chat.presenter.transcript
         await it.pilot.pause()
         view.scroll_to(y=60, animate=False)
         await it.pilot.pause()
@@ -176,7 +176,7 @@ async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> Non
         Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(part(12, 12),)),)),
     )
     async with run() as it:
-        it.app.chat.talk.load(messages)
+        it.app.chat.presenter.load(messages)
         await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
 
 
@@ -220,10 +220,12 @@ async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_cov
     async with run() as it:
         read = it.host.read_resource
 
-        async def picture(server: str, uri: str) -> ReadResult:
+        async def picture(server: str, uri: str) -> ReadResourceResult:
             if not uri.endswith("md"):
                 return await read(server, uri)
-            return ReadResult(contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),))
+            return ReadResourceResult(
+                contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),)
+            )
 
         it.host.read_resource = picture
         await it.pilot.press("f4")
@@ -252,12 +254,12 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
         await it.question()
         await it.pilot.press("end")
         await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
-        assert it.dialog.was_read
+        assert it.dialog.is_read
 
 
 async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: Run) -> None:
     image = part(30, 20)
-    pieces = (Piece(kind="text", text="Look."), Piece(kind="image", text="[image]", image=image))
+    pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
     async with run(size=(80, 24)) as it:
         it.app.run_worker(it.front.ask(question))
@@ -270,7 +272,7 @@ async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
 ) -> None:
     monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
     async with run() as it:
-        view = PictureView(part(40, 40))
+        view = ImageView(part(40, 40))
         await it.app.screen.mount(view)
         await it.pilot.pause()
         assert not view.display
@@ -313,23 +315,23 @@ async def test_an_icon_that_is_a_script_or_not_what_it_says_is_not_drawn(run: Ru
         await it.until(lambda: "the model has it" in it.text(), "the page")
         await it.pilot.pause()
         assert not it.app.screen.query_one("#icon").display
-        assert it.app._gallery is None  # nobody was asked to decode it
+        assert it.app._image_cache is None  # nobody was asked to decode it
 
 
 async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
     async with run() as it:
         show(it.host, part(40, 20))
         await it.until(lambda: colours(it), "the picture")
-        child = it.app._gallery._decoder.pid
+        child = it.app._image_cache._decoder.pid
         assert psutil.pid_exists(child)
     assert not psutil.pid_exists(child)
 
 
 async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.tui.image_cache._KEPT_BYTES", 4_000)
-    gallery = Gallery()
+    monkeypatch.setattr("mcphost.tui.image_cache._MAX_CACHED_BYTES", 4_000)
+    gallery = ImageCache()
     for size in range(10, 30):
-        await gallery.draw(part(size, size).data, 100, 100)
-    assert gallery._bytes <= 4_000
-    assert len(gallery._kept) < 5
+        await gallery.decode(part(size, size).data, 100, 100)
+    assert gallery._cached_bytes <= 4_000
+    assert len(gallery._entries) < 5
     await gallery.close()

@@ -1,13 +1,13 @@
 """What a screen put off is dropped when the screen is being taken away: no late callback ends the program."""
 
 import asyncio
-from typing import Any
 
 import pytest
 from textual.events import Key
 
 from mcphost.host.events import CatalogChanged
-from mcphost.tui.screens.viewer import Viewer
+from mcphost.tui.screens.viewer import TextViewerScreen
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 PAGES = ("f1", "f2", "f3", "f4", "f5", "f6", "f7", "f9", "f10", "f12", "ctrl+o")
@@ -15,7 +15,7 @@ LIVE = ("f3", "f4", "f5", "f7", "f10", "f12", "ctrl+o")
 
 
 @pytest.mark.parametrize("page", PAGES)
-async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Any, page: str) -> None:
+async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Run, page: str) -> None:
     async with run() as it:
         it.at_once(page)
         for _ in range(100):
@@ -31,7 +31,7 @@ async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as
 
 
 @pytest.mark.parametrize("page", LIVE)
-async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: Any, page: str) -> None:
+async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: Run, page: str) -> None:
     async with run() as it:
         it.at_once(page)
         for _ in range(100):
@@ -43,9 +43,9 @@ async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: A
         await it.until(lambda: it.app.screen is it.app.chat, "the chat")
 
 
-async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Any) -> None:
+async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Run) -> None:
     async with run() as it:
-        page = Viewer("Title", "text")
+        page = TextViewerScreen("Title", "text")
         await it.app.push_screen(page)
         gone = asyncio.Event()
 
@@ -61,18 +61,18 @@ async def test_work_for_a_page_that_is_gone_ends_without_a_word(run: Any) -> Non
         assert it.app.is_running
 
 
-async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Any) -> None:
+async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Run) -> None:
     async with run() as it:
-        page = Viewer("Title", "text")
+        page = TextViewerScreen("Title", "text")
         await it.app.push_screen(page)
         await it.pilot.press("escape")
         await it.until(lambda: not page.query("*"), "its end")
-        page.call_after_refresh(page._look)
-        page._look()
+        page.call_after_refresh(page._check_end_shown)
+        page._check_end_shown()
         await it.pilot.pause()
 
 
-async def test_keys_that_come_while_the_program_ends_do_nothing(run: Any) -> None:
+async def test_keys_that_come_while_the_program_ends_do_nothing(run: Run) -> None:
     async with run() as it:
         stopped: list[bool] = []
         it.host.stop = lambda: bool(stopped.append(True))
@@ -84,7 +84,7 @@ async def test_keys_that_come_while_the_program_ends_do_nothing(run: Any) -> Non
 
 
 @pytest.mark.parametrize("key", ["f1", "f3", "f4", "f5", "f6", "f7", "f10", "f12"])
-async def test_a_page_covers_the_chat_to_its_last_cell(run: Any, key: str) -> None:
+async def test_a_page_covers_the_chat_to_its_last_cell(run: Run, key: str) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press(key)
         await it.until(lambda: len(it.app.screen_stack) > 1, key)

@@ -19,8 +19,8 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui import answer_guard
-from mcphost.tui.dialogs.registry import dialog_for
-from tests.screens.conftest import GUARD_SECONDS
+from mcphost.tui.dialogs.registry import create_dialog
+from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
@@ -77,13 +77,13 @@ async def answered(it: Any, question: Any, *keys: str) -> Any:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else type(value).__name__,
 )
-async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run() as it:
         assert await answered(it, approve(), *keys) == answer
 
 
 @pytest.mark.req("ui.confirm")
-async def test_the_focus_starts_on_refusing(run: Any) -> None:
+async def test_the_focus_starts_on_refusing(run: Run) -> None:
     async with run() as it:
         Asked(it, approve())
         await it.question()
@@ -92,25 +92,25 @@ async def test_the_focus_starts_on_refusing(run: Any) -> None:
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert GUARD_SECONDS == 0.3
     # the keys below take longer than that to be typed here
     monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 60)
     async with run() as it:
         asked = Asked(it, approve())
-        await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
-        assert it.app.screen.is_deaf
+        await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
+        assert it.app.screen.is_guarded
         await it.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
         assert asked.answer is None
-        assert len(it.front.waiting) == 1
+        assert len(it.front.pending_questions) == 1
         monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0)
         await it.question()
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny())
 
 
-async def test_clicking_outside_answers_nothing(run: Any) -> None:
+async def test_clicking_outside_answers_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         await it.question()
@@ -121,7 +121,7 @@ async def test_clicking_outside_answers_nothing(run: Any) -> None:
 
 
 @pytest.mark.req("tools.show-input")
-async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(run: Any) -> None:
+async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(run: Run) -> None:
     body = "\n".join(f"line {n}" for n in range(200))
     arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
     async with run(size=(80, 24)) as it:
@@ -139,7 +139,7 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
         await it.pilot.press("escape")
 
 
-async def test_what_the_server_claims_is_labelled_as_a_claim(run: Any) -> None:
+async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"))
         await it.question()
@@ -153,7 +153,7 @@ async def test_what_the_server_claims_is_labelled_as_a_claim(run: Any) -> None:
         await it.pilot.press("escape")
 
 
-async def test_a_changed_tool_is_marked(run: Any) -> None:
+async def test_a_changed_tool_is_marked(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(first_use=False, drifted=True))
         await it.question()
@@ -161,7 +161,7 @@ async def test_a_changed_tool_is_marked(run: Any) -> None:
         await it.pilot.press("escape")
 
 
-async def test_names_that_look_like_markup_do_no_harm(run: Any) -> None:
+async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
     async with run() as it:
         odd = "[@click=app.quit]x[/]"
         Asked(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
@@ -170,7 +170,7 @@ async def test_names_that_look_like_markup_do_no_harm(run: Any) -> None:
         await it.pilot.press("escape")
 
 
-async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> None:
+async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         await it.question()
@@ -182,12 +182,12 @@ async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Any) -> 
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Any) -> None:
+async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Run) -> None:
     async with run() as it:
         asked = [Asked(it, trust(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
             dialog = await it.question()
-            assert dialog.asked.url == f"https://{number}.example/mcp"
+            assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
                 assert f"{number + 1} of 3 waiting" in it.text()
             await it.pilot.press("o")
@@ -195,21 +195,21 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
         await it.until(lambda: it.app.screen is it.app.chat)
 
 
-async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Any) -> None:
+async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) -> None:
     async with run() as it:
         first = Asked(it, approve(arguments={"n": 1}))
         await it.question()
         second = Asked(it, approve(arguments={"n": 2}))
-        await it.until(lambda: len(it.front.waiting) == 2)
+        await it.until(lambda: len(it.front.pending_questions) == 2)
         first.worker.cancel()
-        await it.until(lambda: it.dialog is not None and it.dialog.asked.arguments == {"n": 2}, "the second question")
+        await it.until(lambda: it.dialog is not None and it.dialog.details.arguments == {"n": 2}, "the second question")
         await it.enter()
         await it.pilot.press("d")
         await it.until(lambda: second.answer == Deny())
         assert first.answer is None
 
 
-async def test_under_a_question_no_other_page_opens(run: Any) -> None:
+async def test_under_a_question_no_other_page_opens(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         dialog = await it.question()
@@ -219,7 +219,7 @@ async def test_under_a_question_no_other_page_opens(run: Any) -> None:
         await it.until(lambda: asked.answer == Deny())
 
 
-async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Any) -> None:
+async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
         dialog = await it.question()
@@ -227,16 +227,18 @@ async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_n
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny() and not dialog.query("#more"), "its end")
         dialog.fit()
-        dialog._show_rest()
-        dialog._show_listening()
+        dialog._update_remaining()
+        dialog._update_key_hint_opacity()
         await it.pilot.pause()
 
 
 @pytest.mark.parametrize("keys", [("ctrl+q",), ("ctrl+c", "ctrl+c")])
 async def test_quitting_with_a_question_open_refuses_it_and_ends(
-    run: Any, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    run: Run, keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.tui.app._TWICE", 60)  # a busy machine may take longer between two presses
+    monkeypatch.setattr(
+        "mcphost.tui.app._DOUBLE_PRESS_SECONDS", 60
+    )  # a busy machine may take longer between two presses
     answers: list[Any] = []
 
     async def host_task(front: Any) -> None:
@@ -244,7 +246,7 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
 
     async with anyio.create_task_group() as group, run() as it:
         group.start_soon(host_task, it.front)
-        await it.until(lambda: hasattr(it.app.screen, "is_deaf"))
+        await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
         await it.pilot.press(*keys)
         await it.until(lambda: not it.app.is_running, "the end")
         assert answers == [Deny()]
@@ -252,11 +254,11 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Any) -> None:
+async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Run) -> None:
     async with run() as it:
-        first = dialog_for(trust())
+        first = create_dialog(trust())
         it.app.push_screen(first)
-        first.show_queue(1, 2)  # opened, and nothing of it is there yet
+        first.show_queue_position(1, 2)  # opened, and nothing of it is there yet
         await it.until(lambda: "1 of 2 waiting" in it.text(), "the count")
 
 
@@ -270,7 +272,7 @@ async def test_a_question_that_comes_while_another_is_being_opened_is_counted_an
         (("A",), TrustAlways()),
     ],
 )
-async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(120, 50)) as it:
         asked = Asked(
             it,
@@ -297,14 +299,14 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Any, keys:
 
 
 @pytest.mark.req("sec.local.patterns")
-async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Any) -> None:
+async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, trust(command=("sudo", "server"), warnings=("It asks for the rights of the administrator (sudo).",)))
         await it.question()
         assert "▲ It asks for the rights of the administrator (sudo)." in it.text()
 
 
-async def test_a_changed_server_shows_what_was_approved_before(run: Any) -> None:
+async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None:
     async with run() as it:
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
         Asked(it, trust(url="https://new.example/mcp", changed=changed, trusts_claims=True))
@@ -316,14 +318,14 @@ async def test_a_changed_server_shows_what_was_approved_before(run: Any) -> None
         await it.pilot.press("escape")
 
 
-async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_its_key(run: Any) -> None:
+async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_its_key(run: Run) -> None:
     async with run() as it:
         question = ContinueTurn(server="", why="", rounds=25)
         assert await answered(it, question, "escape") is False
         assert await answered(it, question, "g") is True
 
 
-async def test_a_declined_call_says_so_on_its_card(run: Any) -> None:
+async def test_a_declined_call_says_so_on_its_card(run: Run) -> None:
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
@@ -332,12 +334,12 @@ async def test_a_declined_call_says_so_on_its_card(run: Any) -> None:
         await it.until(lambda: "declined" in it.transcript() and "You declined" in it.transcript())
 
 
-async def test_a_stopped_turn_takes_its_question_away(run: Any) -> None:
+async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
         await it.question()
         host: FakeHost = it.host
         host.stop()
-        await it.until(lambda: it.app.screen is it.app.chat and not it.front.waiting, "the chat")
+        await it.until(lambda: it.app.screen is it.app.chat and not it.front.pending_questions, "the chat")
         assert "stopped" in it.transcript()

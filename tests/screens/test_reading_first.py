@@ -9,18 +9,19 @@ from textual._cells import cell_len
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
+    AcceptUrl,
     AllowOnce,
     AllowRule,
     AllowSession,
     FillForm,
     TrustOnce,
-    Visited,
     VisitUrl,
 )
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.call_view import EACH, sections, shown_call
-from mcphost.tui.dialogs.tool_consent import Reading
+from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call
+from mcphost.tui.dialogs.tool_consent import CallReview
 from mcphost.tui.widgets.long_text import LongText
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered, approve, trust
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
 
 @pytest.mark.req("tools.show-input")
 @pytest.mark.parametrize("key", ["a", "s", "A"])
-async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Any, key: str) -> None:
+async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Run, key: str) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=LONG))
         await it.question()
@@ -48,7 +49,7 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
         await it.until(lambda: isinstance(asked.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
 
-async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Any) -> None:
+async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=LONG))
         dialog = await it.question()
@@ -58,12 +59,12 @@ async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Any) -> No
         assert dialog.query_one("#once").has_class("locked")
 
 
-async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Any) -> None:
+async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = Asked(it, approve(arguments=LONG))
         dialog = await it.question()
         await it.pilot.press("end")
-        await it.until(lambda: dialog.was_read)
+        await it.until(lambda: dialog.is_read)
         await it.pilot.resize_terminal(80, 24)
         await it.until(lambda: "s session" in it.text(), "what it was")
         await it.pilot.press("e")
@@ -76,12 +77,12 @@ async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_r
         assert "not yet" in it.text()
 
 
-async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_read_on_its_page(run: Any) -> None:
+async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_read_on_its_page(run: Run) -> None:
     text = "x" * 1_000_000 + "the end"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments={"text": text}))
         dialog = await it.question()
-        assert f"{1_000_007 - EACH:,} more characters" in dialog.query_one("#sent").plain
+        assert f"{1_000_007 - MAX_VALUE_CHARACTERS:,} more characters" in dialog.query_one("#sent").plain
         await it.pilot.press("end", "a")
         await it.until(lambda: "are left out here: read them with v, to the end" in it.text(), "why not")
         await it.pilot.press("v")
@@ -92,7 +93,7 @@ async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_rea
         assert asked.answer is None
         await it.pilot.press("v", "end")
         await it.until(lambda: "the end" in it.text(), "the end of it")
-        await it.until(lambda: dialog.reading.whole_shown)
+        await it.until(lambda: dialog.review.is_fully_shown)
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is dialog)
         await it.pilot.press("a")
@@ -100,7 +101,7 @@ async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_rea
 
 
 @pytest.mark.parametrize("hidden", ["a\u202eb", "a\x1b[2Jb", "a\u200bb", "\U000e0041"])
-async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Any, hidden: str) -> None:
+async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, hidden: str) -> None:
     async with run(size=(100, 30)) as it:
         for arguments in ({"text": hidden}, {hidden: 1}, {"deep": [{"er": hidden}]}):
             asked = Asked(it, approve(arguments=arguments))
@@ -114,16 +115,16 @@ async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Any, h
 
 
 def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
-    reading = Reading({"a": 1})
-    reading.end_shown = reading.whole_shown = True
-    assert reading.is_done
+    reading = CallReview({"a": 1})
+    reading.is_end_shown = reading.is_fully_shown = True
+    assert reading.is_complete
     assert not reading.edit({"a": 1})
-    assert reading.is_done
+    assert reading.is_complete
     assert reading.edit({"a": True})
-    assert not reading.is_done
+    assert not reading.is_complete
 
 
-async def test_an_edited_call_is_not_allowed_for_the_session(run: Any) -> None:
+async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, approve(arguments={"body": "text"}))
         await it.question()
@@ -138,7 +139,7 @@ async def test_an_edited_call_is_not_allowed_for_the_session(run: Any) -> None:
 
 
 @pytest.mark.parametrize("names", [{"tool": "re\u200bad"}, {"server": "fi\u202eles"}])
-async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Any, names: Any) -> None:
+async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Run, names: Any) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, replace(approve(), **names))
         dialog = await it.question()
@@ -149,7 +150,7 @@ async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_m
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 80])
-async def test_no_button_is_cut_however_narrow_the_screen_is(run: Any, width: int) -> None:
+async def test_no_button_is_cut_however_narrow_the_screen_is(run: Run, width: int) -> None:
     async with run(size=(width, 24)) as it:
         Asked(it, approve())
         dialog = await it.question()
@@ -159,7 +160,7 @@ async def test_no_button_is_cut_however_narrow_the_screen_is(run: Any, width: in
         assert "╰" in it.text()
 
 
-async def test_a_value_cannot_fake_another_argument(run: Any) -> None:
+async def test_a_value_cannot_fake_another_argument(run: Run) -> None:
     text = "x" * 68 + " path  /tmp/safe\npath  /tmp/safe"
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "/etc/passwd", "text": text}))
@@ -172,7 +173,7 @@ async def test_a_value_cannot_fake_another_argument(run: Any) -> None:
 
 
 @pytest.mark.parametrize("tail", ["", "é" * 150_000], ids=["cleaned at once", "cleaned row by row"])
-async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(run: Any, tail: str) -> None:
+async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(run: Run, tail: str) -> None:
     fake = "── argument 2 of 2: path"
     name = f"{'n' * 71} {fake}\n{fake}"
     body = "\n".join([fake, f"{'x' * 75}{fake}", f"{'y ' * 36}{fake}", f"a\r\n{fake}\t", f"│ {fake}", tail])
@@ -194,8 +195,8 @@ async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(ru
         assert all(cell_len(row.rstrip()) < view.size.width for row in rows)
 
 
-async def test_texts_that_look_like_something_else_are_in_quotes(run: Any) -> None:
-    shown = dict(shown_call({"a": "5", "b": 5, "c": "true", "d": " x", "e": "x", "f": "", "g": "(empty text)"}).pairs)
+async def test_texts_that_look_like_something_else_are_in_quotes(run: Run) -> None:
+    shown = dict(render_call({"a": "5", "b": 5, "c": "true", "d": " x", "e": "x", "f": "", "g": "(empty text)"}).pairs)
     assert shown == {
         "a": '"5"', "b": "5", "c": '"true"', "d": '" x"', "e": "x", "f": "(empty text)", "g": '"(empty text)"',
     }  # fmt: skip
@@ -208,36 +209,36 @@ LONG_OBJECT = {"recursive": True, "path": "/home/user/project", "force": True}
 def test_a_long_text_that_is_json_never_looks_like_the_object(indent: int | None) -> None:
     text = json.dumps(LONG_OBJECT, indent=indent, separators=None if indent else (",", ":"))
     for given in (text, text[:-1] + ",}"):
-        assert shown_call({"options": given}).pairs != shown_call({"options": LONG_OBJECT}).pairs
-        assert sections({"options": given}) != sections({"options": LONG_OBJECT})
-        ((name, value),) = shown_call({"options": given}).pairs
+        assert render_call({"options": given}).pairs != render_call({"options": LONG_OBJECT}).pairs
+        assert argument_sections({"options": given}) != argument_sections({"options": LONG_OBJECT})
+        ((name, value),) = render_call({"options": given}).pairs
         assert (name, value[0]) == (("options (a text)", "{") if indent else ("options", '"'))
 
 
 def test_a_long_text_is_in_quotes_only_where_it_reads_as_json() -> None:
     log = "[INFO] " + "started" * 9
-    assert dict(shown_call({"n": "9" * 50, "log": log}).pairs) == {"n": f'"{"9" * 50}"', "log": log}
+    assert dict(render_call({"n": "9" * 50, "log": log}).pairs) == {"n": f'"{"9" * 50}"', "log": log}
 
 
 @pytest.mark.parametrize("blank", list("\u00a0\u1680\u2003\u202f\u205f\u3000\ue000\U000f0000\U00100000\t"))
 def test_a_blank_that_is_no_space_is_marked_in_arguments_and_counts_as_hidden(blank: str) -> None:
     mark = "\\t" if blank == "\t" else f"‹U+{ord(blank):04X}›"
     for arguments in ({"path": f"a{blank}b"}, {"list": [f"a{blank}b"]}, {"path": f"ab{blank}"}):
-        shown = shown_call(arguments)
-        assert shown.hidden
+        shown = render_call(arguments)
+        assert shown.has_hidden_characters
         assert mark in shown.pairs[0][1]
-    shown = shown_call({f"a{blank}b": 1})
-    assert (shown.pairs[0][0], shown.hidden) == (f"a{'␉' if blank == chr(9) else mark}b", True)
+    shown = render_call({f"a{blank}b": 1})
+    assert (shown.pairs[0][0], shown.has_hidden_characters) == (f"a{'␉' if blank == chr(9) else mark}b", True)
 
 
 def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
-    shown = shown_call({"text": "日本\u3000東京", "code": "def f():\n\treturn 1\n"})
-    assert not shown.hidden
+    shown = render_call({"text": "日本\u3000東京", "code": "def f():\n\treturn 1\n"})
+    assert not shown.has_hidden_characters
     assert shown.pairs[0][1] == "日本\u3000東京"
-    assert shown_call({"text": "日本\u3000rm"}).hidden
+    assert render_call({"text": "日本\u3000rm"}).has_hidden_characters
 
 
-async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Any) -> None:
+async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve(arguments={"path": "/home\u00a0"}))
         await it.question()
@@ -248,7 +249,7 @@ async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: An
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Any) -> None:
+async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, approve(description="words " * 1_000 + "THE END"))
         dialog = await it.question()
@@ -262,12 +263,12 @@ async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_
         await it.pilot.press("escape")
 
 
-async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Any) -> None:
+async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: Run) -> None:
     arguments: dict[str, Any] = {f"n{n}": "x" * 1000 for n in range(5_000)}
-    shown = shown_call(arguments)
+    shown = render_call(arguments)
     assert len(shown.pairs) == 1_001
-    assert shown.left_out
-    assert sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
+    assert shown.omitted_characters
+    assert argument_sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=arguments))
         await it.question()
@@ -275,12 +276,12 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: A
         assert asked.answer is None
 
 
-async def test_backslashes_and_windows_line_ends_hide_nothing(run: Any) -> None:
+async def test_backslashes_and_windows_line_ends_hide_nothing(run: Run) -> None:
     async with run() as it:
         assert await answered(it, approve(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s") == AllowSession()
 
 
-async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(run: Any) -> None:
+async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(run: Run) -> None:
     url = f"https://example.com/pay?{'&'.join(f'part{n}=something' for n in range(120))}&to=evil"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com"))
@@ -288,14 +289,14 @@ async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(
         await it.pilot.press("o")
         await it.until(lambda: "read to the end first" in it.text(), "why not")
         assert asked.answer is None
-        while not dialog.was_read:
+        while not dialog.is_read:
             await it.pilot.press("pagedown")
         assert "to=evil" in it.text()
         await it.pilot.press("o")
-        await it.until(lambda: asked.answer == Visited(), "the answer")
+        await it.until(lambda: asked.answer == AcceptUrl(), "the answer")
 
 
-async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: Any) -> None:
+async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: Run) -> None:
     fields = tuple(Field(name=f"n{n}", kind="boolean", default=n == 29) for n in range(30))
     async with run(size=(80, 24)) as it:
         asked = Asked(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
@@ -304,14 +305,14 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
         await it.until(lambda: "read to the end first" in it.text(), "why not")
         assert asked.answer is None
         await it.pilot.press("end")
-        await it.until(lambda: dialog.was_read, "the end")
+        await it.until(lambda: dialog.is_read, "the end")
         assert "n29" in it.text()
         await it.pilot.press("ctrl+s")
         await it.until(lambda: isinstance(asked.answer, Accept), "the answer")
         assert asked.answer.content["n29"] is True
 
 
-async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Any) -> None:
+async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, trust(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
         dialog = await it.question()
@@ -321,6 +322,6 @@ async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen
         assert asked.answer is None
         assert dialog.query_one("#once").has_class("locked")
         await it.pilot.press("end")
-        await it.until(lambda: dialog.was_read, "the end")
+        await it.until(lambda: dialog.is_read, "the end")
         await it.pilot.press("o")
         await it.until(lambda: asked.answer == TrustOnce(), "the answer")

@@ -14,18 +14,18 @@ from textual.events import Paste
 from mcphost.auth.browser import open_url
 from mcphost.cli.bootstrap import open_host
 from mcphost.cli.options import Options
-from mcphost.host.events import Told, ToolFinished
+from mcphost.host.events import NoticeEvent, ToolFinished
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
-from mcphost.tui.frontend import TuiFront
+from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.form import Form
 from tests.peers import node
-from tests.screens.conftest import Running
+from tests.screens.conftest import Run, Running
 
 # Each test starts a real server, and some fill in long forms key by key.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -37,7 +37,7 @@ BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 class Real(Running):
     """A run of everything; `visited` is what the browser was started with."""
 
-    def __init__(self, folder: Path, *run: Any) -> None:
+    def __init__(self, folder: Path, *run: Run) -> None:
         super().__init__(*run)
         self.folder = folder
         self.finished: list[ToolFinished] = []
@@ -53,10 +53,10 @@ class Real(Running):
 
     async def listen(self) -> None:
         """Keep what calls gave."""
-        async for event in self.host.events():
+        async for event in self.host.subscribe():
             if isinstance(event, ToolFinished):
                 self.finished.append(event)
-            elif isinstance(event, Told):
+            elif isinstance(event, NoticeEvent):
                 self.told.append(event.text)
 
     async def ready(self, tools: int) -> None:
@@ -139,7 +139,7 @@ def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
             json.dumps({"mcpServers": {"peer": {"command": command[0], "args": command[1:]}}})
         )
         chosen = Options(mcp_config=(str(tmp_path / "servers.json"),), model="demo", **options)
-        front = TuiFront()
+        front = TuiFrontend()
         async with open_host(chosen, front, open_url=open_url) as host:
             app = McpHostApp(host, front)
             async with app.run_test(size=(100, 40)) as pilot:
@@ -163,8 +163,8 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
         async with real(node.everything(), 19) as it:
-            sharing = it.host._servers.find("peer")._desk.sharing
-            await it.until(lambda: sharing.waits, "that the server asked")
+            sharing = it.host._servers.find("peer")._request_handler.root_sharing
+            await it.until(lambda: sharing.is_waiting, "that the server asked")
             assert not it.is_asked
             first = it.call
 
@@ -268,7 +268,7 @@ async def test_the_reference_servers_thirteen_fields_arrive_as_they_were_typed(e
         assert [row.field.name for row in rows if row.field.required] == ["name"]
         assert {row.field.name for row in rows} == set(FILLED)
         for row in rows:
-            assert it.app.focused is row.control
+            assert it.app.focused is row.field_widget
             for step in FILLED[row.field.name][0]:
                 await it.step(step)
             await it.pilot.press("tab")

@@ -8,6 +8,7 @@ import pytest
 from mcphost.config.rules import Condition, Rule
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, ApproveTool, Deny
 from mcphost.serialization import replace
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ async def building(it: Any, question: ApproveTool | None = None) -> tuple[Asked,
     asked = Asked(it, question or call())
     await it.question()
     await it.pilot.press("A")
-    await it.until(lambda: type(it.dialog).__name__ == "RuleBuilder", "the rule builder")
+    await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
     return asked, it.dialog
 
 
@@ -41,7 +42,7 @@ async def kept(it: Any, asked: Asked) -> Any:
 async def to(it: Any, title: str) -> None:
     """To the field of that title, by the tab key."""
     for _ in range(20):
-        row = it.app.screen.form.current
+        row = it.app.screen.form.current_row
         if row is not None and row.field.title == title:
             return
         await it.pilot.press("tab")
@@ -50,7 +51,7 @@ async def to(it: Any, title: str) -> None:
 
 async def choose(it: Any, title: str, words: str) -> None:
     await to(it, title)
-    options = [option.value for option in it.app.screen.form.current.field.options]
+    options = [option.value for option in it.app.screen.form.current_row.field.options]
     await it.pilot.press("home", *["down"] * options.index(words), "space")
 
 
@@ -61,26 +62,26 @@ async def fill(it: Any, text: str) -> None:
 
 
 @pytest.mark.req("ui.confirm")
-async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: Any) -> None:
+async def test_it_starts_on_going_back_and_escape_returns_to_the_question(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         assert it.app.focused.id == "refuse"
         await it.pilot.press("escape")
-        await it.until(lambda: type(it.dialog).__name__ == "ToolConsent", "the question")
+        await it.until(lambda: type(it.dialog).__name__ == "ToolConsentDialog", "the question")
         assert asked.answer is None
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny())
 
 
-async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Any) -> None:
+async def test_an_answer_about_a_rule_that_comes_while_its_page_goes_does_no_harm(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         _, builder = await building(it)
         await builder.query_one("#live").remove()  # as when the page is taken away
-        builder._show()
+        builder._show_status()
         assert it.dialog is builder
 
 
-async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Any) -> None:
+async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         await compared(it)
@@ -112,7 +113,7 @@ async def test_it_begins_with_the_narrowest_rule_that_covers_the_call(run: Any) 
         ("@a.txt", "@a.txt"),
     ],
 )
-async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(run: Any, path: str, bound: str) -> None:
+async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(run: Run, path: str, bound: str) -> None:
     async with run(size=(120, 40)) as it:
         await building(it, call(path=path))
         await compared(it)
@@ -120,7 +121,7 @@ async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(ru
         await it.pilot.press("escape", "escape")
 
 
-async def test_where_nobody_can_tell_what_a_folder_holds_the_path_itself_is_bound(run: Any) -> None:
+async def test_where_nobody_can_tell_what_a_folder_holds_the_path_itself_is_bound(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         await building(it, call(path="/home/me/proj/src/[id]/page.tsx"))
         await compared(it)
@@ -128,7 +129,7 @@ async def test_where_nobody_can_tell_what_a_folder_holds_the_path_itself_is_boun
         await it.pilot.press("escape", "escape")
 
 
-async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_unbound(run: Any) -> None:
+async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_unbound(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked, _ = await building(it, call(a="x" * 190, b="y" * 180, c="z" * 180, d=5))
         await compared(it)
@@ -146,7 +147,7 @@ async def test_a_call_with_more_than_a_rule_can_show_leaves_the_longest_values_u
     ],
 )
 async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_hour_of_this_conversation(
-    run: Any, arguments: dict[str, Any], named: str
+    run: Run, arguments: dict[str, Any], named: str
 ) -> None:
     async with run(size=(120, 40)) as it:
         asked, _ = await building(it, call(**arguments))
@@ -158,7 +159,7 @@ async def test_a_rule_that_leaves_arguments_open_names_them_and_starts_with_an_h
         assert answer.rule.expires < time.time() + 3_700
 
 
-async def test_the_widest_rule_is_the_users_own_choice(run: Any) -> None:
+async def test_the_widest_rule_is_the_users_own_choice(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         for title, words in (
@@ -169,7 +170,7 @@ async def test_the_widest_rule_is_the_users_own_choice(run: Any) -> None:
         assert await kept(it, asked) == AllowAlways()
 
 
-async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Any) -> None:
+async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         await choose(it, "path", "in this folder")
@@ -190,7 +191,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Any) -> N
         assert before + 3500 < answer.rule.expires < before + 3700
 
 
-async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Any) -> None:
+async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = Asked(it, call(path="src/a.txt", lines=20))
         await it.question()
@@ -199,7 +200,7 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Any)
         await it.question()
         assert "s session" not in it.text()
         await it.pilot.press("A")
-        await it.until(lambda: type(it.dialog).__name__ == "RuleBuilder", "the rule builder")
+        await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
         await choose(it, "path", "any value")
         await compared(it)
         assert "files/write_file?lines=7" in it.text()
@@ -220,20 +221,20 @@ async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Any)
     ],
 )
 async def test_each_condition_is_written_as_it_is_meant(
-    run: Any, title: str, words: str, typed: str, condition: Condition
+    run: Run, title: str, words: str, typed: str, condition: Condition
 ) -> None:
     async with run(size=(120, 40)) as it:
         asked, dialog = await building(it, call(kind="a", force=False, deep={"n": 3}))
         await choose(it, title, words)
         if typed:
             await it.pilot.press("tab")
-            dialog.form.current.control.text = typed
+            dialog.form.current_row.field_widget.text = typed
         await it.until(lambda: dialog._rule is not None and condition in dialog._rule.conditions, "the rule")
         answer = await kept(it, asked)
         assert [one for one in answer.rule.conditions if one.argument == condition.argument] == [condition]
 
 
-async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Any) -> None:
+async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         await choose(it, "lines", "at most")
@@ -242,14 +243,14 @@ async def test_a_rule_that_does_not_cover_this_very_call_cannot_be_kept(run: Any
         await it.pilot.press("ctrl+s")
         await it.pilot.pause()
         assert asked.answer is None
-        assert type(it.dialog).__name__ == "RuleBuilder"
+        assert type(it.dialog).__name__ == "RuleBuilderDialog"
         await it.pilot.press("ctrl+u", "x", "ctrl+s")
         assert "not a number" in it.text()
         assert asked.answer is None
         await it.pilot.press("escape", "escape")
 
 
-async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Any) -> None:
+async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, _ = await building(it)
         await choose(it, "covers", "tools whose names match")
@@ -261,9 +262,9 @@ async def test_names_with_a_star_and_the_whole_server_can_be_covered(run: Any) -
         assert (await kept(it, asked)).rule.tool == ""
 
 
-async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Any) -> None:
+async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.permissions.made = [
+        it.host.grants.made = [
             ("write_file", {"path": "/home/me/proj/b", "lines": 1}),
             ("write_file", {"path": "/etc/passwd", "lines": 1}),
             ("read", {}),
@@ -281,7 +282,7 @@ async def test_it_says_which_earlier_calls_the_rule_would_have_covered(run: Any)
         await it.pilot.press("escape", "escape")
 
 
-async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Any) -> None:
+async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked, dialog = await building(it)
         asked.worker.cancel()

@@ -7,7 +7,8 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.call_view import sections, shown_call
+from mcphost.tui.dialogs.call_view import argument_sections, render_call
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered, approve
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +19,7 @@ def rows_of(it: Any) -> list[str]:
     return [line.strip("│ ▐") for line in it.text().splitlines()]
 
 
-async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Any) -> None:
+async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
         dialog = await it.question()
@@ -30,7 +31,7 @@ async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: An
         assert "$accent" in [str(span.style) for span in content.spans]
 
 
-async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Any) -> None:
+async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
         Asked(it, approve(arguments={"path": "a.py", "edits": edits}))
@@ -42,7 +43,7 @@ async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Any) -> None
         assert rows[at + 1 : at + 5] == ["b⏎", "edits[0].newText  a = 2", "b⏎", "edits[0].all      true"]
 
 
-async def test_the_file_that_is_there_is_compared_with_the_text(run: Any, tmp_path: Path) -> None:
+async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("one\ntwo\x1b[2J\n")
     async with run(size=(80, 24)) as it:
         arguments = {"path": "a.py", "content": "one\nthree\n"}
@@ -58,13 +59,13 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Any, tmp_pa
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_a_file_that_is_not_there_is_said_to_be_new(run: Any, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_there_is_said_to_be_new(run: Run, tmp_path: Path) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
         await it.until(lambda: "b/new.py is not there yet" in it.text(), "that it is new")
 
 
-async def test_an_edited_call_is_compared_anew(run: Any, tmp_path: Path) -> None:
+async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     async with run(size=(120, 40)) as it:
         Asked(it, approve(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
@@ -74,7 +75,7 @@ async def test_an_edited_call_is_compared_anew(run: Any, tmp_path: Path) -> None
         await it.until(lambda: "edited by you" in it.text() and "+ old7" in it.text(), "the new difference")
 
 
-async def test_a_difference_takes_nothing_of_the_reading_away(run: Any, tmp_path: Path) -> None:
+async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path: Path) -> None:
     lines = [f"line {n}" for n in range(200)]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     async with run(size=(80, 24)) as it:
@@ -91,27 +92,27 @@ async def test_a_difference_takes_nothing_of_the_reading_away(run: Any, tmp_path
 
 
 async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
         dialog = await it.question()
-        body, before = dialog.query_one("#body"), dialog._showing
+        body, before = dialog.query_one("#body"), dialog._body_version
         mount, seen = body.mount, []
 
         def late(*widgets: Any) -> Any:
             done = mount(*widgets)
-            dialog._on_screen(before)  # the first layout was asked for before this text came
-            seen.append(dialog.was_read)
+            dialog._mark_shown(before)  # the first layout was asked for before this text came
+            seen.append(dialog.is_read)
             return done
 
         monkeypatch.setattr(body, "mount", late)
         await dialog.show_body()
         assert seen == [False]
-        assert not dialog.was_read
+        assert not dialog.is_read
 
 
-async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Any) -> None:
+async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         question = approve(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
         assert await answered(it, question, "escape") == Deny()
@@ -120,26 +121,26 @@ async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: 
 
 def test_every_leaf_is_shown_with_its_place() -> None:
     nested = {"a b": ["x\ny", {"c": None, "d": []}], "e": "f"}
-    shown = dict(shown_call({"n": nested, "plain": {"k": "v"}}).pairs)
+    shown = dict(render_call({"n": nested, "plain": {"k": "v"}}).pairs)
     assert shown == {
         'n["a b"][0]': "x\ny", 'n["a b"][1].c': "null", 'n["a b"][1].d': "[]", "n.e": "f", "plain": '{"k":"v"}',
     }  # fmt: skip
-    assert sections({"n": nested})[0] == ('── argument 1 of 1: n["a b"][0]', "x\ny")
+    assert argument_sections({"n": nested})[0] == ('── argument 1 of 1: n["a b"][0]', "x\ny")
 
 
 def test_a_flood_of_leaves_stays_one_value_and_one_too_deep_as_well() -> None:
     wide = {"n": ["a\nb"] * 5_000}
-    assert [name for name, _ in shown_call(wide).pairs] == ["n"]
+    assert [name for name, _ in render_call(wide).pairs] == ["n"]
     deep: Any = "a\nb"
     for _ in range(20):
         deep = [deep]
-    assert [name for name, _ in shown_call({"n": deep}).pairs] == ["n"]
+    assert [name for name, _ in render_call({"n": deep}).pairs] == ["n"]
     many = {f"n{n}": ["a\nb"] * 150 for n in range(100)}
-    assert len(shown_call(many).pairs) < 1_300
+    assert len(render_call(many).pairs) < 1_300
 
 
 def test_what_is_hidden_in_lines_is_marked_and_known() -> None:
-    shown = shown_call({"path": "a.py", "content": "x = 1  # \u202e\n\x1b[2J\n"})
-    assert shown.hidden
+    shown = render_call({"path": "a.py", "content": "x = 1  # \u202e\n\x1b[2J\n"})
+    assert shown.has_hidden_characters
     assert shown.pairs[1] == ("content", "x = 1  # ‹U+202E›\n␛[2J⏎")
-    assert shown.codes == {1: "python"}
+    assert shown.languages == {1: "python"}

@@ -4,11 +4,18 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.events import SigningIn
-from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.host.events import SignInUpdated
+from mcphost.host.questions.sign_in_questions import (
+    DeclineSignIn,
+    OpenInBrowser,
+    PastedRedirect,
+    SignInQuestion,
+    SwitchSignInMethod,
+)
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
-from mcphost.tui.widgets.qr import QUIET, large, matrix, small
+from mcphost.tui.widgets.qr import QUIET_ZONE, build_matrix, render_large, render_small
+from tests.screens.conftest import Run
 from tests.screens.fake_host import server
 from tests.screens.test_questions import Asked, answered
 
@@ -16,8 +23,8 @@ pytestmark = pytest.mark.anyio
 URL = "https://login.example/authorize?response_type=code&client_id=c&scope=tools%3Aread&resource=https%3A%2F%2Fmcp.example"
 
 
-def sign_in(**more: Any) -> SignIn:
-    return SignIn(
+def sign_in(**more: Any) -> SignInQuestion:
+    return SignInQuestion(
         server="tracker",
         why="the server tracker wants to know who you are",
         url=URL,
@@ -29,7 +36,7 @@ def sign_in(**more: Any) -> SignIn:
 
 
 @pytest.mark.req("auth.scope.shown")
-async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Any) -> None:
+async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         Asked(it, sign_in(account="work", note="Try \x1b[31magain."))
         await it.question()
@@ -42,14 +49,19 @@ async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Any) -> N
 
 @pytest.mark.parametrize(
     ("keys", "answer"),
-    [(("escape",), NoSignIn()), (("enter",), NoSignIn()), (("d",), NoSignIn()), (("o",), InBrowser())],
+    [
+        (("escape",), DeclineSignIn()),
+        (("enter",), DeclineSignIn()),
+        (("d",), DeclineSignIn()),
+        (("o",), OpenInBrowser()),
+    ],
 )
-async def test_only_the_key_for_it_opens_a_browser(run: Any, keys: tuple[str, ...], answer: Any) -> None:
+async def test_only_the_key_for_it_opens_a_browser(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(100, 40)) as it:
         assert await answered(it, sign_in(), *keys) == answer
 
 
-async def test_what_is_odd_about_the_place_is_said_first(run: Any) -> None:
+async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
         await it.question()
@@ -59,7 +71,7 @@ async def test_what_is_odd_about_the_place_is_said_first(run: Any) -> None:
 
 
 @pytest.mark.req("auth.callback.manual")
-async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Any) -> None:
+async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(account="work", others=("default", "h\x1bome")))
         await it.question()
@@ -67,7 +79,7 @@ async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(r
     assert "signed in already default, h␛ome; to use it instead: esc, then /accounts" in shown
 
 
-async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Any) -> None:
+async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, sign_in())
         dialog = await it.question()
@@ -81,7 +93,7 @@ async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Any) -> 
 
 
 @pytest.mark.req("auth.scope.shown")
-async def test_rights_are_told_in_words_with_their_names_beside(run: Any) -> None:
+async def test_rights_are_told_in_words_with_their_names_beside(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         Asked(it, sign_in())
         await it.question()
@@ -90,7 +102,7 @@ async def test_rights_are_told_in_words_with_their_names_beside(run: Any) -> Non
 
 
 async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
-    run: Any, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 1000.0
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
@@ -99,14 +111,14 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
         dialog = await it.question()
         assert "5:00 left" in it.text()
         now = 1061.0
-        dialog._tick()
+        dialog._update_remaining_time()
         await it.until(lambda: "3:59 left" in it.text(), "a minute later")
         now = 9999.0
-        dialog._tick()
+        dialog._update_remaining_time()
         await it.until(lambda: "0:00 left" in it.text(), "long after")
 
 
-async def test_without_a_browser_it_begins_with_what_else_there_is(run: Any) -> None:
+async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(browser=False, other="code"))
         await it.question()
@@ -118,10 +130,10 @@ async def test_without_a_browser_it_begins_with_what_else_there_is(run: Any) -> 
         assert asked.answer is None, "there is no browser to open"
         await it.pilot.press("c")
         await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == OtherWay()
+        assert asked.answer == SwitchSignInMethod()
 
 
-async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Any) -> None:
+async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
         await it.question()
@@ -133,10 +145,10 @@ async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: A
         assert not it.app.screen.query("#extra.shown")
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer is not None, "an answer")
-        assert asked.answer == NoSignIn()
+        assert asked.answer == DeclineSignIn()
 
 
-async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Any) -> None:
+async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
         await it.question()
@@ -144,16 +156,16 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: An
         def told() -> str:
             return " ".join(it.text().replace("│", " ").split())
 
-        it.host.put(SigningIn(server="other", step="person", polls=9, interval=7))
-        it.host.put(SigningIn(server=sign_in().server, step="person", polls=1, interval=5))
+        it.host.put(SignInUpdated(server="other", step="person", polls=9, interval=7))
+        it.host.put(SignInUpdated(server=sign_in().server, step="person", polls=1, interval=5))
         await it.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
-        it.host.put(SigningIn(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
+        it.host.put(SignInUpdated(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
         await it.until(lambda: "asks only every 10 s" in told(), "less often")
         assert "Cancel" in it.text()
 
 
-async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Any) -> None:
-    view = server("hub", "connecting", signing="exchanging the code for a token")
+async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) -> None:
+    view = server("hub", "connecting", sign_in_status="exchanging the code for a token")
     async with run(views=(view,), size=(120, 40)) as it:
         await it.until(lambda: "signing in…" in it.text(), "at the side")
         await it.pilot.press("f3")
@@ -162,7 +174,7 @@ async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Any) ->
         await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "the end")
 
 
-async def test_there_is_no_other_way_where_none_is_offered(run: Any) -> None:
+async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, sign_in())
         await it.question()
@@ -200,7 +212,7 @@ def found(seen: list[list[int]], wanted: list[list[int]]) -> bool:
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
-    run: Any, theme: str, size: tuple[int, int]
+    run: Run, theme: str, size: tuple[int, int]
 ) -> None:
     whole = "https://login.example/device?user_code=WDJB-MJHT"
     async with run(size=size) as it:
@@ -209,7 +221,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         asked = Asked(it, sign_in(code="WDJB-MJHT", whole=whole))
         await it.question()
         await it.pilot.press("q")
-        wanted = matrix(whole)
+        wanted = build_matrix(whole)
         if size == (120, 40):
             wanted = [[one for one in row for _ in (1, 2)] for row in wanted for _ in (1, 2)]
         await it.until(lambda: found(modules(it.app.screen._compositor.render_strips()), wanted), "every module")
@@ -218,7 +230,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         assert asked.answer is None, "the question waits under the code"
 
 
-async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Any) -> None:
+async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in())
         await it.question()
@@ -228,18 +240,20 @@ async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run
 
 
 def test_a_text_that_no_code_holds_well_has_none() -> None:
-    assert matrix("x" * 2_001) == []
-    assert matrix("") == []
-    assert all(not any(row) for row in matrix("https://a.example")[:QUIET]), "a quiet zone"
+    assert build_matrix("x" * 2_001) == []
+    assert build_matrix("") == []
+    assert all(not any(row) for row in build_matrix("https://a.example")[:QUIET_ZONE]), "a quiet zone"
 
 
 def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen() -> None:
-    assert small([[1], [1], [0], [1], [1]]) == [[(" ", 0, 1)], [("▀", 0, 1)], [("▄", 0, 1)]]
-    assert small([[1], [0], [1]]) == [[("▄", 0, 1)], [("▀", 1, 0)]], "there is nothing below the last row but white"
-    assert [len(row) for row in large([[1, 0]])] == [4]
+    assert render_small([[1], [1], [0], [1], [1]]) == [[(" ", 0, 1)], [("▀", 0, 1)], [("▄", 0, 1)]]
+    assert render_small([[1], [0], [1]]) == [[("▄", 0, 1)], [("▀", 1, 0)]], (
+        "there is nothing below the last row but white"
+    )
+    assert [len(row) for row in render_large([[1, 0]])] == [4]
 
 
-async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Any) -> None:
+async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
         await it.question()
@@ -249,7 +263,7 @@ async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Any) ->
         await it.until(lambda: it.app.screen is it.app.chat, "the chat")
 
 
-async def test_every_right_can_be_read_to_its_last_character(run: Any) -> None:
+async def test_every_right_can_be_read_to_its_last_character(run: Run) -> None:
     scopes = tuple(f"{n:03}:{'x' * 190}:end{n:02}" for n in range(100))
     async with run(size=(80, 24)) as it:
         Asked(it, replace(sign_in(), scopes=scopes))

@@ -1,11 +1,10 @@
 """A question on the smallest screen: every key is told, whatever is open, and nothing is cut."""
 
-from typing import Any
-
 import pytest
 
 from mcphost.host.questions.questions import ApproveTool, Deny
 from tests.screens import nasty
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +22,7 @@ def approve() -> ApproveTool:
     )
 
 
-async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Any) -> None:
+async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve())
         await it.question()
@@ -36,7 +35,7 @@ async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Any) -> None:
     [("e", "ctrl+s apply", "Apply"), ("r", "enter denies with this reason", "Allow once")],
 )
 async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
-    run: Any, key: str, told: str, button: str
+    run: Run, key: str, told: str, button: str
 ) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve())
@@ -47,7 +46,7 @@ async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
         await it.until(lambda: it.dialog is not None and "a once" in it.text(), "the keys of the question again")
 
 
-async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Any) -> None:
+async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve())
         await it.question()
@@ -57,7 +56,7 @@ async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Any) 
         await it.until(lambda: asked.answer == Deny(reason="no"))
 
 
-async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Any) -> None:
+async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.app.run_worker(it.front.ask(nasty.RETRY))
         await it.question()

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.questions import ToolChange, ToolsChanged
+from mcphost.host.questions.questions import ReviewToolChanges, ToolChange
 from mcphost.serialization import replace
-from mcphost.tui.widgets.wrapping_row import key_rows
+from mcphost.tui.widgets.wrapping_row import wrap_key_hints
 from tests.screens import nasty
+from tests.screens.conftest import Run
 from tests.screens.pictures import SAMPLING
 from tests.screens.test_questions import Asked
 
@@ -16,14 +17,14 @@ SMALL = (80, 24)
 
 
 @pytest.mark.parametrize("question", [nasty.CALL, nasty.RESULT], ids=lambda question: question.KIND)
-async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(run: Any, question: Any) -> None:
+async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(run: Run, question: Any) -> None:
     async with run(size=SMALL) as it:
         Asked(it, question)
         await it.question()
         await it.until(lambda: nasty.TOOL in it.text() and nasty.SERVER in it.text(), "both names")
 
 
-async def test_what_a_server_asks_is_seen_before_what_it_used(run: Any) -> None:
+async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, SAMPLING)
         await it.question()
@@ -34,7 +35,7 @@ async def test_what_a_server_asks_is_seen_before_what_it_used(run: Any) -> None:
         await it.until(lambda: "12 of 500 requests this run" in it.text(), "the rest")
 
 
-async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: Any) -> None:
+async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, nasty.TRUST)
         await it.question()
@@ -42,11 +43,11 @@ async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: A
         assert it.text().index("It runs a shell.") < it.text().index("docker")
 
 
-async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: Any) -> None:
+async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: Run) -> None:
     told = "+ description: Reads a file. " + "x" * 60 + " - description: nothing to see here"
     change = ToolChange(tool="read", digest="1", difference=(told, "- title: Read"))
     async with run(size=SMALL) as it:
-        Asked(it, ToolsChanged(server="files", why="a tool changed", changes=(change,)))
+        Asked(it, ReviewToolChanges(server="files", why="a tool changed", changes=(change,)))
         await it.question()
         await it.until(lambda: "nothing to see here" in it.text(), "all of it")
         box = [row for row in it.text().splitlines() if row.count("│") >= 2]
@@ -54,7 +55,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: A
         assert [row.split("│")[1].split(":")[0].strip() for row in marked] == ["+ description", "- title"]
 
 
-async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: Any) -> None:
+async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, replace(SAMPLING, system=nasty.LINES))
         await it.question()
@@ -67,12 +68,12 @@ async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: 
 
 async def test_a_key_is_never_apart_from_what_it_does() -> None:
     keys = "ctrl+n next part · ctrl+o leave out · ctrl+r redact · esc back"
-    assert key_rows(keys, 100) == [keys]
-    assert key_rows(keys, 36) == ["ctrl+n next part · ctrl+o leave out", "ctrl+r redact · esc back"]
-    assert key_rows(keys, 4) == keys.split(" · ")
+    assert wrap_key_hints(keys, 100) == [keys]
+    assert wrap_key_hints(keys, 36) == ["ctrl+n next part · ctrl+o leave out", "ctrl+r redact · esc back"]
+    assert wrap_key_hints(keys, 4) == keys.split(" · ")
 
 
-async def test_facts_that_do_not_fit_are_a_stop_of_the_tab_key_and_no_key_of_the_page_is_left_out(run: Any) -> None:
+async def test_facts_that_do_not_fit_are_a_stop_of_the_tab_key_and_no_key_of_the_page_is_left_out(run: Run) -> None:
     async with run(size=SMALL) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "says it is" in it.text(), "the facts")

@@ -7,8 +7,9 @@ import pytest
 from textual.widgets import Input, OptionList
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.completion import Completion, PromptRef, TemplateRef
+from mcphost.protocol.completion import Completion, PromptReference, ResourceTemplateReference
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 PATHS = ["src/a.py", "src/b.py", "setup.cfg"]
@@ -22,12 +23,12 @@ def shown(it: Any) -> list[str]:
 async def form(it: Any) -> None:
     """Open the form of the first prompt."""
     await it.pilot.press("f5", "enter")
-    await it.until(lambda: type(it.app.screen).__name__ == "PromptForm", "the form")
+    await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
 
 
 @pytest.mark.req("comp.request")
 @pytest.mark.req("comp.context")
-async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_what_is_filled_in(run: Any) -> None:
+async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_what_is_filled_in(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": PATHS, "focus": ["tests"]}
         await form(it)
@@ -39,13 +40,13 @@ async def test_suggestions_are_chosen_with_the_keys_and_the_next_question_knows_
         assert shown(it) == []
         await it.pilot.press("enter")
         await it.until(lambda: shown(it) == ["tests"], "the next field's")
-        assert it.host.features.asked[-1] == (PromptRef("review"), "focus", "", {"path": "src/b.py"})
+        assert it.host.features.asked[-1] == (PromptReference("review"), "focus", "", {"path": "src/b.py"})
         await it.pilot.press("down", "tab", "enter", "enter")
-        await it.until(lambda: "focus tests" in it.app.query_one(Composer).prompt.text, "the filled prompt")
+        await it.until(lambda: "focus tests" in it.app.query_one(Composer).composer_input.text, "the filled prompt")
 
 
 @pytest.mark.req("comp.debounce")
-async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run: Any) -> None:
+async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         answers: list[tuple[str, asyncio.Event]] = []
 
@@ -69,7 +70,7 @@ async def test_twenty_keys_cost_one_question_and_a_late_answer_is_not_shown(run:
 
 @pytest.mark.req("comp.partial")
 @pytest.mark.parametrize("fault", [ConnectionLost("gone"), None])
-async def test_a_form_works_without_suggestions(run: Any, fault: Exception | None) -> None:
+async def test_a_form_works_without_suggestions(run: Run, fault: Exception | None) -> None:
     async with run(size=(80, 24)) as it:
         asked = 0
 
@@ -86,11 +87,13 @@ async def test_a_form_works_without_suggestions(run: Any, fault: Exception | Non
         await it.type("main.py")
         assert shown(it) == []
         await it.pilot.press("enter", "enter", "enter")
-        await it.until(lambda: it.app.query_one(Composer).prompt.text == "Please review path main.py", "the prompt")
+        await it.until(
+            lambda: it.app.query_one(Composer).composer_input.text == "Please review path main.py", "the prompt"
+        )
 
 
 @pytest.mark.req("comp.capability")
-async def test_a_server_without_completion_is_asked_once_for_each_field(run: Any) -> None:
+async def test_a_server_without_completion_is_asked_once_for_each_field(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await form(it)
         await it.until(lambda: len(it.host.features.asked) == 1, "the question")
@@ -99,20 +102,20 @@ async def test_a_server_without_completion_is_asked_once_for_each_field(run: Any
         assert len(it.host.features.asked) == 1
 
 
-async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Any) -> None:
+async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": PATHS}
         await form(it)
         await it.until(lambda: shown(it) == PATHS, "suggestions")
         await it.pilot.press("escape")
         await it.until(lambda: shown(it) == [], "none")
-        assert type(it.app.screen).__name__ == "PromptForm"
+        assert type(it.app.screen).__name__ == "PromptArgumentsForm"
         await it.pilot.press("escape")
-        await it.until(lambda: type(it.app.screen).__name__ != "PromptForm", "the end")
+        await it.until(lambda: type(it.app.screen).__name__ != "PromptArgumentsForm", "the end")
 
 
 @pytest.mark.req("comp.max-100")
-async def test_more_than_is_shown_is_said_and_what_cannot_be_seen_is_not_offered(run: Any) -> None:
+async def test_more_than_is_shown_is_said_and_what_cannot_be_seen_is_not_offered(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
         await form(it)
@@ -124,15 +127,15 @@ async def test_more_than_is_shown_is_said_and_what_cannot_be_seen_is_not_offered
 
 
 @pytest.mark.req("res.templates.expand")
-async def test_the_address_of_a_template_is_seen_before_it_is_used(run: Any) -> None:
+async def test_the_address_of_a_template_is_seen_before_it_is_used(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": PATHS}
         await it.pilot.press("f4", "down", "down", "enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "AddressForm", "the form")
+        await it.until(lambda: type(it.app.screen).__name__ == "ResourceTemplateForm", "the form")
         await it.until(lambda: shown(it) == PATHS, "suggestions")
-        assert it.host.features.asked[-1] == (TemplateRef("file:///{path}"), "path", "", {})
+        assert it.host.features.asked[-1] == (ResourceTemplateReference("file:///{path}"), "path", "", {})
         await it.pilot.press("down", "enter")
         await it.until(lambda: "file:///src%2Fa.py" in it.text(), "the address, encoded")
         await it.pilot.press("enter")
-        await it.until(lambda: it.app.query_one(Composer).attached, "the attachment")
-        assert "file:///src%2Fa.py" in it.app.query_one(Composer).attached[0]
+        await it.until(lambda: it.app.query_one(Composer).attachment_names, "the attachment")
+        assert "file:///src%2Fa.py" in it.app.query_one(Composer).attachment_names[0]

@@ -6,30 +6,31 @@ from typing import Any
 import pytest
 
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.req("res.app-driven")
-async def test_a_template_is_filled_in_and_its_resource_attached(run: Any) -> None:
+async def test_a_template_is_filled_in_and_its_resource_attached(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         await it.pilot.press("f4")
         await it.until(lambda: "any file" in it.text(), "the list")
         await it.pilot.press("down", "down")
         await it.until(lambda: "enter asks for the address" in it.text(), "what to do")
         await it.pilot.press("enter")
-        await it.until(lambda: type(it.app.screen).__name__ == "AddressForm", "the form")
+        await it.until(lambda: type(it.app.screen).__name__ == "ResourceTemplateForm", "the form")
         await it.pilot.press("enter")
         await it.until(lambda: "path is needed" in it.text(), "a refusal")
         await it.type("a.md")
         await it.until(lambda: "file:///a.md" in it.text(), "the address")
         await it.pilot.press("enter")
-        await it.until(lambda: it.app.query_one(Composer).attached, "the attachment")
-        assert "file:///a.md" in it.app.query_one(Composer).attached[0]
+        await it.until(lambda: it.app.query_one(Composer).attachment_names, "the attachment")
+        assert "file:///a.md" in it.app.query_one(Composer).attachment_names[0]
         assert it.app.screen is it.app.chat
 
 
-async def test_a_preview_that_comes_late_does_not_appear_under_another_entry(run: Any) -> None:
+async def test_a_preview_that_comes_late_does_not_appear_under_another_entry(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         read, gate = it.host.read_resource, asyncio.Event()
 

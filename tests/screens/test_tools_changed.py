@@ -1,24 +1,25 @@
 """Tools that changed, on the screen: each is looked at before all are kept, and escape holds all of them back."""
 
-from typing import Any
-
 import pytest
 
-from mcphost.host.questions.questions import KeepTools, ToolChange, ToolsChanged
+from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 
 
-def changed(*names: str) -> ToolsChanged:
+def changed(*names: str) -> ReviewToolChanges:
     changes = (
         ToolChange(tool=name, digest=name, difference=(f"- description: old {name}", f"+ description: new {name}"))
         for name in names
     )
-    return ToolsChanged(server="files", why="some of its tools are not what you saw before", changes=tuple(changes))
+    return ReviewToolChanges(
+        server="files", why="some of its tools are not what you saw before", changes=tuple(changes)
+    )
 
 
-async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Any) -> None:
+async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, changed("read"))
         await it.question()
@@ -26,10 +27,10 @@ async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Any) -> None:
         assert "+ description: new read" in it.text()
         assert "Keep all" not in it.text()
         await it.pilot.press("k")
-        await it.until(lambda: asked.answer == KeepTools(("read",)))
+        await it.until(lambda: asked.answer == AcceptToolChanges(("read",)))
 
 
-async def test_all_are_kept_only_after_each_was_looked_at(run: Any) -> None:
+async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write", "list"))
         await it.question()
@@ -41,17 +42,17 @@ async def test_all_are_kept_only_after_each_was_looked_at(run: Any) -> None:
         await it.until(lambda: "new list" in it.text())
         assert asked.answer is None
         await it.pilot.press("K")
-        await it.until(lambda: asked.answer == KeepTools(("read", "write", "list")))
+        await it.until(lambda: asked.answer == AcceptToolChanges(("read", "write", "list")))
 
 
 @pytest.mark.parametrize("key", ["k", "K"])
-async def test_none_is_kept_before_the_end_of_its_difference_was_shown(run: Any, key: str) -> None:
+async def test_none_is_kept_before_the_end_of_its_difference_was_shown(run: Run, key: str) -> None:
     changes = tuple(
         ToolChange(tool=name, digest=name, difference=tuple(f"+ line {n} of {name}" for n in range(60)))
         for name in ("read", "write")
     )
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, ToolsChanged(server="files", why="2 of its tools are not what you saw", changes=changes))
+        asked = Asked(it, ReviewToolChanges(server="files", why="2 of its tools are not what you saw", changes=changes))
         await it.question()
         for tool in ("read", "write"):
             await it.until(lambda tool=tool: f"line 0 of {tool}" in it.text(), "its beginning")
@@ -64,15 +65,17 @@ async def test_none_is_kept_before_the_end_of_its_difference_was_shown(run: Any,
                 await it.pilot.press("k" if key == "k" else "n")
         assert asked.answer is None or key == "k"
         await it.pilot.press(key)
-        await it.until(lambda: asked.answer == KeepTools(("read", "write")))
+        await it.until(lambda: asked.answer == AcceptToolChanges(("read", "write")))
 
 
-async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_on_its_page(run: Any) -> None:
+async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_on_its_page(run: Run) -> None:
     endless = ToolChange(
         tool="read", digest="d", difference=("+ " + "x" * 9_000, *("+ y" for _ in range(600)), "+ end")
     )
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, ToolsChanged(server="files", why="one of its tools is not what you saw", changes=(endless,)))
+        asked = Asked(
+            it, ReviewToolChanges(server="files", why="one of its tools is not what you saw", changes=(endless,))
+        )
         dialog = await it.question()
         await it.pilot.press("end")
         await it.until(lambda: "201 more lines: v shows all" in it.text() or "202 more lines" in it.text(), "the cut")
@@ -84,10 +87,10 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
         await it.pilot.press("escape")
         await it.until(lambda: it.app.screen is dialog)
         await it.pilot.press("k")
-        await it.until(lambda: asked.answer == KeepTools(("read",)))
+        await it.until(lambda: asked.answer == AcceptToolChanges(("read",)))
 
 
-async def test_some_are_kept_and_the_rest_is_held_back(run: Any) -> None:
+async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write"))
         await it.question()
@@ -96,12 +99,12 @@ async def test_some_are_kept_and_the_rest_is_held_back(run: Any) -> None:
         await it.pilot.press("k")
         await it.until(lambda: "new read" in it.text(), "the next one")
         await it.pilot.press("f")
-        await it.until(lambda: asked.answer == KeepTools(("write",)))
+        await it.until(lambda: asked.answer == AcceptToolChanges(("write",)))
 
 
-async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Any) -> None:
+async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write"))
         await it.question()
         await it.pilot.press("k", "escape")
-        await it.until(lambda: asked.answer == KeepTools())
+        await it.until(lambda: asked.answer == AcceptToolChanges())

@@ -11,11 +11,11 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.tui import themes
-from mcphost.tui.messages import LinkClicked, Section, TextWanted
-from mcphost.tui.widgets.blocks import Block, Notice, Prose, Thinking, Words
+from mcphost.tui.messages import LinkClicked, Section, TextViewRequested
+from mcphost.tui.widgets.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock, TranscriptBlock, UserMessage
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.tool_card import ToolCard
-from mcphost.tui.widgets.transcript import STRIDE, Transcript
+from mcphost.tui.widgets.transcript import LINES_PER_BLOCK, Transcript
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ class Small(App[None]):
     def on_link_clicked(self, message: LinkClicked) -> None:
         self.links.append(message.url)
 
-    def on_text_wanted(self, message: TextWanted) -> None:
+    def on_text_view_requested(self, message: TextViewRequested) -> None:
         self.opened.append(message.text)
         self.sections.append(list(message.sections))
 
@@ -54,7 +54,7 @@ async def test_a_drag_selects_text_across_blocks_and_copies_it_unwrapped() -> No
     app = Small()
     long = "one two three four five six seven eight nine ten eleven twelve"
     async with app.run_test(size=(40, 20)) as pilot:
-        app.view.load([Prose(long), Prose("second **block**")])
+        app.view.load([MarkdownBlock(long), MarkdownBlock("second **block**")])
         await pilot.pause()
         rows = app.rows()
         first = next(y for y, row in enumerate(rows) if "one two" in row)
@@ -70,7 +70,7 @@ async def test_a_drag_selects_text_across_blocks_and_copies_it_unwrapped() -> No
 async def test_selecting_everything_gives_everything_even_what_was_never_drawn() -> None:
     app = Small()
     async with app.run_test(size=(40, 10)) as pilot:
-        app.view.load([Prose(f"block {n}") for n in range(200)])
+        app.view.load([MarkdownBlock(f"block {n}") for n in range(200)])
         await pilot.pause()
         got = app.view.get_selection(Selection(None, None))
         assert got is not None
@@ -80,17 +80,17 @@ async def test_selecting_everything_gives_everything_even_what_was_never_drawn()
 async def test_part_of_one_line_is_selected_by_its_characters() -> None:
     app = Small()
     async with app.run_test(size=(40, 10)):
-        app.view.load([Words("first\nsecond 中文 line")])
+        app.view.load([UserMessage("first\nsecond 中文 line")])
         got = app.view.get_selection(Selection(Offset(7, 2), Offset(9, 2)))
         assert got is not None
         assert got[0] == "中文"
-        assert STRIDE > 100_000
+        assert LINES_PER_BLOCK > 100_000
 
 
 async def test_clicking_a_link_tells_its_address_and_opens_nothing() -> None:
     app = Small()
     async with app.run_test(size=(60, 10)) as pilot:
-        app.view.load([Prose("go [here](https://example.com/x?a=1) now")])
+        app.view.load([MarkdownBlock("go [here](https://example.com/x?a=1) now")])
         await pilot.pause()
         row = next(y for y, text in enumerate(app.rows()) if "here" in text)
         await pilot.click("#t", offset=(2 + app.rows()[row].index("here") + 1, row))
@@ -114,7 +114,15 @@ async def test_every_row_is_exactly_as_wide_as_the_view(text: str, width: int) -
     async with app.run_test(size=(width, 30)) as pilot:
         card = ToolCard("c", text, text, {"k": text, "other": text})
         card.finish("ok", text, 1)
-        app.view.load([Words(text), Prose(text), Prose(f"|{text}|b|\n|-|-|\n|1|{text}|"), card, Notice("error", text)])
+        app.view.load(
+            [
+                UserMessage(text),
+                MarkdownBlock(text),
+                MarkdownBlock(f"|{text}|b|\n|-|-|\n|1|{text}|"),
+                card,
+                NoticeBlock("error", text),
+            ]
+        )
         await pilot.pause()
         for y in range(app.view.virtual_size.height):
             app.view.scroll_to(y=y, animate=False, force=True)
@@ -133,22 +141,24 @@ async def test_a_stream_follows_its_end_and_the_kinds_of_text_stay_apart() -> No
                 view.stream("\n\n")
         view.close_tail()
         await pilot.pause()
-        assert isinstance(view.blocks[0], Thinking)
-        assert "thought, 3 words" in view.blocks[0].pieces(40)[0].content.plain
+        assert isinstance(view.blocks[0], ThinkingBlock)
+        assert "thought, 3 words" in view.blocks[0].render(40)[0].content.plain
         assert any("word99" in row for row in app.rows())
-        text = "".join(block.text for block in view.blocks[1:] if isinstance(block, Prose))
+        text = "".join(block.text for block in view.blocks[1:] if isinstance(block, MarkdownBlock))
         assert text.split() == [f"word{n}" for n in range(100)]
 
 
 async def test_a_long_history_opens_without_measuring_all_of_it_and_scrolls_through_all_of_it() -> None:
     app = Small()
-    blocks: list[Block] = [Words(f"question {n}") if n % 2 else Prose(f"answer *{n}*\n\n" * 5) for n in range(5000)]
+    blocks: list[TranscriptBlock] = [
+        UserMessage(f"question {n}") if n % 2 else MarkdownBlock(f"answer *{n}*\n\n" * 5) for n in range(5000)
+    ]
     async with app.run_test(size=(100, 40)) as pilot:
         begun = process_time()
         app.view.load(blocks)
         await pilot.pause()
         assert process_time() - begun < 2  # measuring all of them takes 20 s
-        assert sum(block.measured for block in blocks) < 60
+        assert sum(block.is_measured for block in blocks) < 60
         assert any("question 4999" in row for row in app.rows())
         app.view.focus()
         await pilot.press("home")
@@ -161,7 +171,7 @@ async def test_a_long_history_opens_without_measuring_all_of_it_and_scrolls_thro
 
 async def test_scrolling_up_through_unmeasured_blocks_never_skips_a_line() -> None:
     app = Small()
-    blocks: list[Block] = [Prose(f"# head {n}\n\ntext {n}\n\n- a {n}\n- b {n}\n") for n in range(24)]
+    blocks: list[TranscriptBlock] = [MarkdownBlock(f"# head {n}\n\ntext {n}\n\n- a {n}\n- b {n}\n") for n in range(24)]
     async with app.run_test(size=(60, 10)) as pilot:
         app.view.load(blocks)
         await pilot.pause()
@@ -181,7 +191,7 @@ async def test_thinking_unfolds_and_a_card_opens_by_key() -> None:
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "s", "t", {})
         card.finish("ok", "\n".join(map(str, range(100))), 1)
-        app.view.load([Thinking("deep thought"), card])
+        app.view.load([ThinkingBlock("deep thought"), card])
         app.view.focus()
         await pilot.press("enter")
         assert app.opened == [card.result]
@@ -256,14 +266,14 @@ async def test_a_call_that_waits_draws_one_row_of_the_screen_at_each_turn(drawn:
     app = Small()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
-        app.view.load([Prose("above\n\n" * 3)])
+        app.view.load([MarkdownBlock("above\n\n" * 3)])
         app.view.add(card)
         card.start({"path": "notes.txt"}, "once")
-        app.view.changed(card)
+        app.view.update_block(card)
         await pilot.pause()
         head = next(y for y, row in enumerate(app.rows()) if "running" in row)
         drawn.clear()
-        app.view._turn()
+        app.view._spin()
         await pilot.pause()
         assert drawn.count(head) == 1
         assert set(drawn) == {head}
@@ -273,14 +283,14 @@ async def test_a_call_that_is_out_of_view_draws_nothing(drawn: list[int]) -> Non
     app = Small()
     async with app.run_test(size=(60, 20)) as pilot:
         card = ToolCard("c", "files", "read", {"path": "notes.txt"})
-        app.view.load([Prose(f"line {number}") for number in range(200)])
+        app.view.load([MarkdownBlock(f"line {number}") for number in range(200)])
         app.view.add(card)
         card.start({"path": "notes.txt"}, "once")
-        app.view.changed(card)
-        app.view.action_go(False)
+        app.view.update_block(card)
+        app.view.action_jump(False)
         await pilot.pause()
         drawn.clear()
-        app.view._turn()
+        app.view._spin()
         await pilot.pause()
         assert drawn == []
 
@@ -294,10 +304,10 @@ async def test_the_spinner_of_a_long_call_turns_once_a_second(monkeypatch: pytes
         monkeypatch.setattr(app.view, "set_timer", lambda seconds, _: waits.append(seconds))
         app.view.add(card)
         for _ in range(45):
-            app.view._turn()
+            app.view._spin()
         await pilot.pause()
         assert waits[:30] == [0.25] * 30
         assert waits[-5:] == [1.0] * 5
         card.finish("ok", "done", 3600)
-        app.view._turn()
+        app.view._spin()
         assert len(waits) == 46

@@ -7,14 +7,15 @@ import pytest
 from textual.events import Event, Key, MouseDown, MouseMove, Paste
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.questions.client_id_question import ClientEntered
+from mcphost.host.questions.client_id_question import EnteredClient
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.host.questions.result_review_questions import Withhold
-from mcphost.host.questions.sign_in_questions import PastedRedirect, SignIn
+from mcphost.host.questions.result_review_questions import WithholdResult
+from mcphost.host.questions.sign_in_questions import PastedRedirect, SignInQuestion
 from mcphost.host.server_requests.roots import Roots
 from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
 from tests.screens.examples import CALL
 from tests.screens.pictures import FORM, REPLY
 from tests.screens.test_edit_arguments import editing
@@ -24,7 +25,7 @@ from tests.screens.test_questions import Asked, approve
 from tests.screens.test_review_result import result
 
 pytestmark = pytest.mark.anyio
-SIGN_IN = SignIn(
+SIGN_IN = SignInQuestion(
     server="tracker",
     why="the server tracker wants to know who you are",
     url="https://login.example/authorize?state=1",
@@ -40,13 +41,13 @@ SIGN_IN = SignIn(
     [
         # Each text holds the letters that would close the line, agree, or answer otherwise.
         (approve(), ("r", *"drasA", "enter"), Deny(reason="drasA")),
-        (result("x"), ("r", *"drat", "enter"), Withhold("drat")),
+        (result("x"), ("r", *"drat", "enter"), WithholdResult("drat")),
         (SIGN_IN, ("p", *"dopcq", "enter"), PastedRedirect("dopcq")),
-        (QUESTION, ("e", *"deed", "enter", *"edd", "enter"), ClientEntered("deed", "edd")),
+        (QUESTION, ("e", *"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
 async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
-    run: Any, question: Any, keys: tuple[str, ...], answer: Any
+    run: Run, question: Any, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
@@ -61,13 +62,13 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
     ("question", "button", "keys", "answer"),
     [
         (approve(), "reason", (*"a drasA", "enter"), Deny(reason="a drasA")),
-        (result("x"), "reason", (*"a drat", "enter"), Withhold("a drat")),
+        (result("x"), "reason", (*"a drat", "enter"), WithholdResult("a drat")),
         (SIGN_IN, "paste", (*"dopcq", "enter"), PastedRedirect("dopcq")),
-        (QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), ClientEntered("deed", "edd")),
+        (QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
 async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
-    run: Any, question: Any, button: str, keys: tuple[str, ...], answer: Any
+    run: Run, question: Any, button: str, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
@@ -90,7 +91,7 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
     ],
 )
 async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_editor(
-    run: Any, question: Any, opens: tuple[str, ...]
+    run: Run, question: Any, opens: tuple[str, ...]
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
@@ -112,7 +113,7 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
     ],
 )
 async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_pressed(
-    run: Any, keys: tuple[str, ...], answer: Any
+    run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, approve())
@@ -133,7 +134,7 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
     ],
 )
 async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
-    run: Any, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
+    run: Run, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
 ) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, form(field))
@@ -145,7 +146,7 @@ async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
 
 
 @pytest.mark.parametrize("end", [("ctrl+s",), ("tab",) * 6 + ("enter",)])
-async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Any, end: tuple[str, ...]) -> None:
+async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Run, end: tuple[str, ...]) -> None:
     async with run(size=(80, 24)) as it:
         await editing(it)
         it.at_once("end", *"/yz", "backspace", *end)
@@ -156,29 +157,29 @@ async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run:
 @pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
 @pytest.mark.parametrize("keys", [("escape", "escape"), ("enter", "enter", "enter"), ("enter", "escape", "escape")])
 async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
-    run: Any, page: str, keys: tuple[str, ...]
+    run: Run, page: str, keys: tuple[str, ...]
 ) -> None:
     async with run() as it:
         await it.pilot.press(page)
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
         it.at_once(*keys)
         await it.pilot.pause(0.1)
-        assert it.app.crashed is None
+        assert it.app.crash_error is None
         assert it.app.screen_stack[0] is it.app.chat
         assert it.host.sent == []
 
 
 @pytest.mark.parametrize("key", ["x", "n"])
-async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Any, tmp_path: Path, key: str) -> None:
+async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, tmp_path: Path, key: str) -> None:
     async with run(size=(100, 40)) as it:
         roots = it.host.roots = Roots((RootConfig(str(tmp_path), "proj", "started"),))
-        before = await roots.now()
+        before = await roots.refresh()
         await it.pilot.press("ctrl+o")
         await it.until(lambda: "where mcphost was started" in it.text(), "the folder")
         it.at_once(key, " ", "ctrl+s")
         await it.until(lambda: "ctrl+s" in it.text(), "the form")
         await it.pilot.pause(0.1)
-        assert await roots.now() == before
+        assert await roots.refresh() == before
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "ctrl+s" not in it.text(), "the end of the form")
 
@@ -194,7 +195,7 @@ def written(widget: Any) -> str:
     return str(getattr(widget, "text", getattr(widget, "value", "")))
 
 
-async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Any) -> None:
+async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
     async with run() as it:
         it.app.chat._is_sending = True  # an answer is on its way
         await it.type("and again")
@@ -202,7 +203,7 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Any) -> None:
             await it.pilot.press("enter")
         said = [one.message for one in it.app._notifications]
         assert said == ["Still answering. Esc stops it; your text stays here."]
-        assert it.app.chat.query_one(Composer).prompt.text == "and again"
+        assert it.app.chat.query_one(Composer).composer_input.text == "and again"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +216,7 @@ async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Any) -> None:
     ],
     ids=lambda event: type(event).__name__,
 )
-async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Any, late: Event) -> None:
+async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Run, late: Event) -> None:
     async with run() as it:
         pass
     assert not it.app._screen_stack

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from textual import events
 
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
@@ -17,7 +18,7 @@ def burst(it: Any, *keys: str) -> None:
         it.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
-async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pressed(run: Any) -> None:
+async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
     async with run() as it:
         prompt = it.app.chat.query_one("#prompt")
         burst(it, *BURST[:9])
@@ -28,7 +29,7 @@ async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pres
         await it.until(lambda: prompt.text == "m")
 
 
-async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Any) -> None:
+async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
     async with run() as it:
         Asked(it, approve())
         dialog = await it.question()
@@ -39,7 +40,7 @@ async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed
         await it.until(lambda: line.value == "zabyx", line.value)
 
 
-async def test_letters_typed_right_behind_enter_begin_the_next_message(run: Any) -> None:
+async def test_letters_typed_right_behind_enter_begin_the_next_message(run: Run) -> None:
     async def quiet(*_: Any) -> str:
         return ""
 

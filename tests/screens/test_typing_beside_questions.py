@@ -11,7 +11,7 @@ from textual import events
 from mcphost.serialization import replace
 from mcphost.tui import answer_guard
 from mcphost.tui.input_guard import Guarded
-from tests.screens.conftest import GUARD_SECONDS
+from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.examples import CALL, EXAMPLES
 from tests.screens.settled import settled
 from tests.screens.test_every_dialog import Clock
@@ -49,7 +49,7 @@ class Typist:
 
     async def heard(self) -> None:
         """Wait until the keys so far were handed on."""
-        app, prompt = self.it.app, self.it.app.chat.prompt
+        app, prompt = self.it.app, self.it.app.chat.composer_input
         while not (app._message_queue.empty() and prompt._message_queue.empty()):  # noqa: ASYNC110 - Textual's queues
             await asyncio.sleep(0)
 
@@ -63,7 +63,7 @@ class Typist:
             await settled()
         self.clock.now += self.random.choice((0.0, 0.0, 0.5))
         self.opened += isinstance(self.it.app.screen, Guarded)
-        self.aside += self.it.app._aside is not None
+        self.aside += self.it.app._minimized is not None
 
     def ask(self) -> None:
         """A question of another kind than before."""
@@ -94,14 +94,14 @@ class Typist:
     @property
     def arrived(self) -> str:
         """What is in messages and in the composer."""
-        return "".join(text for text, _ in self.it.host.sent) + str(self.it.app.chat.prompt.text)
+        return "".join(text for text, _ in self.it.host.sent) + str(self.it.app.chat.composer_input.text)
 
 
 @pytest.mark.req("ui.confirm", "ui.dialog-queue")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(RUNS))
 async def test_typing_answers_no_question_and_loses_no_letter(
-    run: Any, monkeypatch: pytest.MonkeyPatch, seed: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     clock = Clock()
     monkeypatch.setattr(answer_guard, "clock", clock)
@@ -124,7 +124,7 @@ async def test_typing_answers_no_question_and_loses_no_letter(
         assert it.host.sent
         clock.now += 60
         last = Asked(it, EXAMPLES[0]) if not typist.open else typist.open[0]
-        await it.until(lambda: it.front.waiting, "a question")
+        await it.until(lambda: it.front.pending_questions, "a question")
         await it.pilot.press("f8")
         await it.until(lambda: isinstance(it.app.screen, Guarded) and it.app.screen.guard.is_shown, "the dialog")
         clock.now += 60

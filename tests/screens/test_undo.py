@@ -1,16 +1,17 @@
 """Undo and redo in the composer, whatever was pasted and deleted before."""
 
 import random
-from typing import Any
 
 import pytest
 from textual import events
+
+from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("lines", [2, 9, 10, 11, 12, 40])
-async def test_a_paste_of_many_lines_is_undone_and_redone(run: Any, lines: int) -> None:
+async def test_a_paste_of_many_lines_is_undone_and_redone(run: Run, lines: int) -> None:
     pasted = "\n".join(f"line {number}" for number in range(lines))
     async with run() as it:
         prompt = it.app.chat.query_one("#prompt")
@@ -23,7 +24,7 @@ async def test_a_paste_of_many_lines_is_undone_and_redone(run: Any, lines: int) 
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_any_order_of_pastes_deletions_undo_and_redo_keeps_the_program_running(run: Any, seed: int) -> None:
+async def test_any_order_of_pastes_deletions_undo_and_redo_keeps_the_program_running(run: Run, seed: int) -> None:
     chance = random.Random(seed)
     async with run() as it:
         prompt = it.app.chat.query_one("#prompt")

@@ -6,6 +6,7 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
+from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
@@ -20,19 +21,19 @@ async def listed(it: Any, *arguments: dict[str, Any]) -> list[Asked]:
 
 
 async def on_list(it: Any) -> Any:
-    await it.until(lambda: type(it.dialog).__name__ == "WaitingCalls", "the list")
+    await it.until(lambda: type(it.dialog).__name__ == "WaitingCallsDialog", "the list")
     await it.enter()
     return it.dialog
 
 
 async def on_call(it: Any) -> Any:
-    await it.until(lambda: type(it.dialog).__name__ == "ToolConsent", "a call")
+    await it.until(lambda: type(it.dialog).__name__ == "ToolConsentDialog", "a call")
     await it.enter()
     return it.dialog
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(run: Any) -> None:
+async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await listed(it, {"n": 1}, {"n": 2}, {"n": 3})
         assert it.app.focused.id == "refuse"
@@ -40,7 +41,7 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         assert "○ not read" in it.text()
         await it.pilot.press("down", "o")
         dialog = await on_call(it)
-        assert dialog.asked.arguments == {"n": 2}
+        assert dialog.details.arguments == {"n": 2}
         await it.until(lambda: "1 of 3 waiting" in it.text(), "that it is the first that is looked at")
         await it.pilot.press("a")
         await it.until(lambda: asked[1].answer == AllowOnce())
@@ -48,12 +49,12 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
         await it.pilot.press("d")
         await it.until(lambda: asked[2].answer == Deny(), "the cursor went on to the third")
         dialog = await on_call(it)
-        assert dialog.asked.arguments == {"n": 1}
+        assert dialog.details.arguments == {"n": 1}
         await it.pilot.press("escape")
         await it.until(lambda: asked[0].answer == Deny())
 
 
-async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_arguments(run: Any) -> None:
+async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_arguments(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         for number in (1, 2):
             asked = approve(call=f"c{number}", arguments={"path": f"a/{number}"})
@@ -63,7 +64,7 @@ async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_argume
             await it.until(lambda number=number: f"… · {'t' * 25}…  path a/{number}" in it.text(), "both")
 
 
-async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Any) -> None:
+async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await listed(it, {"n": 1}, LONG)
         await it.pilot.press("o")
@@ -81,7 +82,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         await it.pilot.press("down", "o")
         await on_call(it)
         await it.pilot.press("end")
-        await it.until(lambda: it.dialog.was_read)
+        await it.until(lambda: it.dialog.is_read)
         await it.pilot.press("l")
         dialog = await on_list(it)
         assert "all were read to their end" in it.text()
@@ -89,7 +90,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         await it.until(lambda: [one.answer for one in asked] == [AllowOnce(), AllowOnce()], "both")
 
 
-async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Any) -> None:
+async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = await listed(it, {"path": "a"}, {"path": "b"})
         await it.pilot.press("o")
@@ -102,13 +103,13 @@ async def test_what_was_edited_is_kept_while_another_call_is_looked_at(run: Any)
         assert "path c" in it.text()
         await it.pilot.press("up", "o")
         dialog = await on_call(it)
-        assert dialog.reading.arguments == {"path": "c"}
+        assert dialog.review.arguments == {"path": "c"}
         await it.pilot.press("a")
         await it.until(lambda: asked[0].answer == AllowOnce({"path": "c"}))
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under_the_cursor(run: Any) -> None:
+async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under_the_cursor(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = await listed(it, {"n": 1}, {"n": 2}, {"n": 3})
         dialog = await on_list(it)
@@ -123,10 +124,10 @@ async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under
         await it.until(lambda: "3 calls wait" in it.text(), "one less")
         assert dialog.cursor == before
         await it.pilot.press("o")
-        assert (await on_call(it)).asked.arguments == {"n": 2}
+        assert (await on_call(it)).details.arguments == {"n": 2}
 
 
-async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Any) -> None:
+async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         first = Asked(it, approve(arguments={"n": 1}))
         dialog = await it.question()
@@ -141,7 +142,7 @@ async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Any) 
         await it.until(lambda: "1 of 2 waiting" in it.text(), "that nothing was answered meanwhile")
 
 
-async def test_a_hundred_calls_are_one_list_and_refused_together(run: Any) -> None:
+async def test_a_hundred_calls_are_one_list_and_refused_together(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await listed(it, *({"n": n} for n in range(100)))
         await it.pilot.press("end")

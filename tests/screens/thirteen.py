@@ -3,7 +3,7 @@
 from typing import Any
 
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.forms import parse
+from mcphost.host.questions.forms import parse_form
 from mcphost.serialization import Raw, encode
 
 
@@ -66,4 +66,4 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 
 def thirteen() -> tuple[Field, ...]:
     """Its fields."""
-    return parse(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))
+    return parse_form(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))

@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 from mcphost import protocol
-from mcphost.protocol.base import Call, Notice
-from mcphost.protocol.methods import ANSWERED, EXTENSIONS, HEARD, NOTICES, REQUESTS, at
+from mcphost.protocol.base import ClientRequest, Notification
+from mcphost.protocol.methods import (
+    CLIENT_NOTIFICATIONS,
+    CLIENT_REQUESTS,
+    EXTENSION_REQUESTS,
+    SERVER_NOTIFICATIONS,
+    SERVER_REQUESTS,
+    methods_in,
+)
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 
@@ -33,12 +40,12 @@ def methods(revision: Revision, union: str) -> set[str]:
 
 @pytest.mark.parametrize("revision", Revision)
 def test_we_send_every_request_that_a_revision_has_and_no_other(revision: Revision) -> None:
-    assert set(at(revision, REQUESTS)) == methods(revision, "ClientRequest")
+    assert set(methods_in(revision, CLIENT_REQUESTS)) == methods(revision, "ClientRequest")
 
 
 @pytest.mark.parametrize("revision", Revision)
 def test_the_notices_we_send_are_those_of_the_revision(revision: Revision) -> None:
-    assert set(at(revision, NOTICES)) == methods(revision, "ClientNotification") - UNUSED.keys()
+    assert set(methods_in(revision, CLIENT_NOTIFICATIONS)) == methods(revision, "ClientNotification") - UNUSED.keys()
 
 
 @pytest.mark.parametrize("revision", Revision)
@@ -46,8 +53,8 @@ def test_we_answer_every_request_and_hear_every_notice_that_a_server_may_send(re
     asked = methods(revision, "ServerRequest")
     if revision.era == "stateless":
         asked = methods(revision, "InputRequest")
-    assert set(at(revision, ANSWERED)) == asked
-    assert set(at(revision, HEARD)) == methods(revision, "ServerNotification")
+    assert set(methods_in(revision, SERVER_REQUESTS)) == asked
+    assert set(methods_in(revision, SERVER_NOTIFICATIONS)) == methods(revision, "ServerNotification")
 
 
 def kinds(base: type[Any]) -> Iterator[type[Any]]:
@@ -59,8 +66,12 @@ def kinds(base: type[Any]) -> Iterator[type[Any]]:
 def test_each_method_of_the_tables_has_its_type_and_each_type_its_method() -> None:
     for module in pkgutil.iter_modules(protocol.__path__):
         importlib.import_module(f"mcphost.protocol.{module.name}")
-    calls = {kind.METHOD for kind in kinds(Call) if hasattr(kind, "METHOD") and kind.__module__.startswith("mcphost.")}
-    notices = {kind.METHOD for kind in kinds(Notice) if getattr(kind, "METHOD", "")}
-    assert calls == REQUESTS.keys() | {method for table in EXTENSIONS.values() for method in table}
-    assert notices == NOTICES.keys() | HEARD.keys()
-    assert {CreateMessage.METHOD, Elicit.METHOD, ListRoots.METHOD} < ANSWERED.keys()
+    calls = {
+        kind.METHOD
+        for kind in kinds(ClientRequest)
+        if hasattr(kind, "METHOD") and kind.__module__.startswith("mcphost.")
+    }
+    notices = {kind.METHOD for kind in kinds(Notification) if getattr(kind, "METHOD", "")}
+    assert calls == CLIENT_REQUESTS.keys() | {method for table in EXTENSION_REQUESTS.values() for method in table}
+    assert notices == CLIENT_NOTIFICATIONS.keys() | SERVER_NOTIFICATIONS.keys()
+    assert {CreateMessage.METHOD, Elicit.METHOD, ListRoots.METHOD} < SERVER_REQUESTS.keys()

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.questions.questions import Accept, AsShown, Cancel, Decline, EditedReply, ShareOnce, Visited
+from mcphost.host.questions.questions import (
+    Accept,
+    AcceptUrl,
+    ApproveUnchanged,
+    Cancel,
+    Decline,
+    EditedReply,
+    ShareOnce,
+)
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.spec.wire_schema import wire_schema
@@ -27,8 +35,8 @@ def asked(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any
     """The schema of the reply, what is asked, and the user's answers."""
     pictures = EditedReply(({"type": "image", "data": "QUJD", "mimeType": "image/png"},))
     found: list[tuple[str, tuple[str, dict[str, Any]], list[Any]]] = [
-        ("CreateMessageResult", sample(), [AsShown(), AsShown()]),
-        ("CreateMessageResult", sample(), [AsShown(), pictures]),
+        ("CreateMessageResult", sample(), [ApproveUnchanged(), ApproveUnchanged()]),
+        ("CreateMessageResult", sample(), [ApproveUnchanged(), pictures]),
         ("ListRootsResult", ROOTS, [ShareOnce()]),
     ]
     if revision >= "2025-06-18":
@@ -38,8 +46,8 @@ def asked(revision: str) -> list[tuple[str, tuple[str, dict[str, Any]], list[Any
     if revision >= "2025-11-25":
         found += [
             ("ElicitResult", form(MANY), [Accept()]),
-            ("ElicitResult", address("https://example.com/"), [Visited()]),
-            ("CreateMessageResult", sample(tools=[TOOL]), [AsShown(), AsShown()]),
+            ("ElicitResult", address("https://example.com/"), [AcceptUrl()]),
+            ("CreateMessageResult", sample(tools=[TOOL]), [ApproveUnchanged(), ApproveUnchanged()]),
         ]
     return found
 

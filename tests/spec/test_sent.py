@@ -5,16 +5,22 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
-from mcphost.client.session import Session, Watch
-from mcphost.protocol.base import Call
-from mcphost.protocol.completion import Argument, Complete, Context, PromptRef, TemplateRef
-from mcphost.protocol.methods import EXTENSIONS
-from mcphost.protocol.notifications import RootsListChanged
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
+from mcphost.client.session import Session, WatchedChanges
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.completion import (
+    Complete,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from mcphost.protocol.methods import EXTENSION_REQUESTS
+from mcphost.protocol.notifications import RootsListChangedNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource, Subscribe, Unsubscribe
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.server_requests import ClientResult, CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.spec.wire_schema import wire_schema
@@ -34,10 +40,10 @@ CLIENT: dict[str, Any] = {
     },
     "extensions": {TASKS: {}},
 }
-REPLIES: dict[str, Reply] = {
-    "roots/list": RootsReply((Root("file:///a", "a"), Root("file:///b"))),
-    "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"x"}'), "m", "endTurn"),
-    "elicitation/create": ElicitReply("accept", {"name": "x", "age": 5, "ok": True}),
+REPLIES: dict[str, ClientResult] = {
+    "roots/list": ListRootsResult((Root("file:///a", "a"), Root("file:///b"))),
+    "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"x"}'), "m", "endTurn"),
+    "elicitation/create": ElicitResult("accept", {"name": "x", "age": 5, "ok": True}),
 }
 RESULTS = {
     "ping": "EmptyResult",
@@ -162,20 +168,20 @@ class Server:
 
 async def drive(session: Session, peer: Peer, server: Server) -> None:
     """Send everything there is to send."""
-    for read in (list_tools, list_resources, list_templates, list_prompts):
+    for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
     await session.request(CallTool("plain"))
-    await session.request(CallTool("asks", {"ä": [1, 2.5, None, {"deep": True}]}), on_notice=lambda notice: None)
+    await session.request(CallTool("asks", {"ä": [1, 2.5, None, {"deep": True}]}), on_notification=lambda notice: None)
     await session.request(GetPrompt("p", {"a": "b"}))
     await session.request(GetPrompt("p"))
     await session.request(ReadResource("a:1"))
-    context = Context({"b": "c"}) if session.facts.revision >= Revision.V2025_06_18 else None
-    for ref in (PromptRef("p"), TemplateRef("a:{x}")):
-        await session.request(Complete(ref, Argument("a", "v"), context))
+    context = CompletionContext({"b": "c"}) if session.facts.revision >= Revision.V2025_06_18 else None
+    for ref in (PromptReference("p"), ResourceTemplateReference("a:{x}")):
+        await session.request(Complete(ref, CompletionArgument("a", "v"), context))
     await session.set_log_level("warning")
     await session.request(CallTool("plain"))
-    await session.tell(RootsListChanged())
-    await session.request(CallTool("works"), on_notice=lambda notice: None)
+    await session.notify(RootsListChangedNotification())
+    await session.request(CallTool("works"), on_notification=lambda notice: None)
     await cancelled(session, CallTool("slow"))
     if server.revision >= Revision.V2025_11_25:
         server.polls = -1_000
@@ -192,7 +198,7 @@ async def drive(session: Session, peer: Peer, server: Server) -> None:
 
 
 async def listen(session: Session) -> None:
-    async for _ in session.changes(Watch(tools=True, prompts=True, resources=True, uris=("a:1",))):
+    async for _ in session.changes(WatchedChanges(tools=True, prompts=True, resources=True, uris=("a:1",))):
         pass
 
 
@@ -202,7 +208,7 @@ async def cancelled(session: Session, call: CallTool, until: str = "", peer: Pee
     async with anyio.create_task_group() as group:
 
         async def run() -> None:
-            await session.request(call, on_notice=lambda notice: heard.set())
+            await session.request(call, on_notification=lambda notice: heard.set())
 
         group.start_soon(run)
         if peer is None:
@@ -299,5 +305,5 @@ def test_the_check_itself_finds_what_is_wrong() -> None:
 
 def test_every_request_of_the_protocol_room_is_one_that_some_revision_has() -> None:
     known = {method for one in Revision for method in wire_schema(one.value).requests}
-    known |= {method for table in EXTENSIONS.values() for method in table}
-    assert {call.METHOD for call in Call.__subclasses__() if call.__module__.startswith("mcphost.")} <= known
+    known |= {method for table in EXTENSION_REQUESTS.values() for method in table}
+    assert {call.METHOD for call in ClientRequest.__subclasses__() if call.__module__.startswith("mcphost.")} <= known

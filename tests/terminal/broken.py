@@ -23,6 +23,6 @@ match sys.argv.pop(1):
     case "exchange":
         code_flow.exchange = in_exchange
     case "dialog":
-        keep_secrets.KeepSealed = in_dialog  # type: ignore[misc,assignment]
-        enter_client.ClientEntered = in_dialog  # type: ignore[misc,assignment]
+        keep_secrets.KeepInEncryptedFile = in_dialog  # type: ignore[misc,assignment]
+        enter_client.EnteredClient = in_dialog  # type: ignore[misc,assignment]
 sys.exit(main())

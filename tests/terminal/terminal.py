@@ -14,7 +14,7 @@ from typing import Self
 
 import psutil
 
-from mcphost.tui.input_guard import TOO_SOON
+from mcphost.tui.input_guard import TOO_SOON_HINT
 from tests.flows.forked import chat
 from tests.processes import command_line, is_alive, kill
 
@@ -197,7 +197,7 @@ class Terminal:
         """
         deadline = time.monotonic() + seconds
         while not holds(screen := self.screen()):
-            if TOO_SOON in screen and time.monotonic() > self._pressed + 2 * _PACE_SECONDS:
+            if TOO_SOON_HINT in screen and time.monotonic() > self._pressed + 2 * _PACE_SECONDS:
                 self.press(*self._keys)
             assert time.monotonic() < deadline, f"not on the screen within {seconds} s: {what}\n{screen}"
             time.sleep(_POLL_SECONDS)

@@ -14,19 +14,19 @@ from textual.screen import ModalScreen
 import mcphost.tui.dialogs
 import mcphost.tui.screens
 from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
-from mcphost.tui.dialogs.edit_arguments import EditArguments
+from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 from mcphost.tui.dialogs.fill_form import FillFormDialog
 from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
 from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
-from mcphost.tui.dialogs.rule_builder import RuleBuilder
-from mcphost.tui.dialogs.share_each import ShareEachDialog
+from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
+from mcphost.tui.dialogs.share_each import SharePerServerDialog
 from mcphost.tui.dialogs.share_roots import ShareRootsDialog
-from mcphost.tui.dialogs.tool_consent import ToolConsent
-from mcphost.tui.dialogs.tools_changed import ToolsChangedDialog
+from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
+from mcphost.tui.dialogs.tools_changed import ReviewToolChangesDialog
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
-from mcphost.tui.dialogs.waiting_calls import WaitingCalls
+from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
 from tests.flows import folder_server
 from tests.flows.around_consent.asks import PLACE, ROOTS, address, form, sample
 from tests.flows.around_consent.changes import LIST_CHANGED
@@ -56,9 +56,9 @@ _SIGN_IN = test_every_sign_in.test_escape_refuses_to_sign_in_at_each_step_and_ke
 _LOCKED = test_every_sign_in.test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone
 _SEALED = test_sign_in.test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_next_run
 ELSEWHERE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "EnterClientDialog": (_SIGN_IN, test_sign_in.test_a_client_id_is_entered_and_its_secret_never_seen),
+    "EnterClientIdDialog": (_SIGN_IN, test_sign_in.test_a_client_id_is_entered_and_its_secret_never_seen),
     "SignInDialog": (_SIGN_IN, test_sign_in.test_the_browser_comes_back_and_the_server_is_ready),
-    "KeepSecretsDialog": (_SIGN_IN, _SEALED),
+    "ChooseSecretStorageDialog": (_SIGN_IN, _SEALED),
     "UnlockSecretsDialog": (_LOCKED, _SEALED),
 }
 """Dialogs that other tests refuse, whatever was typed ahead, and agree to in a terminal."""
@@ -78,7 +78,7 @@ WANTS = "peer wants to run add"
 
 
 @pytest.mark.timeout(240)
-@drives(ToolConsent, EditArguments, RuleBuilder, ContinueTurnDialog)
+@drives(ToolConsentDialog, EditArgumentsDialog, RuleBuilderDialog, ContinueTurnDialog)
 def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) -> None:
     person.configured("[limits]\nmax_rounds = 1\n")
     person.starts(peer=person.peer("peer", ADD))
@@ -90,19 +90,19 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) 
         person.terminal.wait_for("ctrl+s apply")
         person.terminal.press("5")
 
-    person.refuses(ToolConsent, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
+    person.refuses(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
     person.refuses(ContinueTurnDialog, person.nothing, "for tools 1 times", ahead=["g"], answers=["turn no"])
     person.terminal.wait_for("Stopped after its rounds of tool calls.")
 
     says()
-    person.heeded(ToolConsent, WANTS)
+    person.heeded(ToolConsentDialog, WANTS)
     # Nothing is agreed to on the page of arguments: what is typed after the key that opened it goes into its field.
     edit, rule = "Edit the arguments of peer", "Which calls run without asking?"
-    person.refuses(EditArguments, person.presses("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
+    person.refuses(EditArgumentsDialog, person.presses("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
     assert "edited by you" not in person.terminal.wait_for(WANTS)
-    person.agrees(EditArguments, edits, edit, keys=["C-s"])
+    person.agrees(EditArgumentsDialog, edits, edit, keys=["C-s"])
     person.agrees(
-        ToolConsent, person.nothing, WANTS, "edited by you: 1 changed", "a once",
+        ToolConsentDialog, person.nothing, WANTS, "edited by you: 1 changed", "a once",
         keys=["a"], effects=["tool add"], answers=["tool once, edited"],
     )  # fmt: skip
     assert person.scene.seen()[-1]["arguments"] == {"a": 25, "b": 40}
@@ -113,10 +113,10 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) 
     person.agrees(ContinueTurnDialog, person.nothing, "Go on?", keys=["g"], answers=["turn yes"], leaves=said)
 
     says()
-    person.heeded(ToolConsent, WANTS, "A always")
-    person.refuses(RuleBuilder, person.presses("A"), rule, ahead=["C-s"])
+    person.heeded(ToolConsentDialog, WANTS, "A always")
+    person.refuses(RuleBuilderDialog, person.presses("A"), rule, ahead=["C-s"])
     person.agrees(
-        RuleBuilder, person.presses("A"), rule, "It covers this call",
+        RuleBuilderDialog, person.presses("A"), rule, "It covers this call",
         keys=["C-s"], effects=["tool add"], answers=["tool rule"],
     )  # fmt: skip
     person.passes(ContinueTurnDialog, "Go on?", key="Escape")
@@ -127,7 +127,7 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) 
 @pytest.mark.timeout(240)
 @drives(
     TrustServerDialog, FillFormDialog, VisitUrlDialog, RetryCallDialog, ReviewSamplingDialog, ReviewReplyDialog,
-    ShareRootsDialog, ToolsChangedDialog,
+    ShareRootsDialog, ReviewToolChangesDialog,
 )  # fmt: skip
 def test_what_a_server_wants(person: Person) -> None:
     far = {"mode": "url", "message": "Pay", "url": PLACE, "elicitationId": "e1"}
@@ -155,9 +155,9 @@ def test_what_a_server_wants(person: Person) -> None:
         return lambda: void(person.scene.plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
 
     drift, held = "peer changed 2 of its tools", ["drift held back"]
-    person.refuses(ToolsChangedDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)
+    person.refuses(ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)
     person.agrees(
-        ToolsChangedDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=["drift kept"]
+        ReviewToolChangesDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=["drift kept"]
     )
 
     def by_hand(name: str) -> Callable[[], None]:
@@ -233,7 +233,7 @@ def test_what_a_server_wants(person: Person) -> None:
 
 
 @pytest.mark.timeout(240)
-@drives(ShareEachDialog)
+@drives(SharePerServerDialog)
 def test_servers_that_want_the_folders_at_the_same_moment(person: Person) -> None:
     asks = {"command": sys.executable, "args": [str(Path(folder_server.__file__)), "start"]}
 
@@ -243,14 +243,14 @@ def test_servers_that_want_the_folders_at_the_same_moment(person: Person) -> Non
         person.sends("!one/where ")()
 
     where = "Tell 2 servers where your folders are?"
-    person.refuses(ShareEachDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
+    person.refuses(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
     person.terminal.press("C-q")
     person.terminal.wait_for_shell(seconds=30)
-    person.agrees(ShareEachDialog, calls, where, keys=["End", "O"], answers=["roots each"])
+    person.agrees(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
 
 
 @pytest.mark.timeout(240)
-@drives(WaitingCalls, ReviewResultDialog)
+@drives(WaitingCallsDialog, ReviewResultDialog)
 def test_several_calls_and_what_comes_of_one(person: Person) -> None:
     person.starts(peer=person.peer("peer", ADD, tool("list_notes"), mcphost={"reviewResults": True}))
     person.ready()
@@ -258,7 +258,7 @@ def test_several_calls_and_what_comes_of_one(person: Person) -> None:
 
     def called() -> None:
         says()
-        person.passes(ToolConsent, "peer wants to run list_notes", key="a")
+        person.passes(ToolConsentDialog, "peer wants to run list_notes", key="a")
 
     person.refuses(
         ReviewResultDialog, called, gave,
@@ -274,15 +274,17 @@ def test_several_calls_and_what_comes_of_one(person: Person) -> None:
     person.terminal.wait_for("list_notes says: list_notes ran")
 
     both, wait = person.sends("add 1 and 2 and list my notes"), "2 calls wait"
-    person.refuses(WaitingCalls, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"])
+    person.refuses(
+        WaitingCallsDialog, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"]
+    )
 
     def read() -> None:
         both()
         for name in ("add", "list_notes"):
-            person.passes(WaitingCalls, wait, key="o")
-            person.passes(ToolConsent, f"peer wants to run {name}", key="l")
+            person.passes(WaitingCallsDialog, wait, key="o")
+            person.passes(ToolConsentDialog, f"peer wants to run {name}", key="l")
 
     person.agrees(
-        WaitingCalls, read, wait, "all were read to their end",
+        WaitingCallsDialog, read, wait, "all were read to their end",
         keys=["A"], effects=["tool add", "tool list_notes"], answers=["tool once", "tool once"],
     )  # fmt: skip

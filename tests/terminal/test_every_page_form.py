@@ -8,11 +8,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from mcphost.tui.dialogs.sign_in import SignInDialog
-from mcphost.tui.screens.account_name import AccountName
-from mcphost.tui.screens.auto_approve import StartAutonomy
-from mcphost.tui.screens.folder_form import Form
-from mcphost.tui.screens.prompts import PromptForm
-from mcphost.tui.screens.template_address import AddressForm
+from mcphost.tui.screens.account_name import AccountNameForm
+from mcphost.tui.screens.auto_approve import AutoApprovalForm
+from mcphost.tui.screens.folder_form import FolderForm
+from mcphost.tui.screens.prompts import PromptArgumentsForm
+from mcphost.tui.screens.template_address import ResourceTemplateForm
 from tests.flows.around_consent.scene import tool
 from tests.flows.test_sign_in import Talking
 from tests.terminal.driven import drives
@@ -68,7 +68,7 @@ def back(person: Person) -> None:
 
 
 @pytest.mark.timeout(240)
-@drives(PromptForm, AddressForm, Form, StartAutonomy)
+@drives(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
 def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person) -> None:
     reads = tool("list_notes", annotations={"readOnlyHint": True})
     person.starts(peer=person.peer("peer", reads, facts=FACTS, replies=REPLIES))
@@ -77,59 +77,64 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person)
 
     prompts = opens(person, "F5", "Prompts", "greet", "fill and insert")
     prompts()
-    leaves(person, PromptForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
+    leaves(person, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
 
     def greets() -> None:
         prompts()
         terminal.press("Enter")
-        person.heeded(PromptForm, "peer · greet", "Insert")
+        person.heeded(PromptArgumentsForm, "peer · greet", "Insert")
         terminal.press("A")
         terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
 
     person.agrees(
-        PromptForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
+        PromptArgumentsForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
     )  # fmt: skip
     terminal.wait_for("hello to you")
     person.writes("")
 
     resources = opens(person, "F4", "Resources", "note", "attach to the message")
     resources()
-    leaves(person, AddressForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
+    leaves(person, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
 
     def reads_note() -> None:
         terminal.wait_for("attach to the message")
         terminal.press("Enter")
 
     person.agrees(
-        AddressForm, reads_note, "peer · note", "attaches at the end", keys=["A", "Enter"], effects=["resources/read"]
+        ResourceTemplateForm,
+        reads_note,
+        "peer · note",
+        "attaches at the end",
+        keys=["A", "Enter"],
+        effects=["resources/read"],
     )
     terminal.wait_for("@ peer · note://A")
 
     out, page = "Take a folder out", ("Folders", "where mcphost was started")
     opens(person, "C-o", *page)()
-    leaves(person, Form, "x", out, ahead=["Space", "C-s", "Enter"])
-    leaves(person, Form, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
+    leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
+    leaves(person, FolderForm, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
     terminal.wait_for(*page)
-    person.agrees(Form, person.presses("x"), out, keys=["C-s"])
+    person.agrees(FolderForm, person.presses("x"), out, keys=["C-s"])
     terminal.wait_for("you took it out")
     back(person)
 
     unasked = "Let tools run unasked"
-    leaves(person, StartAutonomy, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
+    leaves(person, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
     assert "RUNS UNASKED" not in terminal.wait_for("F6 history")
 
     def picks() -> None:
         terminal.press("F9")
-        person.heeded(StartAutonomy, unasked, "□ peer  list_notes")
+        person.heeded(AutoApprovalForm, unasked, "□ peer  list_notes")
         terminal.press("Down", "Space")
         terminal.wait_for("■ peer  list_notes")
 
-    person.agrees(StartAutonomy, picks, unasked, "list_notes", keys=["C-s"])
+    person.agrees(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
     terminal.wait_for("RUNS UNASKED")
 
 
 @pytest.mark.timeout(240)
-@drives(AccountName)
+@drives(AccountNameForm)
 def test_a_name_to_sign_in_under(person: Person) -> None:
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(peer(kind=Talking)) as one:
         person.starts(tracker={"url": one.url})
@@ -137,9 +142,9 @@ def test_a_name_to_sign_in_under(person: Person) -> None:
         person.passes(SignInDialog, signs, key="Escape")
         person.terminal.wait_for("F6 history")
         opens(person, "F12", "Accounts", "tracker")()
-        leaves(person, AccountName, "n", under, ahead=["w", "Enter", "Enter"])
+        leaves(person, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
         assert one.asked == []
-        person.agrees(AccountName, person.presses("n"), under, keys=[*"work", "Enter"])
+        person.agrees(AccountNameForm, person.presses("n"), under, keys=[*"work", "Enter"])
         person.heeded(SignInDialog, signs, "work")
         person.passes(SignInDialog, signs, key="Escape")
         assert one.asked == []

@@ -7,8 +7,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from mcphost.auth.file_backend import SEALED_FILE, SealedVault
-from mcphost.tui.dialogs.enter_client import EnterClientDialog
-from mcphost.tui.dialogs.keep_secrets import KeepSecretsDialog, UnlockSecretsDialog
+from mcphost.tui.dialogs.enter_client import EnterClientIdDialog
+from mcphost.tui.dialogs.keep_secrets import ChooseSecretStorageDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from tests.flows.test_sign_in import Talking
 from tests.terminal.person import Person
@@ -39,7 +39,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             # While the sign-in before is not quite over, the key ends that.
             terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
             terminal.press("s")
-            person.heeded(EnterClientDialog, which)
+            person.heeded(EnterClientIdDialog, which)
             person.until_heard(["e"], lambda screen: "enter goes on" in screen, "the lines")
             terminal.type("by-hand")
             terminal.press("Enter")
@@ -50,14 +50,14 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
             entered()
             person.passes(SignInDialog, signs, key="o")
 
-        person.refuses(EnterClientDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
+        person.refuses(EnterClientIdDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
         terminal.press("F3")
         terminal.wait_for("sign-in needed", "s sign in")
         person.refuses(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
         assert one.asked == []
         terminal.wait_for("sign-in needed")
         kept = [ENTERED, "sign_in in browser", "keep_secrets for this run"]
-        person.refuses(KeepSecretsDialog, signed, keep, ahead=["e"], answers=kept)
+        person.refuses(ChooseSecretStorageDialog, signed, keep, ahead=["e"], answers=kept)
         assert len(one.asked) == 1
         assert [path.name for path in (tmp_path / "data").glob("secrets*")] == []
 

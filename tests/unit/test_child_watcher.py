@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from mcphost.child_watcher import watch_children_by_descriptor
+from mcphost.child_watcher import install_pidfd_watcher
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_the_exit_status_of_a_child_is_told_and_no_thread_waits_for_it() -> None:
-    watch_children_by_descriptor()
-    watch_children_by_descriptor()
+    install_pidfd_watcher()
+    install_pidfd_watcher()
     code = "import sys; sys.stdin.read(); sys.exit(7)"
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdin=asyncio.subprocess.PIPE)
     assert not [thread for thread in threading.enumerate() if "waitpid" in thread.name]
@@ -24,14 +24,14 @@ async def test_the_exit_status_of_a_child_is_told_and_no_thread_waits_for_it() -
 
 
 async def test_a_child_that_was_killed_is_told_with_its_signal() -> None:
-    watch_children_by_descriptor()
+    install_pidfd_watcher()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(60)")
     child.kill()
     assert await child.wait() == -9
 
 
 async def test_a_status_that_somebody_else_read_is_told_as_255(caplog: pytest.LogCaptureFixture) -> None:
-    watch_children_by_descriptor()
+    install_pidfd_watcher()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
     os.waitpid(child.pid, 0)  # noqa: ASYNC222 - it ends at once
     assert await child.wait() == 255

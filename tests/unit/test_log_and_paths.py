@@ -35,18 +35,18 @@ def test_variables_move_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_record_shows_what_is_invisible_and_commands_no_terminal(state: Path) -> None:
-    log.set_up("info")
+    log.configure_logging("info")
     logging.getLogger("mcphost.x").info("a\x1b]0;t\x07 b\u202ec \u2800 d\re\nf")
     assert log.log_file().read_text().endswith("a␛]0;t␇ b‹U+202E›c ‹U+2800› d␍e\n    f\n")
 
 
 def test_folders_are_made_private(tmp_path: Path) -> None:
-    made = paths.make_private(tmp_path / "a" / "b")
+    made = paths.make_private_directory(tmp_path / "a" / "b")
     assert made.stat().st_mode & 0o777 == 0o700
     assert made.parent.stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"):
-        paths.make_private(tmp_path / "file")
+        paths.make_private_directory(tmp_path / "file")
 
 
 def test_import_creates_nothing(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_import_creates_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.req("auth.token.storage")
 def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path) -> None:
-    path = log.set_up("debug")
+    path = log.configure_logging("debug")
     assert path == state / "mcphost.log"
     logging.getLogger("mcphost.x").debug("Authorization: Bearer abcdefghijkl\n2026-01-01 ERROR fake")
     text = path.read_text()
@@ -68,8 +68,8 @@ def test_log_is_private_redacted_and_one_record_cannot_fake_another(state: Path)
 
 
 def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "_BYTES", 100)
-    path = log.set_up("info")
+    monkeypatch.setattr(log, "_MAX_FILE_BYTES", 100)
+    path = log.configure_logging("info")
     assert path is not None
     for number in range(12):
         logging.getLogger("mcphost.x").info(f"record {number} {'.' * 60}")
@@ -85,7 +85,7 @@ def test_a_full_log_is_put_aside_and_the_newest_three_are_kept(state: Path, monk
 
 
 def test_a_log_that_another_process_put_aside_is_begun_anew(state: Path) -> None:
-    path = log.set_up("info")
+    path = log.configure_logging("info")
     assert path is not None
     logging.getLogger("mcphost.x").info("before")
     path.rename(state / "mcphost.log.1")
@@ -98,8 +98,8 @@ def test_a_log_that_another_process_put_aside_is_begun_anew(state: Path) -> None
 
 
 def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
-    log.set_up("debug")
-    path = log.set_up("warning")
+    log.configure_logging("debug")
+    path = log.configure_logging("warning")
     assert path is not None
     logging.getLogger("mcphost.x").info("quiet")
     logging.getLogger("mcphost.x").warning("loud")
@@ -111,12 +111,12 @@ def test_levels_hold_and_set_up_twice_logs_once(state: Path) -> None:
 def test_log_that_cannot_be_written_is_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("MCPHOST_STATE_DIR", str(tmp_path / "file"))
-    assert log.set_up() is None
+    assert log.configure_logging() is None
     logging.getLogger("mcphost.x").error("nowhere")
 
 
 def test_huge_record_is_cut(state: Path) -> None:
-    path = log.set_up()
+    path = log.configure_logging()
     assert path is not None
     logging.getLogger("mcphost.x").error("y" * 100_000)
     assert path.stat().st_size < 9_000

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from mcphost.redact import (
-    identifier_mark,
-    looks_secret,
+    identifier_digest,
+    is_probable_secret,
     redact,
     redact_command,
     redact_identifier,
     redact_values,
-    register,
-    register_received,
+    register_secret,
+    register_server_secret,
 )
 
 LONG = "abcDEF123456ghiJKL789012mnoPQR345678"
@@ -45,28 +45,28 @@ def test_ordinary_text_stays(text: str) -> None:
 
 
 def test_registered_value_is_removed_everywhere_and_short_ones_are_not() -> None:
-    register("opensesame-1")
-    register("opensesame-1-longer")
-    register("abc")
+    register_secret("opensesame-1")
+    register_secret("opensesame-1-longer")
+    register_secret("abc")
     assert redact("opensesame-1-longer, xopensesame-1x, abc") == "[secret], x[secret]x, abc"
 
 
 def test_a_word_that_a_server_calls_its_secret_stays_in_ordinary_text() -> None:
     for word in ("a", "files", "filesystem", "read_text_file", "tools/list_changed"):
-        register_received(word)
+        register_server_secret(word)
     text = "files: filesystem read_text_file tools/list_changed"
     assert redact(text) == text
 
 
 def test_a_token_of_a_server_is_removed_from_text_and_never_from_identifiers() -> None:
-    register_received(LONG)
-    register("postgres")
-    register(LONG[::-1])
+    register_server_secret(LONG)
+    register_secret("postgres")
+    register_secret(LONG[::-1])
     assert redact(f"x {LONG}") == "x [secret]"
     assert redact_command(f"{LONG} postgres {LONG[::-1]}") == f"{LONG} postgres [secret]"
     assert redact_command(f"run --api-key={LONG}") == "run --api-key=[secret]"
     name = f"{LONG} postgres {LONG[::-1]}"
-    assert redact_identifier(name) == f"{LONG} postgres [secret]{identifier_mark(name)}"
+    assert redact_identifier(name) == f"{LONG} postgres [secret]{identifier_digest(name)}"
 
 
 @pytest.mark.parametrize(
@@ -78,12 +78,12 @@ def test_a_name_that_looks_like_a_secret_stays_readable(name: str) -> None:
 
 def test_only_the_newest_secrets_of_servers_are_kept() -> None:
     for number in range(300):
-        register_received(f"a-token-of-{number:08}")
+        register_server_secret(f"a-token-of-{number:08}")
     assert redact("a-token-of-00000299 a-token-of-00000000") == "[secret] a-token-of-00000000"
 
 
 def test_json_keeps_its_names_and_loses_its_secrets() -> None:
-    register_received('","question":"approve_tool-1')
+    register_server_secret('","question":"approve_tool-1')
     value = {"question": "approve_tool-1", "in": [{"api_key": "k" * 9, "n": 5}, f"Bearer {LONG}", None, True]}
     assert redact_values(value) == {
         "question": "approve_tool-1", "in": [{"api_key": "[secret]", "n": 5}, "Bearer [secret]", None, True],
@@ -141,4 +141,4 @@ def test_text_over_a_million_characters_is_cut() -> None:
     ],
 )
 def test_literals_that_look_secret_are_noticed(name: str, value: str, secret: bool) -> None:
-    assert looks_secret(name, value) is secret
+    assert is_probable_secret(name, value) is secret

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.config.mcp_json import servers_of
-from mcphost.sanitize import BLANK, DEFAULT_IGNORABLE, FORMAT, PREPENDED, escaped, readable, visible
+from mcphost.sanitize import (
+    BLANK_CHARACTERS,
+    DEFAULT_IGNORABLE,
+    FORMAT_CHARACTERS,
+    PREPENDED_MARKS,
+    escape_unsafe_json,
+    sanitize,
+    strip_hidden_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +39,7 @@ from mcphost.sanitize import BLANK, DEFAULT_IGNORABLE, FORMAT, PREPENDED, escape
     ],
 )
 def test_what_deceives_is_marked(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert sanitize(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -46,7 +54,7 @@ def test_what_deceives_is_marked(text: str, shown: str) -> None:
     ],
 )
 def test_scripts_and_emoji_stay_as_they_are(text: str) -> None:
-    assert visible(text) == text
+    assert sanitize(text) == text
 
 
 def codes_of(*tables: tuple[tuple[int, int], ...]) -> set[int]:
@@ -55,13 +63,17 @@ def codes_of(*tables: tuple[tuple[int, int], ...]) -> set[int]:
 
 def test_every_code_point_is_seen_or_marked_as_unicode_says() -> None:
     wrong: list[str] = []
-    formats, prepended, blank = codes_of(FORMAT), codes_of(PREPENDED), codes_of(DEFAULT_IGNORABLE, BLANK)
+    formats, prepended, blank = (
+        codes_of(FORMAT_CHARACTERS),
+        codes_of(PREPENDED_MARKS),
+        codes_of(DEFAULT_IGNORABLE, BLANK_CHARACTERS),
+    )
     for code in range(0x110000):
         char, kind = chr(code), unicodedata.category(chr(code))
         if char in "\t\n" or (kind == "Cn" and code in formats):  # this Python's data may be older than the table
             continue
         hidden = (kind == "Cf" and code not in prepended) or kind in ("Cc", "Cs", "Zl", "Zp") or code in blank
-        if (visible(f"a{char}b") == f"a{char}b") is hidden:
+        if (sanitize(f"a{char}b") == f"a{char}b") is hidden:
             wrong.append(f"U+{code:04X} {kind}")
     assert wrong == []
 
@@ -70,7 +82,9 @@ def test_the_table_of_ignorable_code_points_is_that_of_unicode() -> None:
     codes = [code for first, last in DEFAULT_IGNORABLE for code in range(first, last + 1)]
     assert len(codes) == len(set(codes)) == 4174
     assert {unicodedata.category(chr(code)) for code in codes} == {"Cf", "Mn", "Lo", "Cn"}
-    assert all(unicodedata.category(chr(code)) == "Cf" for first, last in PREPENDED for code in range(first, last + 1))
+    assert all(
+        unicodedata.category(chr(code)) == "Cf" for first, last in PREPENDED_MARKS for code in range(first, last + 1)
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +96,7 @@ def test_the_table_of_ignorable_code_points_is_that_of_unicode() -> None:
 )  # fmt: skip
 def test_a_character_that_is_drawn_as_nothing_is_marked_and_no_server_may_be_called_by_it(name: str) -> None:
     char = unicodedata.lookup(name)
-    assert visible(f"a{char}b") == f"a‹U+{ord(char):04X}›b"
+    assert sanitize(f"a{char}b") == f"a‹U+{ord(char):04X}›b"
     problems: list[str] = []
     assert servers_of({"mcpServers": {f"a{char}b": {"command": "x"}}}, "f", "user", problems.append) == ()
     assert "invisible" in problems[0]
@@ -92,31 +106,31 @@ def test_a_character_that_is_drawn_as_nothing_is_marked_and_no_server_may_be_cal
     "text", ["a\u200cb", "ж\u200dж", "中\u200d文", "9\u200d9", "─\u200d─", "م\u200c", "م\u200c١", "م\u200c\u200cم"]
 )
 def test_a_joiner_where_no_script_needs_it_is_marked(text: str) -> None:
-    assert "\u200c" not in visible(text)
-    assert "\u200d" not in visible(text)
+    assert "\u200c" not in sanitize(text)
+    assert "\u200d" not in sanitize(text)
 
 
 def test_what_a_model_reads_has_no_tags_and_no_selectors_but_those_of_ideographs() -> None:
     hidden = "".join(chr(0xE0100 + byte) for byte in b"obey") + "\U000e0041"
-    assert readable(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
+    assert strip_hidden_text(f"葛\U000e0100城😀{hidden}") == "葛\U000e0100城😀"
 
 
 def test_one_line_when_asked() -> None:
-    assert visible("a\nb\tc\r\nd", keep_newlines=False) == "a⏎b c⏎d"
+    assert sanitize("a\nb\tc\r\nd", keep_newlines=False) == "a⏎b c⏎d"
 
 
 @given(st.text(alphabet=st.characters(codec=None), max_size=200))
 def test_nothing_that_moves_a_terminal_is_left(text: str) -> None:
-    shown = visible(text)
+    shown = sanitize(text)
     assert not any((char < " " and char not in "\t\n") or "\x7f" <= char < "\xa0" for char in shown)
     assert not any(char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b\ufeff" for char in shown)
     shown.encode()
-    assert visible(shown) == shown
+    assert sanitize(shown) == shown
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10))
 def test_escaped_json_is_the_same_json(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
-    shown = escaped(text)
+    shown = escape_unsafe_json(text)
     assert json.loads(shown) == value
-    assert visible(shown) == shown
+    assert sanitize(shown) == shown

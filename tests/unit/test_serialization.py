@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.serialization import INDENTED_FACTOR, array, depth, dumps, loads
+from mcphost.serialization import INDENTED_FACTOR, decode_array, dumps, loads, nesting_depth
 
 
 def test_json_nested_deep_stays_on_one_line_instead_of_growing_a_hundredfold() -> None:
@@ -22,16 +22,16 @@ def test_usual_json_is_indented() -> None:
 
 
 def test_json_text_with_brackets_and_quotes_in_its_strings_counts_only_real_levels() -> None:
-    assert depth(b'{"a\\"[[[": [[1], "\\\\"], "b": "]]{{"}') == 3
-    assert depth(b"1") == 0
-    assert depth(b"[" * 99 + b"]" * 99, 10) == 11
+    assert nesting_depth(b'{"a\\"[[[": [[1], "\\\\"], "b": "]]{{"}') == 3
+    assert nesting_depth(b"1") == 0
+    assert nesting_depth(b"[" * 99 + b"]" * 99, 10) == 11
 
 
 @pytest.mark.parametrize("item", [b"{}", b"[]", b"0", b'"a,]"', b'{"a":[1,2,{"b":","}]}', b'"\\"],["'])
 def test_only_the_wanted_items_of_a_long_array_are_made(item: bytes) -> None:
     raw = b"[" + b",".join([item] * 300_000) + b"]"
     tracemalloc.start()
-    items, rest = array(raw, 500)
+    items, rest = decode_array(raw, 500)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [bytes(one) for one in items] == [item] * 500
@@ -40,15 +40,15 @@ def test_only_the_wanted_items_of_a_long_array_are_made(item: bytes) -> None:
 
 
 def test_a_short_array_says_how_many_items_are_left_out() -> None:
-    items, rest = array(b"[1, 2, 3]", 2)
+    items, rest = decode_array(b"[1, 2, 3]", 2)
     assert ([bytes(one) for one in items], rest) == ([b"1", b"2"], 1)
-    assert array(b"[]", 2) == ((), 0)
+    assert decode_array(b"[]", 2) == ((), 0)
 
 
 def test_what_is_no_array_is_refused_with_a_bounded_reason() -> None:
     with pytest.raises(MalformedMessage) as refused:
-        array(b'{"a": 1}', 5, "content")
+        decode_array(b'{"a": 1}', 5, "content")
     assert "content" in refused.value.message
     with pytest.raises(MalformedMessage) as refused:
-        array(json.dumps(["x" * 100_000])[:-1].encode(), 5)
+        decode_array(json.dumps(["x" * 100_000])[:-1].encode(), 5)
     assert len(refused.value.message) < 3_000

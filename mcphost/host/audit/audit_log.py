@@ -13,26 +13,26 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.schema import LedgerConfig
-from mcphost.errors import Declined
+from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_summary import (
-    as_sent,
-    came_of,
-    detail_of,
-    digest,
-    is_words,
-    named,
-    rule_text,
-    said,
-    sent,
-    subject,
-    topic,
-    words,
+    answer_details,
+    answer_label,
+    arguments_digest,
+    is_recordable,
+    question_subject,
+    question_topic,
+    redact_details,
+    redact_name,
+    redact_rule,
+    resolve_answer,
+    sent_arguments,
+    to_redacted_json,
 )
-from mcphost.host.questions.frontend import Front, PassingFront
+from mcphost.host.questions.frontend import Frontend, FrontendWrapper
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.redact import redact_identifier
-from mcphost.serialization import Data, encode
+from mcphost.serialization import Struct, encode
 from mcphost.store.audit_store import Entry, Ledger, Record, Row, now
 from mcphost.unicode_forms import split_url
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 
-class Act(Data, frozen=True, kw_only=True):
+class AuditSubject(Struct, frozen=True, kw_only=True):
     """What a decision or an effect is about.
 
     `kind`: tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill, drift, mode,
@@ -52,13 +52,13 @@ class Act(Data, frozen=True, kw_only=True):
 
     kind: str
     server: str = ""
-    subject: str = ""
+    name: str = ""
     call: str = ""
     arguments: Mapping[str, Any] | None = None
     definition: str = ""
 
 
-class Journal:
+class AuditLog:
     """Writes rows. One that returned survives a power cut.
 
     While the ledger cannot be written its rows are kept in memory, which is told, and written later in their order;
@@ -66,69 +66,79 @@ class Journal:
     """
 
     def __init__(self, ledger: Ledger, config: LedgerConfig) -> None:
-        self.ledger = ledger
-        self.conversation: Callable[[], str] = lambda: ""
+        self.store = ledger
+        self.conversation_id: Callable[[], str] = lambda: ""
         """Gives the id of the conversation that is open now."""
         self._config = config
-        self._more = anyio.Event()
+        self._has_queued = anyio.Event()
 
     # -- questions
-    def front(self, front: Front) -> "JournaledFront":
+    def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
         """The same front, of which no answer is heard before it is recorded."""
-        return JournaledFront(front, self)
+        return AuditingFrontend(frontend, self)
 
-    async def answered(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
+    async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
         """Record what somebody said to a question. What counts as the answer now: the refusal when it is demanded that
         this is kept and it cannot be."""
-        make = self._asked(question, "answered", said(question, answer), who, seconds, answer)
-        return answer if self._kept(await self.ledger.append(make)) else question.refusal()
+        make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
+        return answer if self._is_acceptable(await self.store.append(make)) else question.refusal()
 
-    async def withdrawn(self, question: Question[Any], *, seconds: float = 0.0) -> None:
+    async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
         """Record that nobody waits for the answer any more."""
-        await self.ledger.append(self._asked(question, "withdrawn", "", "nobody", seconds, None))
+        await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
-    async def decided(self, act: Act, decision: str, *, who: str, grant: str = "") -> None:
+    async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
         """Record what was decided without asking: `who` is "grant", "session", "rule", "mode", "config" or "person" for
-        the user's own act; `grant` the record's id or the rule's text. Raises Declined when it must not go on."""
-        self.demand(await self.ledger.append(self.record(act, "decided", decision=decision, who=who, grant=grant)))
+        the user's own act; `grant` the record's id or the rule's text. Raises ConsentDenied when it must not go on."""
+        self.require_written(
+            await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
+        )
 
-    async def noted(
-        self, act: Act, event: str, *, decision: str = "", who: str = "", grant: str = "",
+    async def record_event(
+        self, subject: AuditSubject, event: str, *, decision: str = "", who: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
         """Record something that people want to find later: a grant given or revoked, a mode, a trusted file.
 
-        `detail` is kept in any case, without secrets: it says what, never what somebody wrote. Raises Declined.
+        `detail` is kept in any case, without secrets: it says what, never what somebody wrote. Raises ConsentDenied.
         """
-        made = self.record(act, event, decision=decision, who=who, grant=grant, detail=detail)
-        self.demand(await self.ledger.append(made))
+        made = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
+        self.require_written(await self.store.append(made))
 
-    def note(
-        self, act: Act, event: str, *, decision: str = "", grant: str = "", detail: Mapping[str, Any] | None = None
+    def queue_event(
+        self,
+        subject: AuditSubject,
+        event: str,
+        *,
+        decision: str = "",
+        grant: str = "",
+        detail: Mapping[str, Any] | None = None,
     ) -> None:
         """As `noted`, for what happened already and nobody can refuse: returns at once, written soon after."""
-        self.later(self.record(act, event, decision=decision, who="mcphost", grant=grant, detail=detail))
+        self.queue_record(
+            self.make_record(subject, event, decision=decision, who="mcphost", grant=grant, detail=detail)
+        )
 
     # -- effects
-    async def started(self, act: Act, *, who: str, grant: str = "") -> "Effect":
-        """Record that something is about to happen and what allowed it. Raises Declined when it must not, then."""
-        effect = Effect(self, act)
-        await effect.starts(who=who, grant=grant)
+    async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
+        """Record that something is about to happen and what allowed it. Raises ConsentDenied when it must not, then."""
+        effect = AuditSpan(self, subject)
+        await effect.start(who=who, grant=grant)
         return effect
 
-    def browser(self, open_url: OpenUrl | None) -> OpenUrl | None:
+    def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
         """The same way to open an address; each opening is recorded before."""
         if open_url is None:
             return None
 
         async def opened(url: str) -> bool:
-            effect = await self.started(Act(kind="browser", subject=_place(url)), who="answer")
+            effect = await self.start_span(AuditSubject(kind="browser", name=_origin(url)), who="answer")
             done = False
             try:
                 done = await open_url(url)
             finally:
-                effect.ended("opened" if done else "not opened")
+                effect.end("opened" if done else "not opened")
             return done
 
         return opened
@@ -136,105 +146,128 @@ class Journal:
     # -- keeping
     async def close(self) -> None:
         """Write what is left, and close the file; a later row opens it again."""
-        await self.ledger.close()
+        await self.store.close()
 
-    async def page(self, wanted: "Wanted", limit: int = 100) -> tuple[Row, ...]:
+    async def read_page(self, wanted: "Wanted", limit: int = 100) -> tuple[Row, ...]:
         """Rows, the newest first, with everything that was handed over. Raises StoreError."""
         from mcphost.store.audit_reader import Reader
 
-        await self.ledger.flush()
-        return await anyio.to_thread.run_sync(Reader(*self.ledger.files).page, wanted, limit)
+        await self.store.flush()
+        return await anyio.to_thread.run_sync(Reader(*self.store.files).page, wanted, limit)
 
     async def verify(self, progress: "Progress" = lambda done, total: True) -> "Verified":
         """Check the whole ledger on a thread, where `progress` is called, too."""
         from mcphost.store.audit_reader import Reader
 
-        await self.ledger.flush()
-        return await anyio.to_thread.run_sync(Reader(*self.ledger.files).verify, progress)
+        await self.store.flush()
+        return await anyio.to_thread.run_sync(Reader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write what `note` and `Effect.ended` left, until cancelled."""
+        """Write what `note` and `AuditSpan.end` left, until cancelled."""
         while True:
-            await self._more.wait()
-            self._more = anyio.Event()
-            await self.ledger.flush()
+            await self._has_queued.wait()
+            self._has_queued = anyio.Event()
+            await self.store.flush()
 
-    def later(self, make: Callable[[], Record], about: Entry | None = None) -> None:
+    def queue_record(self, make: Callable[[], Record], about: Entry | None = None) -> None:
         """Write a row soon; it is in its place already."""
-        self.ledger.put(make, about)
-        self._more.set()
+        self.store.put(make, about)
+        self._has_queued.set()
 
-    def _kept(self, entry: Entry) -> bool:
-        return entry.seq > 0 or not (self._config.required or self.ledger.full)
+    def _is_acceptable(self, entry: Entry) -> bool:
+        return entry.seq > 0 or not (self._config.required or self.store.full)
 
-    def demand(self, entry: Entry) -> None:
-        """Raises Declined when what this row says must not happen before it is on the disk, and it is not."""
-        if not self._kept(entry):
-            raise Declined(
+    def require_written(self, entry: Entry) -> None:
+        """Raises ConsentDenied when what this row says must not happen before it is on the disk, and it is not."""
+        if not self._is_acceptable(entry):
+            raise ConsentDenied(
                 "It was not done, because the audit ledger cannot be written.",
                 "Free the disk or mend the permissions of the data folder; see: mcphost doctor",
             )
 
     # -- describing, on the ledger's thread
-    def record(
-        self, act: Act, event: str, *, who: str, decision: str = "", grant: str = "",
+    def make_record(
+        self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], Record]:  # fmt: skip
         """A row about `act`, to be described when it is written."""
-        at, conversation = now(), self.conversation()
+        at, conversation = now(), self.conversation_id()
 
         def make() -> Record:
             more = dict(detail or {})
-            if self._config.content and act.arguments is not None:
-                more["arguments"] = words(act.arguments)
+            if self._config.content and subject.arguments is not None:
+                more["arguments"] = to_redacted_json(subject.arguments)
             return Record(
-                at=at, kind=act.kind, event=event, server=redact_identifier(act.server),
-                subject=rule_text(act.subject) if act.kind == "grant" else named(act.kind, act.subject),
-                decision=decision, who=who, grant=rule_text(grant), call=act.call, conversation=conversation,
-                arguments=digest(act.arguments), definition=act.definition, detail=detail_of(more),
-            )  # fmt: skip
+                at=at,
+                kind=subject.kind,
+                event=event,
+                server=redact_identifier(subject.server),
+                subject=redact_rule(subject.name)
+                if subject.kind == "grant"
+                else redact_name(subject.kind, subject.name),
+                decision=decision,
+                who=who,
+                grant=redact_rule(grant),
+                call=subject.call,
+                conversation=conversation,
+                arguments=arguments_digest(subject.arguments),
+                definition=subject.definition,
+                detail=redact_details(more),
+            )
 
         return make
 
-    def _asked(
+    def _make_question_record(
         self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any
     ) -> Callable[[], Record]:
-        at, conversation = now(), self.conversation()
+        at, conversation = now(), self.conversation_id()
 
         def make() -> Record:
-            more: dict[str, Any] = {"question": question.KIND, "why": question.why[:500], **came_of(question, answer)}
+            more: dict[str, Any] = {
+                "question": question.KIND,
+                "why": question.why[:500],
+                **answer_details(question, answer),
+            }
             if self._config.content:
-                more["shown"] = words(question)
+                more["shown"] = to_redacted_json(question)
                 # Others are no words, or they are secrets: a pass phrase, the address that a sign-in ended at.
-                if is_words(question, answer):
-                    more["answer"] = words(as_sent(question, answer))
+                if is_recordable(question, answer):
+                    more["answer"] = to_redacted_json(resolve_answer(question, answer))
             return Record(
-                at=at, kind=topic(question), event=event, server=redact_identifier(question.server),
-                subject=named(topic(question), subject(question)), decision=decision, who=who,
-                call=str(getattr(question, "call", "")), conversation=conversation,
+                at=at,
+                kind=question_topic(question),
+                event=event,
+                server=redact_identifier(question.server),
+                subject=redact_name(question_topic(question), question_subject(question)),
+                decision=decision,
+                who=who,
+                call=str(getattr(question, "call", "")),
+                conversation=conversation,
                 shown=hashlib.sha256(encode(question)).hexdigest(),
-                arguments=digest(sent(question, answer)), duration=round(seconds * 1000), detail=detail_of(more),
-            )  # fmt: skip
+                arguments=arguments_digest(sent_arguments(question, answer)),
+                duration=round(seconds * 1000),
+                detail=redact_details(more),
+            )
 
         return make
 
 
-class Effect:
+class AuditSpan:
     """Something that happens between two rows."""
 
-    def __init__(self, journal: Journal, act: Act) -> None:
-        self._journal = journal
-        self._act = act
+    def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
+        self._audit = audit
+        self._subject = subject
         self._entry: Entry | None = None
-        self._since = time.monotonic()
+        self._started_at = time.monotonic()
 
-    async def starts(self, *, who: str, grant: str = "") -> None:
-        """Record that it is about to happen and what allowed it. Raises Declined when it must not, then."""
-        made = self._journal.record(self._act, "started", who=who, grant=grant)
-        self._entry = await self._journal.ledger.append(made)
-        self._journal.demand(self._entry)
+    async def start(self, *, who: str, grant: str = "") -> None:
+        """Record that it is about to happen and what allowed it. Raises ConsentDenied when it must not, then."""
+        made = self._audit.make_record(self._subject, "started", who=who, grant=grant)
+        self._entry = await self._audit.store.append(made)
+        self._audit.require_written(self._entry)
 
-    def ended(self, outcome: str, *, size: int = 0) -> None:
+    def end(self, outcome: str, *, size: int = 0) -> None:
         """Record the end of what was started; returns at once, and the row is written soon after.
 
         `size`: bytes of what came back. Nothing is recorded of what did not start, or ended already.
@@ -242,44 +275,46 @@ class Effect:
         entry, self._entry = self._entry, None
         if entry is None:
             return
-        at, milliseconds = now(), round((time.monotonic() - self._since) * 1000)
-        act, conversation = self._act, self._journal.conversation()
+        at, milliseconds = now(), round((time.monotonic() - self._started_at) * 1000)
+        act, conversation = self._subject, self._audit.conversation_id()
 
         def make() -> Record:
             return Record(
                 at=at, kind=act.kind, event="ended", server=redact_identifier(act.server),
-                subject=named(act.kind, act.subject),
+                subject=redact_name(act.kind, act.name),
                 decision=outcome, who="mcphost", call=act.call, conversation=conversation, size=size,
                 duration=milliseconds,
             )  # fmt: skip
 
-        self._journal.later(make, entry)
+        self._audit.queue_record(make, entry)
 
 
-class JournaledFront(PassingFront):
+class AuditingFrontend(FrontendWrapper):
     """A front of which no answer is heard before the ledger has it."""
 
-    def __init__(self, front: Front, journal: Journal) -> None:
-        super().__init__(front)
-        self._journal = journal
+    def __init__(self, frontend: Frontend, audit: AuditLog) -> None:
+        super().__init__(frontend)
+        self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
         """The answer, once it is recorded; that a question was withdrawn is recorded, too."""
         began = time.monotonic()
         try:
-            answer = await self._front.ask(question)
+            answer = await self._frontend.ask(question)
         except BaseException:
-            await self._journal.withdrawn(question, seconds=time.monotonic() - began)
+            await self._audit.record_withdrawal(question, seconds=time.monotonic() - began)
             raise
-        return await self._journal.answered(question, answer, who=self._front.who, seconds=time.monotonic() - began)
+        return await self._audit.record_answer(
+            question, answer, who=self._frontend.who, seconds=time.monotonic() - began
+        )
 
 
-def in_memory(config: LedgerConfig | None = None) -> Journal:
+def create_in_memory_log(config: LedgerConfig | None = None) -> AuditLog:
     """A journal that is gone with the process."""
-    return Journal(Ledger(None), config or LedgerConfig())
+    return AuditLog(Ledger(None), config or LedgerConfig())
 
 
-def _place(url: str) -> str:
+def _origin(url: str) -> str:
     try:
         parts = split_url(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

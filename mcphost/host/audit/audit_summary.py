@@ -8,6 +8,7 @@ from typing import Any
 from mcphost.errors import UsageError
 from mcphost.host.questions.questions import (
     Accept,
+    AcceptToolChanges,
     AllowOnce,
     AllowRule,
     ApproveTool,
@@ -15,12 +16,11 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    KeepTools,
     Question,
-    ToolsChanged,
+    ReviewToolChanges,
     TrustServer,
 )
-from mcphost.host.questions.result_review_questions import PassEdited, ReviewResult, Withhold, given
+from mcphost.host.questions.result_review_questions import PassEditedResult, ReviewResult, WithholdResult, passed_parts
 from mcphost.redact import redact, redact_command, redact_identifier, redact_values
 from mcphost.serialization import dumps
 
@@ -28,7 +28,7 @@ CONTENT_LIMIT = 30_000
 """Characters of what was shown, and of what was answered, that a row keeps when content is wanted."""
 NAME_LIMIT = 200
 """Characters of each name in a list of tools."""
-_NAMES = ("kept", "held_back")
+_TOOL_LISTS = ("kept", "held_back")
 _TOPICS = {
     "approve_tool": "tool", "trust_server": "trust", "continue_turn": "turn", "review_sampling": "sampling",
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
@@ -36,26 +36,35 @@ _TOPICS = {
 }  # fmt: skip
 """What a kind of question is about; the others are about what they are called."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
-SAID = {
+ANSWER_LABELS = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
-    "TrustOnce": "once", "TrustAlways": "always", "DoNotTrust": "deny", "AsShown": "as shown",
+    "TrustOnce": "once", "TrustAlways": "always", "DoNotTrust": "deny", "ApproveUnchanged": "as shown",
     "EditedRequest": "edited", "EditedReply": "edited", "ShareOnce": "once", "ShareSession": "session",
-    "ShareAlways": "always", "NeverShare": "never", "ShareEach": "each", "DoNotShare": "deny",
-    "InBrowser": "in browser", "PastedRedirect": "pasted", "NoSignIn": "deny",
-    "PassResult": "passed", "PassEdited": "changed", "Withhold": "withheld",
-    "Accept": "accept", "Decline": "decline", "Cancel": "cancel", "Visited": "visited",
-    "OtherWay": "other way", "ClientEntered": "entered", "NoClient": "deny",
-    "KeepForRun": "for this run", "KeepInFile": "in a file", "KeepSealed": "in a sealed file",
-    "PassPhrase": "pass phrase", "LeaveLocked": "deny",
+    "ShareAlways": "always", "NeverShare": "never", "SharePerServer": "each", "DoNotShare": "deny",
+    "OpenInBrowser": "in browser", "PastedRedirect": "pasted", "DeclineSignIn": "deny",
+    "PassResult": "passed", "PassEditedResult": "changed", "WithholdResult": "withheld",
+    "Accept": "accept", "Decline": "decline", "Cancel": "cancel", "AcceptUrl": "visited",
+    "SwitchSignInMethod": "other way", "EnteredClient": "entered", "DeclineClient": "deny",
+    "KeepInMemory": "for this run", "KeepInPlainFile": "in a file", "KeepInEncryptedFile": "in a sealed file",
+    "EnterPassphrase": "pass phrase", "LeaveLocked": "deny",
 }  # fmt: skip
 
-_WORDS: tuple[type[Any], ...] = (AllowOnce, AllowRule, Accept, Deny, EditedReply, EditedRequest, PassEdited, Withhold)
+_RECORDED_ANSWERS: tuple[type[Any], ...] = (
+    AllowOnce,
+    AllowRule,
+    Accept,
+    Deny,
+    EditedReply,
+    EditedRequest,
+    PassEditedResult,
+    WithholdResult,
+)
 
 
-def said(question: Question[Any], answer: Any) -> str:
+def answer_label(question: Question[Any], answer: Any) -> str:
     """Return an answer in a word or two; a kind of answer that has none here is called by its name."""
-    if isinstance(question, ToolsChanged):
-        kept, held_back = decided_tools(question, answer)
+    if isinstance(question, ReviewToolChanges):
+        kept, held_back = split_tools(question, answer)
         return "held back" if not kept else "kept some" if held_back else "kept"
     match answer:
         case bool():
@@ -66,22 +75,22 @@ def said(question: Question[Any], answer: Any) -> str:
             return "rule, edited"
         case _:
             name = type(answer).__name__
-            return SAID.get(name) or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
+            return ANSWER_LABELS.get(name) or "".join(f" {c.lower()}" if c.isupper() else c for c in name).strip()
 
 
-def decided_tools(question: ToolsChanged, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the changed tools that stay as they are now, and of those that are held back."""
-    wanted = frozenset(answer.tools if isinstance(answer, KeepTools) else ())
+    wanted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
     asked = tuple(change.tool for change in question.changes)
     return tuple(name for name in asked if name in wanted), tuple(name for name in asked if name not in wanted)
 
 
-def topic(question: Question[Any]) -> str:
+def question_topic(question: Question[Any]) -> str:
     """What this kind of question is about; it is the kind of its rows."""
     return _TOPICS.get(question.KIND, question.KIND)
 
 
-def digest(arguments: Mapping[str, Any] | None) -> str:
+def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
     """SHA-256 of the JSON of arguments, keys sorted, no blanks; empty for none. The same for the same, in any order."""
     if arguments is None:
         return ""
@@ -92,24 +101,28 @@ def digest(arguments: Mapping[str, Any] | None) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def came_of(question: Question[Any], answer: Any) -> dict[str, Any]:
+def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
     """What a word does not say of an answer: which changed tools were kept; what the model got of a reviewed result.
 
     Of a result: sizes in bytes and a digest, none of the words.
     """
-    if isinstance(question, ToolsChanged) and answer is not None:
-        kept, held_back = decided_tools(question, answer)
+    if isinstance(question, ReviewToolChanges) and answer is not None:
+        kept, held_back = split_tools(question, answer)
         return {"kept": list(kept), "held_back": list(held_back)}
     if not isinstance(question, ReviewResult) or answer is None:
         return {}
-    from mcphost.host.results.presentation import joined  # loaded with the first result
+    from mcphost.host.results.presentation import join_parts  # loaded with the first result
 
-    told = joined(given(question, answer)).may_be_read.encode("utf-8", "replace") if given(question, answer) else b""
-    of = len(joined(question.parts).may_be_read.encode("utf-8", "replace"))
+    told = (
+        join_parts(passed_parts(question, answer)).model_text.encode("utf-8", "replace")
+        if passed_parts(question, answer)
+        else b""
+    )
+    of = len(join_parts(question.parts).model_text.encode("utf-8", "replace"))
     return {"given": len(told), "of": of, "sha256": hashlib.sha256(told).hexdigest() if told else ""}
 
 
-def sent(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
+def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
     """What an answer lets out: the arguments of a call, the content of a form."""
     if isinstance(question, ReviewResult):
         return question.arguments
@@ -118,25 +131,25 @@ def sent(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
         return question.arguments if edited is None else edited
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         # A digest of something short can be guessed; of what looks like a secret there is none.
-        return None if _secret(question) else _filled(question, answer)
+        return None if _has_secret_field(question) else _form_content(question, answer)
     return None
 
 
-def _filled(question: FillForm, answer: Accept) -> dict[str, Any] | None:
+def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
     """The content as it is sent, with the defaults of what was left alone; None where it does not fit: none is sent."""
-    from mcphost.host.questions.form_fields import filled  # loaded with the first form
+    from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
-        return filled(question.fields, answer.content)
+        return validate_content(question.fields, answer.content)
     except UsageError:
         return None
 
 
-def _secret(question: Question[Any]) -> bool:
+def _has_secret_field(question: Question[Any]) -> bool:
     return isinstance(question, FillForm) and any(field.secret for field in question.fields)
 
 
-def subject(question: Question[Any]) -> str:
+def question_subject(question: Question[Any]) -> str:
     """What the question is about, in a word."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
@@ -148,38 +161,40 @@ def subject(question: Question[Any]) -> str:
     return ""
 
 
-def named(kind: str, subject: str) -> str:
+def redact_name(kind: str, name: str) -> str:
     """Return what a row of this kind is about: a name stays whole, a command or an address loses its secrets."""
-    return redact_command(subject) if kind in _COMMANDS else redact_identifier(subject)
+    return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
-def rule_text(text: str) -> str:
+def redact_rule(text: str) -> str:
     """Return a rule, or the id of a grant: its names stay whole, its conditions lose their secrets."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
 
-def is_words(question: Question[Any], answer: Any) -> bool:
+def is_recordable(question: Question[Any], answer: Any) -> bool:
     """Whether a row may keep the answer: others are no words, or secrets, like the address that a sign-in ended at."""
-    return isinstance(answer, _WORDS) and not _secret(question)
+    return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 
-def as_sent(question: Question[Any], answer: Any) -> Any:
+def resolve_answer(question: Question[Any], answer: Any) -> Any:
     """The answer with all that it lets out in it."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
-        content = _filled(question, answer)
+        content = _form_content(question, answer)
         return answer if content is None else Accept(content)
     return answer
 
 
-def words(value: Any) -> str:
+def to_redacted_json(value: Any) -> str:
     """As JSON, bounded, without secrets."""
     text = dumps(value)
     return redact(text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…")
 
 
-def detail_of(members: Mapping[str, Any]) -> str:
+def redact_details(members: Mapping[str, Any]) -> str:
     """As JSON without secrets; empty for nothing. Lists of tools that were decided about keep their names."""
     made = redact_values(members)
-    made |= {key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _NAMES if key in members}
+    made |= {
+        key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members
+    }
     return dumps(made) if members else ""

@@ -8,21 +8,21 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import UsageError
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.consent.tool_identity import Subject, reads_only, subject_of
-from mcphost.host.event_queue import Feeds
-from mcphost.host.events import AutonomyChanged
-from mcphost.host.servers.tool_registry import Offered
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.tool_identity import ToolIdentity, has_read_only_hint, identify_tool
+from mcphost.host.event_queue import EventBus
+from mcphost.host.events import AutoApprovalChanged
+from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.llm.model import Usage
-from mcphost.serialization import Data, replace
+from mcphost.serialization import Struct, replace
 
-MOST_CALLS = 1_000
-MOST_SECONDS = 8 * 3_600
-MOST_TOKENS = 50_000_000
-LIMITS = ("calls", "seconds", "tokens")
+MAX_CALLS = 1_000
+MAX_SECONDS = 8 * 3_600
+MAX_TOKENS = 50_000_000
+BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
-class Budget(Data, frozen=True, kw_only=True):
+class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
     """What may be used before somebody is asked again: tool calls, seconds, and tokens of the model."""
 
     calls: int = 50
@@ -30,11 +30,11 @@ class Budget(Data, frozen=True, kw_only=True):
     tokens: int = 500_000
 
 
-class Running(Data, frozen=True, kw_only=True):
+class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
     """The mode while it is on: what is left of its budget, how many tools it covers, and of which servers."""
 
-    left: Budget
-    of: Budget
+    left: AutoApprovalBudget
+    of: AutoApprovalBudget
     tools: int
     servers: tuple[str, ...]
 
@@ -42,7 +42,7 @@ class Running(Data, frozen=True, kw_only=True):
 _Key = tuple[str, str, str, str, str]
 
 
-class Autonomy:
+class AutoApproval:
     """Only tools that their servers claim to be read-only can be picked, one by one, as they are defined now.
 
     A claim is not believed for being made: the user picked the tool. Whatever else a call needs is asked as ever, and
@@ -51,46 +51,46 @@ class Autonomy:
 
     def __init__(
         self,
-        offered: Callable[[], Iterable[Offered]],
+        offered_tools: Callable[[], Iterable[OfferedTool]],
         conversation: Callable[[], object],
-        feeds: Feeds,
-        journal: Journal,
+        events: EventBus,
+        audit: AuditLog,
     ) -> None:
         """`offered` gives what the model can call now; `conversation` the open one, compared by identity."""
-        self._offered = offered
+        self._offered_tools = offered_tools
         self._conversation = conversation
-        self._feeds = feeds
-        self._journal = journal
+        self._events = events
+        self._audit = audit
         self._tasks: TaskGroup | None = None
-        self._picked: frozenset[_Key] = frozenset()
-        self._budget = self._left = Budget()
-        self._until = self._ends = 0.0
-        self._in: object = None
+        self._selected: frozenset[_Key] = frozenset()
+        self._budget = self._remaining = AutoApprovalBudget()
+        self._deadline = self._wall_deadline = 0.0
+        self._bound_conversation: object = None
         self._scope: anyio.CancelScope | None = None
 
-    def own(self, tasks: TaskGroup) -> None:
+    def set_task_group(self, tasks: TaskGroup) -> None:
         """The group in which its time runs out."""
         self._tasks = tasks
 
     @property
-    def running(self) -> Running | None:
+    def status(self) -> AutoApprovalStatus | None:
         """How it stands; None when it is off."""
         if self._scope is None:
             return None
-        left = replace(self._left, seconds=max(0.0, self._seconds()))
-        servers = tuple(sorted({key[0] for key in self._picked}))
-        return Running(left=left, of=self._budget, tools=len(self._picked), servers=servers)
+        left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
+        servers = tuple(sorted({key[0] for key in self._selected}))
+        return AutoApprovalStatus(left=left, of=self._budget, tools=len(self._selected), servers=servers)
 
-    def candidates(self) -> tuple[Offered, ...]:
+    def candidates(self) -> tuple[OfferedTool, ...]:
         """The tools that can be picked now: claimed to be read-only, and not held back."""
-        return tuple(one for one in self._offered() if reads_only(one.listed.tool))
+        return tuple(one for one in self._offered_tools() if has_read_only_hint(one.definition.tool))
 
-    def start(self, tools: Iterable[tuple[str, str]], budget: Budget) -> Running:
+    def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
         """Let these tools, by server and name, run unasked from now on. Raises UsageError, and then it is as before."""
-        _check(budget)
+        _check_budget(budget)
         if self._tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        known = {(one.connection.config.name, one.listed.name): one for one in self.candidates()}
+        known = {(one.connection.config.name, one.definition.name): one for one in self.candidates()}
         wanted = dict.fromkeys(tools)
         for server, tool in wanted:
             if (server, tool) not in known:
@@ -101,16 +101,18 @@ class Autonomy:
         if not wanted:
             raise UsageError("No tool was picked.", "Name at least one that only reads.")
         self.stop("started anew")
-        self._picked = frozenset(_key(subject_of(known[one])) for one in wanted)
-        self._budget = self._left = budget
-        self._until, self._ends = time.monotonic() + budget.seconds, time.time() + budget.seconds
-        self._in = self._conversation()
+        self._selected = frozenset(_key(identify_tool(known[one])) for one in wanted)
+        self._budget = self._remaining = budget
+        self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
+        self._bound_conversation = self._conversation()
         self._scope = anyio.CancelScope()
-        self._tasks.start_soon(self._run_out, self._scope, name="autonomy")
+        self._tasks.start_soon(self._expire, self._scope, name="autonomy")
         tools_of = [f"{server}/{tool}" for server, tool in wanted]
-        self._note("on", {"tools": tools_of, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens})
-        self._tell("")
-        running = self.running
+        self._record(
+            "on", {"tools": tools_of, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens}
+        )
+        self._publish("")
+        running = self.status
         assert running is not None  # noqa: S101 - it was just started
         return running
 
@@ -120,65 +122,65 @@ class Autonomy:
         if scope is None:
             return False
         scope.cancel()
-        self._picked, self._in = frozenset(), None
-        self._note("off", {"why": why})
-        self._tell(why)
+        self._selected, self._bound_conversation = frozenset(), None
+        self._record("off", {"why": why})
+        self._publish(why)
         return True
 
-    def allows(self, subject: Subject, arguments: dict[str, Any]) -> bool:
+    def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
         """Whether this call may run unasked, which then counts as one call of the budget."""
         del arguments  # a picked tool may be called with any; what is forbidden was looked at before
-        if not self._stands() or _key(subject) not in self._picked:
+        if not self._is_active() or _key(subject) not in self._selected:
             return False
-        self._left = replace(self._left, calls=self._left.calls - 1)
-        self._tell("")
+        self._remaining = replace(self._remaining, calls=self._remaining.calls - 1)
+        self._publish("")
         return True
 
-    def goes_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether the model may go on past its rounds without a question."""
-        return self._stands()
+        return self._is_active()
 
-    def spent(self, usage: Usage) -> None:
+    def count_usage(self, usage: Usage) -> None:
         """The model used so much in the open conversation."""
-        if self._stands():
-            tokens = self._left.tokens - usage.input_tokens - usage.output_tokens
-            self._left = replace(self._left, tokens=max(0, tokens))
-            self._stands()
+        if self._is_active():
+            tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
+            self._remaining = replace(self._remaining, tokens=max(0, tokens))
+            self._is_active()
 
-    def _stands(self) -> bool:
+    def _is_active(self) -> bool:
         if self._scope is None:
             return False
-        why = self._over()
+        why = self._end_reason()
         if why:
             self.stop(why)
         return not why
 
-    def _over(self) -> str:
-        if self._in is not self._conversation():
+    def _end_reason(self) -> str:
+        if self._bound_conversation is not self._conversation():
             return "another conversation"
-        if self._left.calls <= 0:
+        if self._remaining.calls <= 0:
             return f"{self._budget.calls} calls were made"
-        if self._left.tokens <= 0:
+        if self._remaining.tokens <= 0:
             return f"{self._budget.tokens:,} tokens were used"
-        return "its time is over" if self._seconds() <= 0 else ""
+        return "its time is over" if self._seconds_left() <= 0 else ""
 
-    def _seconds(self) -> float:
+    def _seconds_left(self) -> float:
         """What is left of its time by either clock: one stands still while the machine sleeps, one can be set back."""
-        return min(self._until - time.monotonic(), self._ends - time.time())
+        return min(self._deadline - time.monotonic(), self._wall_deadline - time.time())
 
-    async def _run_out(self, scope: anyio.CancelScope) -> None:
+    async def _expire(self, scope: anyio.CancelScope) -> None:
         with scope:
             await anyio.sleep(self._budget.seconds)
         if self._scope is scope:
             self.stop("its time is over")
 
-    def _note(self, event: str, detail: dict[str, Any]) -> None:
-        self._journal.note(Act(kind="mode", subject="unasked"), event, detail=detail)
+    def _record(self, event: str, detail: dict[str, Any]) -> None:
+        self._audit.queue_event(AuditSubject(kind="mode", name="unasked"), event, detail=detail)
 
-    def _tell(self, why: str) -> None:
-        now = self.running
-        self._feeds.put(
-            AutonomyChanged(
+    def _publish(self, why: str) -> None:
+        now = self.status
+        self._events.publish(
+            AutoApprovalChanged(
                 on=now is not None,
                 why=why,
                 tools=now.tools if now else 0,
@@ -191,15 +193,15 @@ class Autonomy:
         )
 
 
-def _key(subject: Subject) -> _Key:
+def _key(subject: ToolIdentity) -> _Key:
     return subject.server, subject.server_digest, subject.tool, subject.digest, subject.account
 
 
-def _check(budget: Budget) -> None:
+def _check_budget(budget: AutoApprovalBudget) -> None:
     for name, value, most in (
-        ("calls", budget.calls, MOST_CALLS),
-        ("seconds", budget.seconds, MOST_SECONDS),
-        ("tokens", budget.tokens, MOST_TOKENS),
+        ("calls", budget.calls, MAX_CALLS),
+        ("seconds", budget.seconds, MAX_SECONDS),
+        ("tokens", budget.tokens, MAX_TOKENS),
     ):
         if not 0 < value <= most:
             raise UsageError(f"The budget of {name} is {value:g}, not above 0 and at most {most:,}.")

@@ -12,26 +12,26 @@ import anyio
 import anyio.to_thread
 
 from mcphost.config.rules import Condition, Rule, Value
-from mcphost.host.consent.path_containment import Place, under
-from mcphost.sandbox.schema_validator import Checker
-from mcphost.sanitize import visible, without_invisible
-from mcphost.serialization import Data, encode
+from mcphost.host.consent.path_containment import Containment, check_containment
+from mcphost.sandbox.schema_validator import SchemaValidator
+from mcphost.sanitize import sanitize, strip_unsafe
+from mcphost.serialization import Struct, encode
 from mcphost.unicode_forms import normalize
 
-Answer = Literal["yes", "no", "unsure"]
+RuleMatch = Literal["yes", "no", "unsure"]
 PATH_SECONDS = 1.0
 """What looking at the file system may take; a folder of a network that is gone could take minutes."""
 TEXT_LIMIT = 64 * 1024
-_DEPTH = 20
+_MAX_DEPTH = 20
 """Levels of objects that are searched for similar names; what lies deeper cannot be judged."""
 _PROTOTYPES = ("__proto__", "constructor")
-_INDEX = re.compile(r"\[[0-9]*\]")
-_SPACE = re.compile(r"\s+")
-_TRUTH: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"], "1"),
+_LIST_INDEX = re.compile(r"\[[0-9]*\]")
+_WHITESPACE = re.compile(r"\s+")
+_BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"], "1"),
                           **dict.fromkeys(["false", "no", "off", "n", "f"], "0")}  # fmt: skip
 
 
-class Asked(Data, frozen=True, kw_only=True):
+class RuleInput(Struct, frozen=True, kw_only=True):
     """A call as rules see it. `folder` is where its server runs; None: not on this machine, as far as we know."""
 
     server: str
@@ -41,26 +41,26 @@ class Asked(Data, frozen=True, kw_only=True):
     folder: str | None = None
 
 
-class Matching:
+class RuleMatcher:
     """Compares rules with calls; patterns run in the child of `checker`, where they can be killed."""
 
-    def __init__(self, checker: Checker) -> None:
-        self._checker = checker
+    def __init__(self, validator: SchemaValidator) -> None:
+        self._validator = validator
 
-    async def matches(self, rule: Rule, call: Asked) -> Answer:
+    async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
         """Whether `call` is covered, whatever the rule's scope and expiry. Raises nothing but cancellation."""
         if not rule.names(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"
-        answer: Answer = "yes"
+        answer: RuleMatch = "yes"
         for condition in rule.conditions:
-            found = await self._holds(condition, call)
+            found = await self._match_condition(condition, call)
             if found == "no":
                 return "no"
             answer = "unsure" if found == "unsure" else answer
         return answer
 
-    async def _holds(self, condition: Condition, call: Asked) -> Answer:
-        found, value, in_doubt = _argument(call.arguments, condition.argument)
+    async def _match_condition(self, condition: Condition, call: RuleInput) -> RuleMatch:
+        found, value, in_doubt = _find_argument(call.arguments, condition.argument)
         if in_doubt:
             # A server that takes "Path" for "path" may act on the other one, or on that alone.
             return "unsure"
@@ -68,28 +68,28 @@ class Matching:
             return "no"
         match condition.test:
             case "under":
-                return await _under(value, condition.values[0], call.folder)
+                return await _match_folder(value, condition.values[0], call.folder)
             case "re":
-                return await self._fits(value, condition.values[0])
+                return await self._match_pattern(value, condition.values[0])
             case _:
-                return _compares(condition, value)
+                return _compare(condition, value)
 
-    async def _fits(self, value: Any, pattern: Value) -> Answer:
-        if not isinstance(value, str) or len(value) > TEXT_LIMIT or visible(value, keep_newlines=False) != value:
+    async def _match_pattern(self, value: Any, pattern: Value) -> RuleMatch:
+        if not isinstance(value, str) or len(value) > TEXT_LIMIT or sanitize(value, keep_newlines=False) != value:
             # A dot does not match a line break, and `[^;]` does: neither is what people mean by it.
             return "unsure"
         # Also by itself: `a)|(b` would be two patterns in the brackets that hold it to the whole text.
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
-        verdict = await self._checker.check(encode(schema), value)
+        verdict = await self._validator.validate(encode(schema), value)
         return {"fits": "yes", "misfit": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
 
 
-def _argument(arguments: dict[str, Any], way: tuple[str, ...]) -> tuple[bool, Any, bool]:
+def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bool, Any, bool]:
     """Return whether the argument is there, its value, and whether a server may read something else as it."""
-    if _has_alike(arguments, way, "".join(map(_plain, way))):
+    if _has_similar_name(arguments, path, "".join(map(_normalize_name, path))):
         return False, None, True
     value: Any = arguments
-    for name in way:
+    for name in path:
         if not isinstance(value, dict):
             # Some servers read JSON in a text as the object that it stands for, or take the first of a list.
             return False, None, True
@@ -100,37 +100,37 @@ def _argument(arguments: dict[str, Any], way: tuple[str, ...]) -> tuple[bool, An
     return True, value, False
 
 
-def _has_alike(members: dict[str, Any], way: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
+def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
     """Whether a member that is not on the way may be read as the argument, whose plain name is `wanted` from here on.
 
     By a similar name on any level (`Path`, `path[]`, `path` with an invisible character), by the whole way as one name
     (`options.depth`) or by one name as a way, and by the prototype that JavaScript takes members from.
     """
-    if depth > _DEPTH:
+    if depth > _MAX_DEPTH:
         return True
     for name, member in members.items():
-        plain = _plain(name)
-        if way and name == way[0]:
-            step = way[1:]
-        elif name in _PROTOTYPES or (wanted.startswith(plain) and plain in (wanted, *map(_plain, way[:1]))):
+        plain = _normalize_name(name)
+        if path and name == path[0]:
+            step = path[1:]
+        elif name in _PROTOTYPES or (wanted.startswith(plain) and plain in (wanted, *map(_normalize_name, path[:1]))):
             return True
         else:
             step = ()
-        on_way = bool(step) or not (way and name == way[0])
+        on_way = bool(step) or not (path and name == path[0])
         if on_way and wanted.startswith(plain) and isinstance(member, dict):
             inner = cast("dict[str, Any]", member)
-            if _has_alike(inner, step, wanted[len(plain) :], depth + 1):
+            if _has_similar_name(inner, step, wanted[len(plain) :], depth + 1):
                 return True
     return False
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """The letters and digits of a name, without case, accents, invisible characters and the index of a list."""
-    folded = normalize("NFKD", normalize("NFKD", _INDEX.sub("", name)).casefold())
-    return "".join(filter(str.isalnum, without_invisible(folded)))
+    folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
+    return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
 
-def _kind(value: Any) -> str:
+def _value_kind(value: Any) -> str:
     match value:
         case bool():
             return "truth"
@@ -144,16 +144,16 @@ def _kind(value: Any) -> str:
             return ""
 
 
-def _compares(condition: Condition, value: Any) -> Answer:
+def _compare(condition: Condition, value: Any) -> RuleMatch:
     """Numbers with numbers, text with text; a value of another kind is one the server may still take for it."""
-    kind = _kind(value)
-    wanted = {_kind(one) for one in condition.values}
+    kind = _value_kind(value)
+    wanted = {_value_kind(one) for one in condition.values}
     if not kind:
         return "unsure"
     if condition.test in ("is", "in"):
-        if any(_kind(one) == kind and one == value for one in condition.values):
+        if any(_value_kind(one) == kind and one == value for one in condition.values):
             return "yes"
-        return "unsure" if kind not in wanted or any(_reads_as(value, one) for one in condition.values) else "no"
+        return "unsure" if kind not in wanted or any(_is_equivalent(value, one) for one in condition.values) else "no"
     if kind != "number":
         return "unsure"
     bound = cast("float", condition.values[0])
@@ -169,27 +169,29 @@ def _compares(condition: Condition, value: Any) -> Answer:
     return "yes" if held else "no"
 
 
-def _reads_as(value: Value, wanted: Value) -> bool:
+def _is_equivalent(value: Value, wanted: Value) -> bool:
     """Whether a server may take one for the other: other case, white space, quotes, or the text of a number."""
     try:
-        one, other = _as_text(value), _as_text(wanted)
+        one, other = _to_text(value), _to_text(wanted)
         return one == other or float(one) == float(other)
     except (ValueError, OverflowError):
         return False
 
 
-def _as_text(value: Value) -> str:
+def _to_text(value: Value) -> str:
     if isinstance(value, bool):
         return str(int(value))
-    text = without_invisible(normalize("NFKC", str(value))).casefold()
-    text = _SPACE.sub("", text).strip("\"'`")
-    return _TRUTH.get(text, text)
+    text = strip_unsafe(normalize("NFKC", str(value))).casefold()
+    text = _WHITESPACE.sub("", text).strip("\"'`")
+    return _BOOLEAN_WORDS.get(text, text)
 
 
-async def _under(value: Any, folder: Value, runs_in: str | None) -> Answer:
-    if not isinstance(value, str) or not isinstance(folder, str) or runs_in is None:
+async def _match_folder(value: Any, folder: Value, working_directory: str | None) -> RuleMatch:
+    if not isinstance(value, str) or not isinstance(folder, str) or working_directory is None:
         return "unsure"
-    place: Place = "unsure"
+    place: Containment = "unsure"
     with anyio.move_on_after(PATH_SECONDS):
-        place = await anyio.to_thread.run_sync(under, value, folder, runs_in, abandon_on_cancel=True)
+        place = await anyio.to_thread.run_sync(
+            check_containment, value, folder, working_directory, abandon_on_cancel=True
+        )
     return {"inside": "yes", "outside": "no"}.get(place, "unsure")  # pyright: ignore[reportReturnType]

@@ -15,22 +15,24 @@ TITLE_CHARS = 80
 class Conversation:
     """One conversation. `append` is the only way it grows."""
 
-    def __init__(self, store: Conversations, tell: Callable[[StoreError], None]) -> None:
+    def __init__(self, store: Conversations, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
         self.title = ""
         self.messages: list[Message] = []
         self._store = store
-        self._tell = tell
+        self._on_store_error = on_store_error
         self._unsaved: list[tuple[Message, str]] = []
-        self._failing = False
+        self._is_failing = False
 
     @classmethod
-    async def load(cls, store: Conversations, tell: Callable[[StoreError], None], ident: str) -> "Conversation | None":
+    async def load(
+        cls, store: Conversations, on_store_error: Callable[[StoreError], None], ident: str
+    ) -> "Conversation | None":
         """A stored conversation, or None for an unknown id. Raises StoreError."""
         messages = await store.load(ident)
         if messages is None:
             return None
-        conversation = cls(store, tell)
+        conversation = cls(store, on_store_error)
         conversation.id = ident
         conversation.messages = list(messages)
         first = next((message for message in messages if message.role == "user"), None)
@@ -50,22 +52,22 @@ class Conversation:
                 first, first_model = self._unsaved[0]
                 await self._store.append(self.id, first, title=self.title, model=first_model)
                 del self._unsaved[0]
-            self._failing = False
+            self._is_failing = False
         except StoreError as error:
-            if not self._failing:
-                self._tell(error)
-            self._failing = True
+            if not self._is_failing:
+                self._on_store_error(error)
+            self._is_failing = True
         return message
 
-    async def draft(self, message: Message) -> None:
+    async def save_draft(self, message: Message) -> None:
         """Keep an unfinished answer, so that a crash loses at most a second of it."""
-        if self._failing or self._unsaved:
+        if self._is_failing or self._unsaved:
             return
         try:
             await self._store.draft(self.id, message)
         except StoreError as error:
-            self._failing = True
-            self._tell(error)
+            self._is_failing = True
+            self._on_store_error(error)
 
 
 def _title(message: Message) -> str:

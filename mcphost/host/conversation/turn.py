@@ -7,27 +7,27 @@ import anyio
 
 from mcphost.config.schema import Limits
 from mcphost.errors import ModelError
-from mcphost.host.consent.auto_approve import Autonomy
+from mcphost.host.consent.auto_approve import AutoApproval
 from mcphost.host.conversation.conversation import Conversation
-from mcphost.host.event_queue import Feeds
-from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDelta, ThinkingDelta
-from mcphost.host.questions.frontend import Front
+from mcphost.host.event_queue import EventBus
+from mcphost.host.events import MessageFinished, ModelRetrying, RoundStarted, TextDeltaEvent, ThinkingDeltaEvent
+from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
-from mcphost.host.tools.pipeline import ToolCalls
-from mcphost.host.tools.tool_outcome import Called
+from mcphost.host.tools.pipeline import ToolPipeline
+from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
 from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 DRAFT_SECONDS = 1.0
-BAD_ROUNDS = 3
+MAX_INVALID_ROUNDS = 3
 MAX_ANSWER_CHARS = 1_000_000
 _UNFINISHED = {
     "length": ("The model stopped at its limit of tokens: the answer is not complete.", "Ask it to go on."),
     "content_filter": ("The provider's filter ended the answer.", "Say it differently, or choose another model."),
     "unknown": ("The answer was cut off: it ended without its end mark.", "Ask it to go on."),
 }
-_NOTHING_CAME = ("The model's answer was cut off before anything came.", "Send it again.")
+_EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send it again.")
 
 
 class AnswerCutOff(ModelError):
@@ -37,17 +37,17 @@ class AnswerCutOff(ModelError):
         super().__init__(message, hint, model_kind="network")
 
 
-class Answer:
+class StreamedAnswer:
     """A model's message while it streams in."""
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._pieces: list[list[str]] = []
+        self._texts: list[list[str]] = []
         self._kinds: list[str] = []
         self._replay = ""
-        self.uses: list[ToolUsePart] = []
+        self.tool_uses: list[ToolUsePart] = []
         self.chars = 0
-        self.finished = llm.Finished()
+        self.finish = llm.Finished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
         """More text or thinking."""
@@ -56,33 +56,33 @@ class Answer:
         if not text and kind in self._kinds:
             return
         if self._kinds and self._kinds[-1] == kind:
-            self._pieces[-1].append(text)
+            self._texts[-1].append(text)
         else:
             self._kinds.append(kind)
-            self._pieces.append([text])
+            self._texts.append([text])
 
-    def message(self, *, cut: bool) -> Message:
+    def build_message(self, *, cut: bool) -> Message:
         """The message so far."""
         parts: list[Part] = []
-        for kind, pieces in zip(self._kinds, self._pieces, strict=True):
+        for kind, pieces in zip(self._kinds, self._texts, strict=True):
             text = "".join(pieces)
             parts.append(TextPart(text) if kind == "text" else ThinkingPart(text, self._replay))
         return Message(
             role="assistant",
-            parts=(*parts, *self.uses),
+            parts=(*parts, *self.tool_uses),
             at=time.time(),
             model=self._model,
             cut=cut,
-            usage=self.finished.usage,
+            usage=self.finish.usage,
         )
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether nothing came yet."""
-        return not self._kinds and not self.uses
+        return not self._kinds and not self.tool_uses
 
 
-class Ended(Data, frozen=True):
+class TurnOutcome(Struct, frozen=True):
     """How a turn ended."""
 
     outcome: str
@@ -99,27 +99,27 @@ class Turn:
         number: int,
         *,
         model: llm.ChatModel,
-        request: Callable[[], llm.ModelRequest],
+        create_request: Callable[[], llm.ModelRequest],
         conversation: Conversation,
-        calls: ToolCalls,
-        telling: tuple[Feeds, Front],
+        tool_pipeline: ToolPipeline,
+        channels: tuple[EventBus, Frontend],
         limits: Limits,
-        autonomy: Autonomy,
+        auto_approval: AutoApproval,
     ) -> None:
         """`request` gives what the model is asked in the next round: messages so far, tools of this moment."""
         self._number = number
         self._model = model
         self._conversation = conversation
-        self._calls = calls
-        self._request = request
-        self._feeds, self._front = telling
+        self._tool_pipeline = tool_pipeline
+        self._create_request = create_request
+        self._events, self._frontend = channels
         self._limits = limits
-        self._autonomy = autonomy
+        self._auto_approval = auto_approval
         self.usage = llm.Usage()
         self.declined = 0
         self.text = ""
 
-    async def run(self) -> Ended:
+    async def run(self) -> TurnOutcome:
         """All rounds. Raises ModelError; what arrived before it is kept and marked as cut."""
         rounds = bad = 0
         allowed = self._limits.max_rounds
@@ -127,99 +127,99 @@ class Turn:
             if rounds >= allowed:
                 why = f"turn {self._number} used {rounds} rounds of tool calls"
                 question = ContinueTurn(server="", why=why, rounds=rounds)
-                if not self._autonomy.goes_on() and not await self._front.ask(question):
-                    return self._ended("rounds")
+                if not self._auto_approval.can_continue() and not await self._frontend.ask(question):
+                    return self._make_outcome("rounds")
                 allowed += self._limits.max_rounds
             rounds += 1
             answer = await self._round(rounds)
             if not answer.tool_uses:
                 self.text = answer.text
-                return self._ended("done")
+                return self._make_outcome("done")
             called = await self._call_all(answer.tool_uses)
-            self.declined += sum(one.declined for one in called)
-            bad = bad + 1 if all(one.bad for one in called) else 0
-            if bad == BAD_ROUNDS:
+            self.declined += sum(one.is_declined for one in called)
+            bad = bad + 1 if all(one.is_invalid for one in called) else 0
+            if bad == MAX_INVALID_ROUNDS:
                 raise ModelError(
-                    f"The model made {BAD_ROUNDS} rounds of tool calls that could not be run.",
+                    f"The model made {MAX_INVALID_ROUNDS} rounds of tool calls that could not be run.",
                     "Say it differently, or choose another model.",
                 )
 
-    def _ended(self, outcome: str) -> Ended:
-        return Ended(outcome, self.text, self.declined, self.usage)
+    def _make_outcome(self, outcome: str) -> TurnOutcome:
+        return TurnOutcome(outcome, self.text, self.declined, self.usage)
 
     async def _round(self, number: int) -> Message:
         model = self._model
-        self._feeds.put(RoundStarted(self._number, number, model.name, model.label))
-        answer = Answer(model.name)
+        self._events.publish(RoundStarted(self._number, number, model.name, model.label))
+        answer = StreamedAnswer(model.name)
         try:
-            await self._stream(self._request(), answer)
+            await self._stream(self._create_request(), answer)
             self._check_complete(answer)
         except BaseException as error:
             with anyio.CancelScope(shield=True):
-                if not answer.empty:
-                    message = await self._keep(answer, cut=True)
+                if not answer.is_empty:
+                    message = await self._save_answer(answer, cut=True)
                     self.text = message.text if isinstance(error, ModelError) else ""
                     await self._return_stopped(message)
             raise
-        return await self._keep(answer, cut=False)
+        return await self._save_answer(answer, cut=False)
 
-    def _check_complete(self, answer: Answer) -> None:
+    def _check_complete(self, answer: StreamedAnswer) -> None:
         """Raise AnswerCutOff for an answer that is not complete; its calls, which may be cut as well, are dropped."""
-        if answer.finished.reason not in _UNFINISHED:
+        if answer.finish.reason not in _UNFINISHED:
             return
-        answer.uses.clear()
-        if answer.empty:
-            self._count(answer.finished.usage)
-        cut_at_once = answer.empty and answer.finished.reason == "unknown"
-        raise AnswerCutOff(*(_NOTHING_CAME if cut_at_once else _UNFINISHED[answer.finished.reason]))
+        answer.tool_uses.clear()
+        if answer.is_empty:
+            self._count_usage(answer.finish.usage)
+        cut_at_once = answer.is_empty and answer.finish.reason == "unknown"
+        raise AnswerCutOff(*(_EMPTY_ANSWER if cut_at_once else _UNFINISHED[answer.finish.reason]))
 
-    async def _stream(self, request: llm.ModelRequest, answer: Answer) -> None:
+    async def _stream(self, request: llm.ModelRequest, answer: StreamedAnswer) -> None:
         drafted = time.monotonic()
         async with self._model.stream(request) as events:
             async for event in events:
-                self._take(event, answer)
+                self._handle_event(event, answer)
                 if answer.chars > MAX_ANSWER_CHARS:
                     raise ModelError(
                         f"The model's answer is longer than {MAX_ANSWER_CHARS:,} characters and was cut.",
                         "Ask for less at once.",
                     )
                 if time.monotonic() - drafted > DRAFT_SECONDS:
-                    await self._conversation.draft(answer.message(cut=True))
+                    await self._conversation.save_draft(answer.build_message(cut=True))
                     drafted = time.monotonic()
 
-    def _take(self, event: llm.ModelEvent, answer: Answer) -> None:
+    def _handle_event(self, event: llm.ModelEvent, answer: StreamedAnswer) -> None:
         match event:
             case llm.TextDelta():
                 answer.add("text", event.text)
-                self._feeds.put(TextDelta(self._number, event.text))
+                self._events.publish(TextDeltaEvent(self._number, event.text))
             case llm.ThinkingDelta():
                 answer.add("thinking", event.text, event.replay)
                 if event.text:
-                    self._feeds.put(ThinkingDelta(self._number, event.text))
+                    self._events.publish(ThinkingDeltaEvent(self._number, event.text))
             case llm.ToolUseReady():
-                answer.uses.append(event.use)
+                answer.tool_uses.append(event.use)
             case llm.Retrying():
-                self._feeds.put(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
+                self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
             case llm.Finished():
-                answer.finished = event
+                answer.finish = event
             case _:
                 pass
 
-    async def _keep(self, answer: Answer, *, cut: bool) -> Message:
-        message = await self._conversation.append(answer.message(cut=cut), self._model.name)
-        self._count(answer.finished.usage)
-        self._feeds.put(MessageFinished(self._number, message, answer.finished.usage))
+    async def _save_answer(self, answer: StreamedAnswer, *, cut: bool) -> Message:
+        message = await self._conversation.append(answer.build_message(cut=cut), self._model.name)
+        self._count_usage(answer.finish.usage)
+        self._events.publish(MessageFinished(self._number, message, answer.finish.usage))
         return message
 
-    def _count(self, usage: llm.Usage) -> None:
+    def _count_usage(self, usage: llm.Usage) -> None:
         self.usage = self.usage + usage
-        self._autonomy.spent(usage)
+        self._auto_approval.count_usage(usage)
 
-    async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[Called]:
-        done: dict[str, Called] = {}
+    async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
+        done: dict[str, ToolCallOutcome] = {}
 
         async def one(use: ToolUsePart) -> None:
-            done[use.id] = await self._calls.run(use, f"the model asked for it in turn {self._number}")
+            done[use.id] = await self._tool_pipeline.run(use, f"the model asked for it in turn {self._number}")
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -227,12 +227,14 @@ class Turn:
                     tasks.start_soon(one, use)
         finally:
             # Every use gets its return, also when stopped: providers refuse a conversation with an open call.
-            parts = tuple(done[use.id].part if use.id in done else self._calls.stopped(use) for use in uses)
+            parts = tuple(
+                done[use.id].part if use.id in done else self._tool_pipeline.make_stopped_return(use) for use in uses
+            )
             with anyio.CancelScope(shield=True):
                 await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
         return [done[use.id] for use in uses]
 
     async def _return_stopped(self, message: Message) -> None:
         if message.tool_uses:
-            parts = tuple(self._calls.stopped(use) for use in message.tool_uses)
+            parts = tuple(self._tool_pipeline.make_stopped_return(use) for use in message.tool_uses)
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)

@@ -9,20 +9,20 @@ from anyio.abc import TaskGroup
 
 from mcphost.errors import McpHostError, ModelError, UsageError
 from mcphost.host.conversation.conversation import Conversation
-from mcphost.host.conversation.turn import Ended, Turn
-from mcphost.host.event_queue import Feeds
+from mcphost.host.conversation.turn import Turn, TurnOutcome
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import TurnFinished, TurnStarted
-from mcphost.host.model_selection import Answering
-from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import ChatModel
-from mcphost.sanitize import whole
+from mcphost.sanitize import replace_surrogates
 
 _log = logging.getLogger(__name__)
 
 
-class Turns:
+class TurnQueue:
     """Runs at most one turn at a time, as a task of the group it was given.
 
     `turn` makes the one with that number for that model; `conversation` is the open one.
@@ -30,30 +30,30 @@ class Turns:
 
     def __init__(
         self,
-        turn: Callable[[int, ChatModel], Turn],
+        create_turn: Callable[[int, ChatModel], Turn],
         conversation: Callable[[], Conversation],
-        answering: Answering,
-        feeds: Feeds,
-        reviewing: Reviewing,
-        servers_started: Callable[[], Awaitable[None]],
+        model_selection: ModelSelection,
+        events: EventBus,
+        reviewer: ResultReviewer,
+        wait_for_servers: Callable[[], Awaitable[None]],
     ) -> None:
         """`servers_started` is awaited before the first round, once the message is shown; it bounds itself."""
-        self._servers_started = servers_started
-        self._reviewing = reviewing
-        self._turn = turn
+        self._wait_for_servers = wait_for_servers
+        self._reviewer = reviewer
+        self._create_turn = create_turn
         self._conversation = conversation
-        self._answering = answering
-        self._feeds = feeds
+        self._model_selection = model_selection
+        self._events = events
         self._numbers = itertools.count(1)
         self._scope: anyio.CancelScope | None = None
         self._tasks: TaskGroup | None = None
 
-    def own(self, tasks: TaskGroup) -> None:
+    def set_task_group(self, tasks: TaskGroup) -> None:
         """Turns run in this group from now on."""
         self._tasks = tasks
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a turn runs."""
         return self._scope is not None
 
@@ -65,7 +65,7 @@ class Turns:
         return True
 
     async def send(
-        self, text: str | None, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]
+        self, text: str | None, attachments: Sequence[Part], load_toggles: Callable[[], Awaitable[None]]
     ) -> TurnResult:
         """See Host.send; without a text the model is asked again with the conversation as it is.
 
@@ -81,7 +81,7 @@ class Turns:
 
         async def work() -> None:
             try:
-                given = await self._given(attachments, known)
+                given = await self._prepare_attachments(attachments, load_toggles)
                 results.append(await self._run(self._scope or anyio.CancelScope(), text, given))
             finally:
                 self._scope = None
@@ -96,53 +96,55 @@ class Turns:
             raise
         return results[0] if results else TurnResult("stopped", "")
 
-    async def _given(self, attachments: Sequence[Part], known: Callable[[], Awaitable[None]]) -> Sequence[Part]:
+    async def _prepare_attachments(
+        self, attachments: Sequence[Part], load_toggles: Callable[[], Awaitable[None]]
+    ) -> Sequence[Part]:
         """What goes to the model of them. Whoever stops before that is clear gives none, and no model is asked."""
         scope = self._scope or anyio.CancelScope()
         with scope:
-            await known()
-            return await self._reviewing.attached(attachments)
+            await load_toggles()
+            return await self._reviewer.review_attachments(attachments)
         self._scope = anyio.CancelScope()
         self._scope.cancel()
-        return self._reviewing.withheld(attachments)
+        return self._reviewer.withhold_attachments(attachments)
 
     async def _run(self, scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]) -> TurnResult:
         number = next(self._numbers)
-        model = self._answering.model
+        model = self._model_selection.model
         if text is None:
             asked = [message for message in self._conversation().messages if message.role == "user"]
             message = asked[-1] if asked else Message(role="user", parts=())
         else:
-            message = Message(role="user", parts=(*attachments, TextPart(whole(text))))
+            message = Message(role="user", parts=(*attachments, TextPart(replace_surrogates(text))))
             message = await self._conversation().append(message, model.name if model else "")
-        self._feeds.put(TurnStarted(number, message, again=text is None))
+        self._events.publish(TurnStarted(number, message, again=text is None))
         if model is None:
-            return self._failed(
+            return self._fail(
                 number, ModelError("No model is chosen.", "Start with --model PROVIDER/MODEL, or try: mcphost demo"), 3
             )
-        turn = self._turn(number, model)
-        ended = Ended("stopped")
+        turn = self._create_turn(number, model)
+        ended = TurnOutcome("stopped")
         try:
             with scope:
                 await anyio.lowlevel.checkpoint()  # whoever stopped before it began asks no model
-                await self._servers_started()
+                await self._wait_for_servers()
                 ended = await turn.run()
         except McpHostError as error:
-            return self._failed(number, error, error.exit_code, turn)
+            return self._fail(number, error, error.exit_code, turn)
         except Exception as error:  # noqa: BLE001
             # The boundary of a turn: a bug of ours must not take the conversation with it.
             _log.exception("turn %d", number)
             ours = next((one for one in getattr(error, "exceptions", ()) if isinstance(one, McpHostError)), None)
             fault = ours or McpHostError(f"mcphost made a mistake: {error!r}.", "The log has the details.")
-            return self._failed(number, fault, fault.exit_code, turn)
-        self._feeds.put(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
+            return self._fail(number, fault, fault.exit_code, turn)
+        self._events.publish(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
         code = 5 if turn.declined else 7 if ended.outcome == "rounds" else 0
         return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=code)
 
-    def _failed(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
+    def _fail(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
         text, declined = (turn.text, turn.declined) if turn else ("", 0)
         if turn:
-            self._feeds.put(TurnFinished(number, "failed", turn.usage, error.message, error.hint))
+            self._events.publish(TurnFinished(number, "failed", turn.usage, error.message, error.hint))
         else:
-            self._feeds.put(TurnFinished(number, "failed", error=error.message, hint=error.hint))
+            self._events.publish(TurnFinished(number, "failed", error=error.message, hint=error.hint))
         return TurnResult("failed", text, declined, error.message, error.hint, exit_code)

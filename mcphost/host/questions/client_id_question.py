@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from mcphost.host.questions.question import Question
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class ClientEntered(Data, frozen=True):
+class EnteredClient(Struct, frozen=True):
     """The client id of a registration that the user made by hand, and its secret if it has one."""
 
     client_id: str
@@ -16,14 +16,14 @@ class ClientEntered(Data, frozen=True):
         return "ClientEntered(…)"
 
 
-class NoClient(Data, frozen=True):
+class DeclineClient(Struct, frozen=True):
     """There is none; do not sign in."""
 
 
-ClientVerdict = ClientEntered | NoClient
+ClientVerdict = EnteredClient | DeclineClient
 
 
-class EnterClient(Question[ClientVerdict], frozen=True, kw_only=True):
+class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
     """`issuer` registers no programs (`note`): which client id has mcphost there, made by hand for `redirect_uri`?"""
 
     KIND: ClassVar[str] = "enter_client"
@@ -32,4 +32,4 @@ class EnterClient(Question[ClientVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> ClientVerdict:
-        return NoClient()
+        return DeclineClient()

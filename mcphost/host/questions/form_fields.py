@@ -5,15 +5,15 @@ from datetime import date, datetime
 from typing import Any, Literal, cast
 
 from mcphost.errors import UsageError
-from mcphost.serialization import Data, is_number
+from mcphost.serialization import Struct, is_number
 from mcphost.unicode_forms import split_url
 
 MAX_TEXT = 100_000
-_PATTERN_TEXT = 500
+_MAX_PATTERN = 500
 _ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\]|\[\^?(?:\\[dDwWsS.\-+*?\[\]^/\\]|[^\[\]\\])+\]|[^\[\]\\(){}|^$*+?])"
-_PLAIN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
+_SIMPLE_PATTERN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
 """Characters and classes in a row, each perhaps repeated: no groups, no alternatives, no references."""
-_VARYING = re.compile(r"[*+?]|\{\d+,\d*\}")
+_QUANTIFIER = re.compile(r"[*+?]|\{\d+,\d*\}")
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
 """`json` is what no form of a server may ask for: an argument of a tool that has another shape than these."""
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
@@ -26,14 +26,14 @@ _FORMATS = {
 }
 
 
-class Option(Data, frozen=True):
+class Option(Struct, frozen=True):
     """One choice: `value` is sent, `title` is shown."""
 
     value: str
     title: str
 
 
-class Field(Data, frozen=True, kw_only=True):
+class Field(Struct, frozen=True, kw_only=True):
     """One field. `default` is None when there is none; bounds are None when there are none.
 
     Texts are the server's own words. `secret` says that the field looks like it asks for a secret.
@@ -57,7 +57,7 @@ class Field(Data, frozen=True, kw_only=True):
     secret: bool = False
 
 
-def filled(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
+def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
     """The content to send: defaults where a field was left alone, empty optional ones left out.
 
     A null leaves a field empty whatever its default is. Raises UsageError that names every field that does not fit.
@@ -68,10 +68,10 @@ def filled(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]
     made: dict[str, Any] = {}
     for field in fields:
         value = content.get(field.name, field.default)
-        if problem := fault(field, value):
+        if problem := field_error(field, value):
             problems.append(f"{field.name!r} {problem}")
         elif not is_empty(field, value):
-            made[field.name] = checked(field, value)
+            made[field.name] = validate_value(field, value)
     if problems:
         text = "; ".join(problems[:10])
         raise UsageError(f"The form is not filled in correctly: {text}.", "Correct it and answer again.")
@@ -92,58 +92,58 @@ def is_empty(field: Field, value: Any) -> bool:
             return value is None or value == ""
 
 
-def takes_empty_text(field: Field) -> bool:
+def accepts_empty_text(field: Field) -> bool:
     """Whether the empty text is an answer of its own, other than none."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 
-def fault(field: Field, value: Any) -> str:
+def field_error(field: Field, value: Any) -> str:
     """What is wrong with that value, as words that continue "NAME …"; empty when it may be sent as it is."""
     if is_empty(field, value):
         return "must be filled in" if field.required else ""
     try:
-        checked(field, value)
+        validate_value(field, value)
     except UsageError as error:
         return error.message
     return ""
 
 
-def checked(field: Field, value: Any) -> Any:
+def validate_value(field: Field, value: Any) -> Any:
     """The value as it is sent. Raises UsageError whose message continues "NAME …"."""
     match field.kind:
         case "text":
-            return _text(field, value)
+            return _validate_text(field, value)
         case "number" | "integer":
-            return _number(field, value)
+            return _validate_number(field, value)
         case "boolean":
             if not isinstance(value, bool):
                 raise UsageError("must be true or false")
             return value
         case "choice":
-            return _choice(field, value)
+            return _validate_choice(field, value)
         case "choices":
-            return _choices(field, value)
+            return _validate_choices(field, value)
         case "json":
             return value
 
 
-def _text(field: Field, value: Any) -> str:
+def _validate_text(field: Field, value: Any) -> str:
     if not isinstance(value, str):
         raise UsageError("must be text")
     if field.min_length is not None and len(value) < field.min_length:
         raise UsageError(f"must have at least {field.min_length} characters")
     if len(value) > (most := MAX_TEXT if field.max_length is None else min(field.max_length, MAX_TEXT)):
         raise UsageError(f"must have at most {most} characters")
-    if field.format in _FORMATS and not _is(field.format, value):
+    if field.format in _FORMATS and not _matches_format(field.format, value):
         raise UsageError(f"must be {_FORMATS[field.format]}")
-    if field.pattern and not _fits(field.pattern, value):
+    if field.pattern and not _matches_pattern(field.pattern, value):
         raise UsageError(f"must fit the pattern {field.pattern[:200]}")
     return value
 
 
-def _is(kind: str, value: str) -> bool:
+def _matches_format(format_name: str, value: str) -> bool:
     try:
-        match kind:
+        match format_name:
             case "email":
                 return len(value) <= 254 and _EMAIL.fullmatch(value) is not None
             case "uri":
@@ -157,14 +157,14 @@ def _is(kind: str, value: str) -> bool:
         return False
 
 
-def _fits(pattern: str, value: str) -> bool:
+def _matches_pattern(pattern: str, value: str) -> bool:
     """Only patterns that cannot take long are looked at: a server's pattern must not freeze anything.
 
     No revision's schema has `pattern` for forms, and the server checks for itself; so every other one binds nobody.
     """
-    if len(value) > _PATTERN_TEXT or len(pattern) > _PATTERN_TEXT or not _PLAIN.fullmatch(pattern):
+    if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True
-    if len(_VARYING.findall(re.sub(r"\\.|\[(?:\\.|[^\\\]])*+\]?", "x", pattern))) > (2 if pattern[:1] == "^" else 1):
+    if len(_QUANTIFIER.findall(re.sub(r"\\.|\[(?:\\.|[^\\\]])*+\]?", "x", pattern))) > (2 if pattern[:1] == "^" else 1):
         return True
     end = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
     try:
@@ -173,7 +173,7 @@ def _fits(pattern: str, value: str) -> bool:
         return True
 
 
-def _number(field: Field, value: Any) -> int | float:
+def _validate_number(field: Field, value: Any) -> int | float:
     if not is_number(value):
         raise UsageError("must be a number")
     if field.kind == "integer":
@@ -187,20 +187,20 @@ def _number(field: Field, value: Any) -> int | float:
     return value
 
 
-def _choice(field: Field, value: Any) -> str:
+def _validate_choice(field: Field, value: Any) -> str:
     if not any(option.value == value for option in field.options):
         shown = ", ".join(repr(option.value) for option in field.options[:20])
         raise UsageError(f"must be one of {shown}")
     return str(value)
 
 
-def _choices(field: Field, value: Any) -> list[str]:
+def _validate_choices(field: Field, value: Any) -> list[str]:
     if not isinstance(value, list | tuple):
         raise UsageError("must be a list")
     several = cast("list[Any]", value)
     if len(several) > len(field.options):
         raise UsageError("must name none that is not offered, and none twice")  # before each is looked up
-    chosen = [_choice(field, one) for one in several]
+    chosen = [_validate_choice(field, one) for one in several]
     if len(set(chosen)) != len(chosen):
         raise UsageError("must not name a choice twice")
     if field.min_items is not None and len(chosen) < field.min_items:

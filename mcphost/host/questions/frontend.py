@@ -7,7 +7,7 @@ from mcphost.host.questions.questions import Question
 A = TypeVar("A")
 
 
-class Front(Protocol):
+class Frontend(Protocol):
     """Ask and wait. Cancelling the asker withdraws the question; a vanished front means refusal()."""
 
     @property
@@ -25,24 +25,24 @@ class Front(Protocol):
         ...
 
 
-class PassingFront(Front):
+class FrontendWrapper(Frontend):
     """Does something to a question or its answer on the way to another front, and is that one in all else."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
 
     @property
     def kinds(self) -> frozenset[str]:
         """Those of the other front."""
-        return self._front.kinds
+        return self._frontend.kinds
 
     @property
     def who(self) -> str:
         """That of the other front."""
-        return self._front.who
+        return self._frontend.who
 
 
-class RefusingFront:
+class RefusingFrontend:
     """Answers every question with its refusal."""
 
     kinds: frozenset[str] = frozenset()

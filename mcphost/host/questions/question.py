@@ -2,16 +2,16 @@
 
 from typing import ClassVar, Generic, TypeVar
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 A_co = TypeVar("A_co", covariant=True)
 
 
-class Question(Data, Generic[A_co], frozen=True, kw_only=True):
+class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     """The base: `server` asks (empty: mcphost itself), `why` says on whose behalf, in one short sentence.
 
     `account` is the name of the account that is used with the server; "" where nobody is signed in. `number` is the
-    same for all that a server asks for one call of ours, and 0 where nothing ties it to one; see CallOver.
+    same for all that a server asks for one call of ours, and 0 where nothing ties it to one; see CallEnded.
     """
 
     KIND: ClassVar[str]

@@ -4,19 +4,19 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from mcphost.errors import Declined
+from mcphost.errors import ConsentDenied
 
-SERVER_BYTES = 32_000_000
-ALL_BYTES = 64_000_000
-SERVER_QUESTIONS = 50
-ALL_QUESTIONS = 200
+MAX_SERVER_BYTES = 32_000_000
+MAX_TOTAL_BYTES = 64_000_000
+MAX_SERVER_QUESTIONS = 50
+MAX_TOTAL_QUESTIONS = 200
 
 
-class TooManyQuestions(Declined):
+class TooManyQuestions(ConsentDenied):
     """A question that is not asked, because those that are open hold too much already."""
 
 
-class OpenQuestions:
+class QuestionBudget:
     """Counts questions and the bytes that servers put into them; what comes beyond the bounds is refused unasked."""
 
     def __init__(self) -> None:
@@ -24,9 +24,9 @@ class OpenQuestions:
         self._count: Counter[str] = Counter()
 
     @contextmanager
-    def hold(self, server: str, size: int) -> Generator[None]:
+    def reserve(self, server: str, size: int) -> Generator[None]:
         """Count a question of `size` bytes while the block lasts. Raises TooManyQuestions."""
-        if reason := self._too_much(server, size):
+        if reason := self._limit_error(server, size):
             raise TooManyQuestions(reason, "Answer the questions that are open.")
         self._bytes[server] += size
         self._count[server] += 1
@@ -38,13 +38,13 @@ class OpenQuestions:
             if not self._count[server]:
                 del self._bytes[server], self._count[server]
 
-    def _too_much(self, server: str, size: int) -> str:
-        if self._count[server] >= SERVER_QUESTIONS:
-            return f"{SERVER_QUESTIONS} questions of this server are open already."
-        if self._bytes[server] + size > SERVER_BYTES:
-            return f"The open questions of this server hold more than {SERVER_BYTES // 1_000_000} MB with this one."
-        if self._count.total() >= ALL_QUESTIONS:
-            return f"{ALL_QUESTIONS} questions are open already."
-        if self._bytes.total() + size > ALL_BYTES:
-            return f"All open questions hold more than {ALL_BYTES // 1_000_000} MB with this one."
+    def _limit_error(self, server: str, size: int) -> str:
+        if self._count[server] >= MAX_SERVER_QUESTIONS:
+            return f"{MAX_SERVER_QUESTIONS} questions of this server are open already."
+        if self._bytes[server] + size > MAX_SERVER_BYTES:
+            return f"The open questions of this server hold more than {MAX_SERVER_BYTES // 1_000_000} MB with this one."
+        if self._count.total() >= MAX_TOTAL_QUESTIONS:
+            return f"{MAX_TOTAL_QUESTIONS} questions are open already."
+        if self._bytes.total() + size > MAX_TOTAL_BYTES:
+            return f"All open questions hold more than {MAX_TOTAL_BYTES // 1_000_000} MB with this one."
         return ""

@@ -7,34 +7,34 @@ what may happen later (`AllowSession`, `AllowAlways`) is a type of its own.
 from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
-from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.question import Question
 from mcphost.host.questions.result_review_questions import ReviewResult
-from mcphost.host.questions.sampling_context import ModelOffer, Spent
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
+from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in_questions import SignInQuestion
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.serialization import Data, Raw
+from mcphost.serialization import Raw, Struct
 
 
-class AllowOnce(Data, frozen=True):
+class AllowOnce(Struct, frozen=True):
     """Run this call; `arguments` replaces what the model wrote when the user edited it."""
 
     arguments: dict[str, Any] | None = None
 
 
-class AllowSession(Data, frozen=True):
+class AllowSession(Struct, frozen=True):
     """Run this call and every later one of this tool until mcphost ends."""
 
 
-class AllowAlways(Data, frozen=True):
+class AllowAlways(Struct, frozen=True):
     """Run this call and every later one of this tool, as long as server and definition stay what they are."""
 
 
-class AllowRule(Data, frozen=True):
+class AllowRule(Struct, frozen=True):
     """Run this call if the rule covers it, and every other one it covers, for as long and wherever it says.
 
     The rule is kept with the digests of the server and of the tools that it covers now; it must be about this server.
@@ -46,7 +46,7 @@ class AllowRule(Data, frozen=True):
     arguments: dict[str, Any] | None = None
 
 
-class Deny(Data, frozen=True):
+class Deny(Struct, frozen=True):
     """Do not run it; `reason` is for the model to read."""
 
     reason: str = ""
@@ -83,7 +83,7 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
         return Deny()
 
 
-class ToolChange(Data, frozen=True, kw_only=True):
+class ToolChange(Struct, frozen=True, kw_only=True):
     """One tool that is not what it was. `difference` is for people: lines marked `- `, `+ ` or two blanks, cleaned."""
 
     tool: str
@@ -91,13 +91,13 @@ class ToolChange(Data, frozen=True, kw_only=True):
     difference: tuple[str, ...]
 
 
-class KeepTools(Data, frozen=True):
+class AcceptToolChanges(Struct, frozen=True):
     """These tools may be what they are now; every other stays held back from the model."""
 
     tools: tuple[str, ...] = ()
 
 
-class ToolsChanged(Question[KeepTools], frozen=True, kw_only=True):
+class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
     """A server's tools are not what they were when they were first seen, or last kept; which may stay as they are?
 
     Until somebody says so they are held back: the model is not told of them, and nothing calls them.
@@ -106,19 +106,19 @@ class ToolsChanged(Question[KeepTools], frozen=True, kw_only=True):
     KIND: ClassVar[str] = "tools_changed"
     changes: tuple[ToolChange, ...]
 
-    def refusal(self) -> KeepTools:
-        return KeepTools()
+    def refusal(self) -> AcceptToolChanges:
+        return AcceptToolChanges()
 
 
-class TrustOnce(Data, frozen=True):
+class TrustOnce(Struct, frozen=True):
     """Use the server in this run."""
 
 
-class TrustAlways(Data, frozen=True):
+class TrustAlways(Struct, frozen=True):
     """Use the server as long as its command or address stays what it is."""
 
 
-class DoNotTrust(Data, frozen=True):
+class DoNotTrust(Struct, frozen=True):
     """Do not start or reach it."""
 
 
@@ -168,11 +168,11 @@ class ContinueTurn(Question[bool], frozen=True, kw_only=True):
         return False
 
 
-class AsShown(Data, frozen=True):
+class ApproveUnchanged(Struct, frozen=True):
     """Go on with exactly what was shown."""
 
 
-class EditedRequest(Data, frozen=True, kw_only=True):
+class EditedRequest(Struct, frozen=True, kw_only=True):
     """Ask the model this instead; None keeps what was shown. `max_tokens` can only be lowered, `model` is one of those
     on offer, and `context` adds the conversation as it was shown."""
 
@@ -183,7 +183,7 @@ class EditedRequest(Data, frozen=True, kw_only=True):
     context: bool = False
 
 
-SamplingVerdict = AsShown | EditedRequest | Deny
+SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
@@ -209,21 +209,21 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     include_context: str = "none"
     conversation: str = ""
     reason: str = ""
-    models: tuple[ModelOffer, ...] = ()
-    budget: tuple[Spent, ...] = ()
+    models: tuple[ModelCandidate, ...] = ()
+    budget: tuple[LimitUsage, ...] = ()
     tokens: int = 0
 
     def refusal(self) -> SamplingVerdict:
         return Deny()
 
 
-class EditedReply(Data, frozen=True):
+class EditedReply(Struct, frozen=True):
     """Send these content blocks instead."""
 
     content: tuple[dict[str, Any], ...]
 
 
-ReplyVerdict = AsShown | EditedReply | Deny
+ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
@@ -239,17 +239,17 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
         return Deny()
 
 
-class Accept(Data, frozen=True):
+class Accept(Struct, frozen=True):
     """Send this content; a field that was left out has its default, a null leaves it empty."""
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
-class Decline(Data, frozen=True):
+class Decline(Struct, frozen=True):
     """The user said no."""
 
 
-class Cancel(Data, frozen=True):
+class Cancel(Struct, frozen=True):
     """The user went away without an answer."""
 
 
@@ -271,11 +271,11 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
         return Cancel()
 
 
-class Visited(Data, frozen=True):
+class AcceptUrl(Struct, frozen=True):
     """The user agreed, and whoever answered opened the address in the user's browser."""
 
 
-UrlVerdict = Visited | Decline | Cancel
+UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
@@ -308,36 +308,36 @@ class RetryCall(Question[bool], frozen=True, kw_only=True):
         return False
 
 
-class ShareOnce(Data, frozen=True):
+class ShareOnce(Struct, frozen=True):
     """Tell the server now; ask again next time."""
 
 
-class ShareSession(Data, frozen=True):
+class ShareSession(Struct, frozen=True):
     """Tell the server whenever it asks, until mcphost ends."""
 
 
-class ShareAlways(Data, frozen=True):
+class ShareAlways(Struct, frozen=True):
     """Tell the server of these folders whenever it asks, as long as its command or address stays what it is."""
 
 
-class DoNotShare(Data, frozen=True):
+class DoNotShare(Struct, frozen=True):
     """Tell it nothing."""
 
 
-class NeverShare(Data, frozen=True):
+class NeverShare(Struct, frozen=True):
     """Tell it nothing of these folders, now and whenever it asks, as long as it stays what it is."""
 
 
-class ShareEach(Data, frozen=True):
+class SharePerServer(Struct, frozen=True):
     """For each server of a question about several: "once", "session", "always", "never" or "deny" (as without one)."""
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
 
-RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare | ShareEach
+RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare | SharePerServer
 
 
-class FolderAsker(Data, frozen=True, kw_only=True):
+class RequestingServer(Struct, frozen=True, kw_only=True):
     """One of several servers that want to know folders: `roots` are those that it would be told."""
 
     server: str
@@ -351,7 +351,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
 
     `gone` are folders that are in the list and are left out because they cannot be read now. `origins` says of each
     root where it comes from, `warnings` why one may not want to tell of it, in a sentence or not at all. Where several
-    servers wait, `askers` are all of them, and the answer is a ShareEach; any other refuses all but the first.
+    servers wait, `askers` are all of them, and the answer is a SharePerServer; any other refuses all but the first.
     """
 
     KIND: ClassVar[str] = "share_roots"
@@ -359,7 +359,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    askers: tuple[FolderAsker, ...] = ()
+    askers: tuple[RequestingServer, ...] = ()
 
     def refusal(self) -> RootsVerdict:
         return DoNotShare()
@@ -367,7 +367,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
 
 AnyQuestion = (
     ApproveTool
-    | ToolsChanged
+    | ReviewToolChanges
     | TrustServer
     | ContinueTurn
     | ReviewSampling
@@ -376,9 +376,9 @@ AnyQuestion = (
     | VisitUrl
     | RetryCall
     | ShareRoots
-    | SignIn
-    | KeepSecrets
+    | SignInQuestion
+    | ChooseSecretStorage
     | UnlockSecrets
-    | EnterClient
+    | EnterClientId
     | ReviewResult
 )

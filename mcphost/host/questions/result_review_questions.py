@@ -5,10 +5,10 @@ from typing import Any, ClassVar
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.question import Question
 from mcphost.llm.messages import ImagePart
-from mcphost.serialization import Data, loads
+from mcphost.serialization import Struct, loads
 
 
-class Piece(Data, frozen=True, kw_only=True):
+class ResultPart(Struct, frozen=True, kw_only=True):
     """One part of what a server gave back, as the model is told of it.
 
     `kind`: text, image, audio, link, resource, structured (JSON), other, error (a call that failed) or note (what
@@ -24,23 +24,23 @@ class Piece(Data, frozen=True, kw_only=True):
     for_user: bool = False
 
 
-class PassResult(Data, frozen=True):
+class PassResult(Struct, frozen=True):
     """Give it to the model as it was shown."""
 
 
-class PassEdited(Data, frozen=True):
+class PassEditedResult(Struct, frozen=True):
     """Give it to the model with these texts, one for each part in order; None leaves a part out, with its picture."""
 
     texts: tuple[str | None, ...]
 
 
-class Withhold(Data, frozen=True):
+class WithholdResult(Struct, frozen=True):
     """The model gets nothing of it; `reason` is for the model to read."""
 
     reason: str = ""
 
 
-ResultVerdict = PassResult | PassEdited | Withhold
+ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
@@ -54,14 +54,14 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     call: str
     tool: str
     arguments: dict[str, Any]
-    parts: tuple[Piece, ...]
+    parts: tuple[ResultPart, ...]
     is_error: bool = False
 
     def refusal(self) -> ResultVerdict:
-        return Withhold()
+        return WithholdResult()
 
 
-def misfit(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
+def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
     """Why these texts cannot stand for the parts, in a sentence; empty when they can."""
     if len(texts) != len(question.parts):
         return f"There are {len(question.parts)} parts, and {len(texts)} texts for them."
@@ -74,11 +74,11 @@ def misfit(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
     return ""
 
 
-def given(question: ReviewResult, answer: object) -> tuple[Piece, ...]:
+def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
     """The parts that the model gets; none when it gets nothing, which is also what an answer means that is none."""
     if isinstance(answer, PassResult):
         return question.parts
-    if not isinstance(answer, PassEdited) or misfit(question, answer.texts):
+    if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
         return ()
     kept = zip(question.parts, answer.texts, strict=True)
-    return tuple(Piece(kind=one.kind, text=text, image=one.image) for one, text in kept if text is not None)
+    return tuple(ResultPart(kind=one.kind, text=text, image=one.image) for one, text in kept if text is not None)

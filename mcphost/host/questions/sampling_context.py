@@ -1,9 +1,9 @@
 """What a person is shown before a server asks a model: who may answer, and how much of each limit is used."""
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class ModelOffer(Data, frozen=True, kw_only=True):
+class ModelCandidate(Struct, frozen=True, kw_only=True):
     """A model that may answer. Prices are US dollars for one token, `speed` tokens a second as measured in this run;
     None and 0 mean unknown. `ceiling` is what this request can cost there in US dollars, about; `rank` is its place
     among the user's own models, the most capable first."""
@@ -18,7 +18,7 @@ class ModelOffer(Data, frozen=True, kw_only=True):
     ceiling: float | None = None
 
 
-class Spent(Data, frozen=True):
+class LimitUsage(Struct, frozen=True):
     """How much of one limit is used: "requests this minute", 3 of 10."""
 
     what: str

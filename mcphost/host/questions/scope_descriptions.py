@@ -17,16 +17,16 @@ _VERBS = {
     "execute": "run", "exec": "run", "invoke": "run", "call": "run", "run": "run", "use": "use",
     "admin": "administer", "manage": "manage", "full": "do everything with", "all": "do everything with",
 }  # fmt: skip
-_EMPTY = {"api", "auth", "com", "default", "mcp", "scope", "scopes", "user", "v1", "v2"}
+_GENERIC_PARTS = {"api", "auth", "com", "default", "mcp", "scope", "scopes", "user", "v1", "v2"}
 _PARTS = re.compile(r"[:./_\-\s]+")
-_MOST = 200
+_MAX_LENGTH = 200
 
 
-def in_words(scope: str) -> str:
+def describe_scope(scope: str) -> str:
     """What a scope permits, read from its name, which nobody vouches for; "" when it says nothing."""
     if scope.lower() in _KNOWN:
         return _KNOWN[scope.lower()]
-    name = scope[:_MOST]
+    name = scope[:_MAX_LENGTH]
     if "://" in name:
         name = name.rpartition("/")[2]  # a scope that is an address says what it is about at its end
     parts = [part for part in _PARTS.split(name.lower()) if part]
@@ -34,7 +34,7 @@ def in_words(scope: str) -> str:
         return ""
     verb = next((part for part in parts if part in _VERBS), "")
     things = [part for part in parts if part != verb]
-    plain = [part for part in things if part not in _EMPTY] or things
+    plain = [part for part in things if part not in _GENERIC_PARTS] or things
     if not verb:
         return ""
     return f"{_VERBS[verb]} {' '.join(plain) or 'everything'}"

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from mcphost.config.confusable_names import read_as_ascii
-from mcphost.sanitize import without_invisible
+from mcphost.sanitize import strip_unsafe
 from mcphost.unicode_forms import normalize
 
 _SECRET = re.compile(
@@ -22,13 +22,13 @@ _SECRET = re.compile(
 )
 # Words of other alphabets, as they are written: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
 # Persian, Hindi, Thai, Chinese, Japanese, Korean.
-_SECRET_ELSEWHERE = re.compile(
+_SECRET_OTHER_SCRIPTS = re.compile(
     "пароль|парола|лозинка|секрет|κωδικ[όο]ς πρ[όο]σβασης|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
     "|पासवर्ड|รหัสผ่าน|密码|密碼|口令|密钥|密鑰|パスワード|暗証番号|秘密|비밀번호|암호|패스워드",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
-_APART = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
+_NEGATION = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
 _DIGITS_AS_LETTERS = str.maketrans("013457@$!", "oieastasi")
 
 
@@ -37,24 +37,24 @@ def looks_secret(name: str, title: str = "", description: str = "") -> bool:
 
     A description that says "do not give us your PIN" asks for none.
     """
-    if any(_found(read) for word in (name, title) for read in _readings(word)):
+    if any(_find_secret_word(read) for word in (name, title) for read in _variants(word)):
         return True
-    for read in _readings(description):
-        found = _found(read)
-        if found is not None and not _DENIED.search(read[: found.start()]):
+    for read in _variants(description):
+        found = _find_secret_word(read)
+        if found is not None and not _NEGATION.search(read[: found.start()]):
             return True
     return False
 
 
-def _found(text: str) -> "re.Match[str] | None":
-    return _SECRET.search(text) or _SECRET_ELSEWHERE.search(text)
+def _find_secret_word(text: str) -> "re.Match[str] | None":
+    return _SECRET.search(text) or _SECRET_OTHER_SCRIPTS.search(text)
 
 
-def _readings(text: str) -> Iterator[str]:
+def _variants(text: str) -> Iterator[str]:
     """The text as a person may read it: with its letters, as ASCII, without accents, with digits for letters."""
-    plain = normalize("NFKC", without_invisible(text))
+    plain = normalize("NFKC", strip_unsafe(text))
     yield plain
-    apart = _APART.sub(" ", plain)
+    apart = _WORD_BOUNDARY.sub(" ", plain)
     marked = normalize("NFD", read_as_ascii(apart))
     bare = "".join(sign for sign in marked if not unicodedata.combining(sign))
     yield bare

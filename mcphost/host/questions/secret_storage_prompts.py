@@ -1,29 +1,29 @@
 """Questions of `auth.secret_store`: where to store sign-ins, and the passphrase of their file."""
 
-from mcphost.host.questions.frontend import Front
+from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.secret_storage_questions import (
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
-    PassPhrase,
+    ChooseSecretStorage,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    KeepInPlainFile,
     UnlockSecrets,
 )
 
-Answer = tuple[str, str]
+StorageChoice = tuple[str, str]
 
 
-class Keeping:
+class SecretStoragePrompts:
     """Asks the front; a refusal keeps sign-ins for this run, and leaves a file locked."""
 
-    def __init__(self, front: Front) -> None:
-        self._front = front
+    def __init__(self, frontend: Frontend) -> None:
+        self._frontend = frontend
 
-    async def keep_secrets(
+    async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
-    ) -> Answer:
+    ) -> StorageChoice:
         """The place, and the pass phrase for an encrypted file."""
-        verdict = await self._front.ask(
-            KeepSecrets(
+        verdict = await self._frontend.ask(
+            ChooseSecretStorage(
                 server="",
                 why="a sign-in worked, and no keyring can keep it",
                 servers=servers,
@@ -34,13 +34,13 @@ class Keeping:
                 note=note,
             )
         )
-        if isinstance(verdict, KeepSealed):
+        if isinstance(verdict, KeepInEncryptedFile):
             return "encrypted", verdict.pass_phrase
-        return ("file" if isinstance(verdict, KeepInFile) else "session"), ""
+        return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
-    async def pass_phrase(self, *, file: str, note: str) -> str | None:
+    async def ask_passphrase(self, *, file: str, note: str) -> str | None:
         """The pass phrase; None leaves it locked."""
-        verdict = await self._front.ask(
+        verdict = await self._frontend.ask(
             UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )
-        return verdict.pass_phrase if isinstance(verdict, PassPhrase) else None
+        return verdict.pass_phrase if isinstance(verdict, EnterPassphrase) else None

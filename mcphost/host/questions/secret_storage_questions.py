@@ -3,18 +3,18 @@
 from typing import ClassVar
 
 from mcphost.host.questions.question import Question
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class KeepForRun(Data, frozen=True):
+class KeepInMemory(Struct, frozen=True):
     """Keep the sign-in in memory; it is forgotten when mcphost ends."""
 
 
-class KeepInFile(Data, frozen=True):
+class KeepInPlainFile(Struct, frozen=True):
     """Keep it, and later ones, in a file that only the user may read, as it is."""
 
 
-class KeepSealed(Data, frozen=True):
+class KeepInEncryptedFile(Struct, frozen=True):
     """Keep it, and later ones, in a file encrypted under this pass phrase."""
 
     pass_phrase: str
@@ -23,10 +23,10 @@ class KeepSealed(Data, frozen=True):
         return "KeepSealed(…)"
 
 
-KeepVerdict = KeepForRun | KeepInFile | KeepSealed
+SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
-class KeepSecrets(Question[KeepVerdict], frozen=True, kw_only=True):
+class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
     """There is no usable keyring (`reason`). Where should these sign-ins be kept? They are in use meanwhile.
 
     `is_new`: the encrypted file does not exist yet, so the pass phrase is chosen now. `note`: why it is asked again.
@@ -40,11 +40,11 @@ class KeepSecrets(Question[KeepVerdict], frozen=True, kw_only=True):
     is_new: bool = True
     note: str = ""
 
-    def refusal(self) -> KeepVerdict:
-        return KeepForRun()
+    def refusal(self) -> SecretStorageVerdict:
+        return KeepInMemory()
 
 
-class PassPhrase(Data, frozen=True):
+class EnterPassphrase(Struct, frozen=True):
     """What opens the file; never stored."""
 
     pass_phrase: str
@@ -53,11 +53,11 @@ class PassPhrase(Data, frozen=True):
         return "PassPhrase(…)"
 
 
-class LeaveLocked(Data, frozen=True):
+class LeaveLocked(Struct, frozen=True):
     """Do without what is in the file."""
 
 
-UnlockVerdict = PassPhrase | LeaveLocked
+UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):

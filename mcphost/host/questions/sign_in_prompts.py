@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Protocol
 
-from mcphost.host.questions.client_id_question import ClientEntered, EnterClient
-from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.sign_in_questions import NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.host.questions.client_id_question import EnterClientId, EnteredClient
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.sign_in_questions import DeclineSignIn, PastedRedirect, SignInQuestion, SwitchSignInMethod
 from mcphost.unicode_forms import split_url
 
 OpenUrl = Callable[[str], Awaitable[bool]]
@@ -17,7 +17,7 @@ NO_BROWSER = "No browser could be opened here. Open the address yourself, and pa
 NO_BROWSER_FOR_CODE = "No browser could be opened here. Open the address yourself, on any machine."
 
 
-class Terms(Protocol):
+class SignInPromptTerms(Protocol):
     """What auth.authorization_flow tells of one address: for how long, and whether there is another way."""
 
     @property
@@ -39,17 +39,17 @@ class Terms(Protocol):
     def warnings(self) -> tuple[str, ...]: ...
 
 
-class SignIns:
+class SignInPrompts:
     """The person of auth.authorization_flow: asks the front, and opens the browser when told to and `open_url` can."""
 
     def __init__(
         self,
-        front: Front,
+        frontend: Frontend,
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
         """`can_open`: is there hope of a browser?"""
-        self._front = front
+        self._frontend = frontend
         self._open_url = open_url
         self._can_open = can_open
 
@@ -63,7 +63,7 @@ class SignIns:
         scopes: tuple[str, ...],
         code: str,
         note: str,
-        terms: Terms,
+        terms: SignInPromptTerms,
     ) -> str | None:
         """None: refused. "": a browser will answer, or the other way was taken. Else the redirect address pasted.
 
@@ -72,7 +72,7 @@ class SignIns:
         until = monotonic() + terms.seconds
         while True:
             now = monotonic()
-            question = SignIn(
+            question = SignInQuestion(
                 server=server,
                 why=f"the server {server} wants to know who you are",
                 url=url,
@@ -91,12 +91,12 @@ class SignIns:
                 others=terms.others,
                 warnings=terms.warnings,
             )
-            verdict = await self._front.ask(question)
-            if isinstance(verdict, NoSignIn):
+            verdict = await self._frontend.ask(question)
+            if isinstance(verdict, DeclineSignIn):
                 return None
             if isinstance(verdict, PastedRedirect):
                 return verdict.redirect_url
-            if isinstance(verdict, OtherWay):
+            if isinstance(verdict, SwitchSignInMethod):
                 if terms.switch is not None:
                     terms.switch()
                 return ""
@@ -105,14 +105,14 @@ class SignIns:
             opened = await self._open_url(url)
             note = OPENED if opened else NO_BROWSER_FOR_CODE if code else NO_BROWSER
 
-    async def client(
+    async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
         """The client id and the secret that the user entered; None: refused, or nobody can be asked for that."""
-        if EnterClient.KIND not in self._front.kinds:
+        if EnterClientId.KIND not in self._frontend.kinds:
             return None
-        verdict = await self._front.ask(
-            EnterClient(
+        verdict = await self._frontend.ask(
+            EnterClientId(
                 server=server,
                 why=f"the server {server} wants to know who you are",
                 issuer=issuer,
@@ -121,4 +121,4 @@ class SignIns:
                 note=note,
             )
         )
-        return (verdict.client_id, verdict.client_secret) if isinstance(verdict, ClientEntered) else None
+        return (verdict.client_id, verdict.client_secret) if isinstance(verdict, EnteredClient) else None

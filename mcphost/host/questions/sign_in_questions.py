@@ -3,14 +3,14 @@
 from typing import ClassVar, Literal
 
 from mcphost.host.questions.question import Question
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class InBrowser(Data, frozen=True):
+class OpenInBrowser(Struct, frozen=True):
     """The address is, or will be, open in a browser; its answer comes by itself."""
 
 
-class PastedRedirect(Data, frozen=True):
+class PastedRedirect(Struct, frozen=True):
     """The address at which the sign-in ended, copied from a browser that could not come back to us."""
 
     redirect_url: str
@@ -19,18 +19,18 @@ class PastedRedirect(Data, frozen=True):
         return "PastedRedirect(…)"
 
 
-class OtherWay(Data, frozen=True):
+class SwitchSignInMethod(Struct, frozen=True):
     """Rather with a code than in a browser, or the other way round; see `SignIn.other`."""
 
 
-class NoSignIn(Data, frozen=True):
+class DeclineSignIn(Struct, frozen=True):
     """Do not sign in."""
 
 
-SignInVerdict = InBrowser | PastedRedirect | OtherWay | NoSignIn
+SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSignIn
 
 
-class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
+class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     """Sign in to a server? `url` is complete, `host` the part of it that says where it leads; `issuer` is who signs.
 
     `note` says why it is asked again. It is withdrawn when a browser brings the answer, and after `seconds`; `asked` is
@@ -59,4 +59,4 @@ class SignIn(Question[SignInVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
-        return NoSignIn()
+        return DeclineSignIn()

@@ -3,14 +3,14 @@
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.form_fields import MAX_TEXT, Field, fault, takes_empty_text
-from mcphost.host.questions.forms import MAX_FIELDS, MAX_SCHEMA, field_of
+from mcphost.host.questions.form_fields import MAX_TEXT, Field, accepts_empty_text, field_error
+from mcphost.host.questions.forms import MAX_FIELDS, MAX_SCHEMA, parse_field
 from mcphost.serialization import Raw, dumps, loads, replace
 
-UNKNOWN = "not in the tool's schema"
+UNKNOWN_ARGUMENT = "not in the tool's schema"
 
 
-_STEPS = 8
+_MAX_REFERENCES = 8
 
 
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
@@ -22,7 +22,7 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     then JSON is what is left.
     """
     whole = _object(schema)
-    properties, required = _members(whole, "properties"), whole.get("required")
+    properties, required = _object_member(whole, "properties"), whole.get("required")
     must = cast("list[Any]", required) if isinstance(required, list) else []
     names = [*properties, *(name for name in arguments if name not in properties)]
     if not names or len(names) > MAX_FIELDS:
@@ -30,11 +30,11 @@ def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Fie
     made: list[Field] = []
     for name in names:
         if name in properties:
-            field = _property(name, _plainly(properties[name], whole), name in must)
+            field = _property_field(name, _simplify_schema(properties[name], whole), name in must)
         else:
             kind = "text" if isinstance(arguments[name], str) else "json"
-            field = Field(name=name, kind=kind, description=UNKNOWN)
-        made.append(field if name not in arguments or _shows(field, arguments[name]) else _as_json(field))
+            field = Field(name=name, kind=kind, description=UNKNOWN_ARGUMENT)
+        made.append(field if name not in arguments or _can_show(field, arguments[name]) else _to_json_field(field))
     return tuple(made)
 
 
@@ -48,36 +48,36 @@ def _object(schema: Raw | bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def _members(value: Any, name: str) -> dict[str, Any]:
+def _object_member(value: Any, name: str) -> dict[str, Any]:
     found = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-def _plainly(entry: Any, whole: dict[str, Any]) -> Any:
+def _simplify_schema(entry: Any, whole: dict[str, Any]) -> Any:
     """What a property comes down to: a reference within the schema is followed, "or null" is left away.
 
     An optional argument of many libraries is one that may be null; leaving it out says the same.
     """
-    for _ in range(_STEPS):
+    for _ in range(_MAX_REFERENCES):
         if not isinstance(entry, dict):
             break
         words = cast("dict[str, Any]", entry)
-        inner = _inner(words, whole)
+        inner = _inner_schema(words, whole)
         if inner is None:
             break
-        entry = {**inner, **{key: value for key, value in words.items() if key in _KEPT}}
+        entry = {**inner, **{key: value for key, value in words.items() if key in _KEPT_KEYWORDS}}
     return cast("Any", entry)
 
 
-_KEPT = ("title", "description", "default")
+_KEPT_KEYWORDS = ("title", "description", "default")
 
 
-def _inner(words: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any] | None:
+def _inner_schema(words: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any] | None:
     reference, kind = words.get("$ref"), words.get("type")
     if isinstance(reference, str):
         _, _, way = reference.partition("#/")
         room, _, name = way.partition("/")
-        found = _members(whole, room).get(name) if room in ("$defs", "definitions") else None
+        found = _object_member(whole, room).get(name) if room in ("$defs", "definitions") else None
         return cast("dict[str, Any]", found) if isinstance(found, dict) else None
     if isinstance(kind, list):
         kinds = [one for one in cast("list[Any]", kind) if one != "null"]
@@ -90,10 +90,10 @@ def _inner(words: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any] | Non
     return None
 
 
-def _property(name: str, schema: Any, required: bool) -> Field:
+def _property_field(name: str, schema: Any, required: bool) -> Field:
     words = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     try:
-        field = field_of(name, schema, required)
+        field = parse_field(name, schema, required)
     except MalformedMessage:
         title, about = (str(words.get(key, ""))[:10_000] for key in ("title", "description"))
         field = Field(name=name, kind="json", title=title, description=about, required=required)
@@ -104,18 +104,18 @@ def _property(name: str, schema: Any, required: bool) -> Field:
     return replace(field, default=None, secret=False, description=about)
 
 
-def _as_json(field: Field) -> Field:
+def _to_json_field(field: Field) -> Field:
     return replace(field, kind="json", options=())
 
 
-def _shows(field: Field, value: Any) -> bool:
+def _can_show(field: Field, value: Any) -> bool:
     """Whether the field's kind can show that value, be it right or wrong."""
     match field.kind:
         case "text":
-            return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or takes_empty_text(field))
+            return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))
         case "number" | "integer":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case "json":
             return True
         case _:
-            return value is not None and not fault(field, value)
+            return value is not None and not field_error(field, value)

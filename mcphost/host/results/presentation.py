@@ -7,35 +7,35 @@ from functools import partial
 import anyio
 import anyio.to_thread
 
-from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.host.reserved_names import READ_RESULT
-from mcphost.host.results.structured_content import ContentIndex, structured_text, without_base64
+from mcphost.host.results.structured_content import ContentIndex, remove_base64, structured_text
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.content import (
-    AudioBlock,
-    Block,
+    AudioContent,
+    ContentBlock,
     EmbeddedResource,
-    ImageBlock,
+    ImageContent,
     ResourceContents,
     ResourceLink,
-    TextBlock,
-    blocks,
+    TextContent,
+    parse_content_blocks,
 )
-from mcphost.protocol.tools import ToolResult
-from mcphost.sandbox.image_formats import HEAD, Picture, picture
-from mcphost.sanitize import readable, whole
-from mcphost.serialization import Data, replace
+from mcphost.protocol.tools import CallToolResult
+from mcphost.sandbox.image_formats import HEADER_BYTES, ImageInfo, identify_image
+from mcphost.sanitize import replace_surrogates, strip_hidden_text
+from mcphost.serialization import Struct, replace
 
 MODEL_TEXT_LIMIT = 256 * 1024
-SHOWN_UNKNOWN = 2_000
+UNKNOWN_CONTENT_LIMIT = 2_000
 MODEL_IMAGE_LIMIT = 5 * 1024 * 1024
-APART_SIZE = 256 * 1024
+THREAD_THRESHOLD = 256 * 1024
 """Bytes of a result from which on a thread reads it, so that the event loop goes on meanwhile."""
-FOR_USER = "[content that the server meant for the user alone]"
+USER_ONLY_TEXT = "[content that the server meant for the user alone]"
 """What the model is told in its place."""
 
 
-class Rendered(Data, frozen=True):
+class RenderedResult(Struct, frozen=True):
     """A result in words: `text` whole, `images` that are what they claim to be; `pictures` are those for people.
 
     `meant_for_model` is the text without what the server marked as meant for the user alone; `note` is what mcphost
@@ -44,74 +44,76 @@ class Rendered(Data, frozen=True):
 
     text: str
     images: tuple[ImagePart, ...] = ()
-    meant_for_model: str = ""
+    assistant_text: str = ""
     note: str = ""
-    pictures: tuple[ImagePart, ...] = ()
+    user_images: tuple[ImagePart, ...] = ()
 
     @property
-    def for_people(self) -> str:
+    def user_text(self) -> str:
         """The text with the note before it."""
         return f"[mcphost: {self.note}]\n{self.text}" if self.note else self.text
 
     @property
-    def may_be_read(self) -> str:
+    def model_text(self) -> str:
         """All of the text that the model may see, whatever its size."""
-        return self.meant_for_model or self.text
+        return self.assistant_text or self.text
 
     @property
     def is_too_big(self) -> bool:
         """Whether the model gets the beginning of it only."""
-        return len(beginning(self.may_be_read)) < len(self.may_be_read)
+        return len(truncate_text(self.model_text)) < len(self.model_text)
 
-    def for_model(self, kept: str = "") -> str:
+    def bounded_model_text(self, stored_name: str = "") -> str:
         """The text within the model's bound; a cut says so, and by which name the rest can be asked for."""
-        text = self.may_be_read
-        shown = beginning(text)
+        text = self.model_text
+        shown = truncate_text(text)
         if len(shown) < len(text):
-            size, told = len(whole(text).encode()), len(shown.encode())
+            size, told = len(replace_surrogates(text).encode()), len(shown.encode())
             rest = (
-                f'All of it is kept; ask for more with {READ_RESULT}: {{"result": "{kept}", "offset": {told}}}'
-                if kept
+                f'All of it is kept; ask for more with {READ_RESULT}: {{"result": "{stored_name}", "offset": {told}}}'
+                if stored_name
                 else "The rest is left out"
             )
             text = f"{shown}\n[mcphost: these were the first {told:,} of {size:,} bytes of this result. {rest}]"
-        return readable(f"[mcphost: {self.note}]\n{text}" if self.note else text)
+        return strip_hidden_text(f"[mcphost: {self.note}]\n{text}" if self.note else text)
 
 
-def beginning(text: str) -> str:
+def truncate_text(text: str) -> str:
     """What of a text may go to the model at once: 256 KB of it as UTF-8, no character cut in two."""
     if len(text) * 4 <= MODEL_TEXT_LIMIT:
         return text
-    body = whole(text[:MODEL_TEXT_LIMIT]).encode()
+    body = replace_surrogates(text[:MODEL_TEXT_LIMIT]).encode()
     if len(body) <= MODEL_TEXT_LIMIT:
         return text[:MODEL_TEXT_LIMIT]
     return body[:MODEL_TEXT_LIMIT].decode(errors="ignore")
 
 
-def render(result: ToolResult, *, null_counts: bool = False, note: str = "") -> Rendered:
+def render(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> RenderedResult:
     """A tool's result. Structured content is shown unless a text says the same.
 
     `null_counts`: whether a structured null is a value (from 2026-07-28 on).
     """
-    return joined(pieces(result, null_counts=null_counts, note=note))
+    return join_parts(make_parts(result, null_counts=null_counts, note=note))
 
 
-async def read(result: ToolResult, *, null_counts: bool = False, note: str = "") -> tuple[Piece, ...]:
+async def make_parts_async(
+    result: CallToolResult, *, null_counts: bool = False, note: str = ""
+) -> tuple[ResultPart, ...]:
     """Return what `pieces` does; a large result does not stall the event loop."""
-    work = partial(pieces, result, null_counts=null_counts, note=note)
-    if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < APART_SIZE:
+    work = partial(make_parts, result, null_counts=null_counts, note=note)
+    if len(bytes(result.raw_content)) + len(bytes(result.structured_content)) < THREAD_THRESHOLD:
         return work()
     return await anyio.to_thread.run_sync(work)
 
 
-def pieces(result: ToolResult, *, null_counts: bool = False, note: str = "") -> tuple[Piece, ...]:
+def make_parts(result: CallToolResult, *, null_counts: bool = False, note: str = "") -> tuple[ResultPart, ...]:
     """A tool's result part by part, as `render` puts it together."""
-    made = [Piece(kind="note", text=note)] if note else []
-    items, rest = result.parts()
-    listed = blocks(items)
+    made = [ResultPart(kind="note", text=note)] if note else []
+    items, rest = result.split_content()
+    listed = parse_content_blocks(items)
     room = MODEL_IMAGE_LIMIT * 4 // 3
     for block in listed:
-        one = replace(_piece(block), for_user=_for_user_alone(block))
+        one = replace(_make_part(block), for_user=_is_user_only(block))
         if one.image is not None and len(one.image.data) > room:
             most = f"the pictures of a result have {MODEL_IMAGE_LIMIT // 1_000_000} MB together"
             one = replace(one, text=f"{one.text[:-1]}, left out: {most}]", image=None)
@@ -119,123 +121,123 @@ def pieces(result: ToolResult, *, null_counts: bool = False, note: str = "") -> 
             room -= len(one.image.data)
         made.append(one)
     if rest:
-        made.append(Piece(kind="other", text=f"[the parts after the first {len(items):,} were left out]"))
-    structure = structured_text(result.structure(null_counts=null_counts), ContentIndex(listed))
+        made.append(ResultPart(kind="other", text=f"[the parts after the first {len(items):,} were left out]"))
+    structure = structured_text(result.parse_structured_content(allow_null=null_counts), ContentIndex(listed))
     if structure is not None:
-        made.append(Piece(kind="structured", text=structure, size=len(structure)))
+        made.append(ResultPart(kind="structured", text=structure, size=len(structure)))
     return tuple(made)
 
 
-def for_model(made: tuple[Piece, ...]) -> tuple[Piece, ...]:
+def hide_user_only_parts(parts: tuple[ResultPart, ...]) -> tuple[ResultPart, ...]:
     """The same without what the server meant for the user alone."""
-    hidden = Piece(kind="text", text=FOR_USER)
-    return tuple(replace(hidden, kind=one.kind) if one.for_user else one for one in made)
+    hidden = ResultPart(kind="text", text=USER_ONLY_TEXT)
+    return tuple(replace(hidden, kind=one.kind) if one.for_user else one for one in parts)
 
 
-def joined(made: tuple[Piece, ...]) -> Rendered:
+def join_parts(all_parts: tuple[ResultPart, ...]) -> RenderedResult:
     """The parts as one result."""
-    note = " ".join(one.text for one in made if one.kind == "note")
-    seen = for_model(made)
-    text, told = _text(made), _text(seen)
-    images, pictures = (tuple(one.image for one in parts if one.image) for parts in (seen, made))
-    return Rendered(text, images, told if told != text else "", note, pictures)
+    note = " ".join(one.text for one in all_parts if one.kind == "note")
+    seen = hide_user_only_parts(all_parts)
+    text, told = _join_text(all_parts), _join_text(seen)
+    images, pictures = (tuple(one.image for one in parts if one.image) for parts in (seen, all_parts))
+    return RenderedResult(text, images, told if told != text else "", note, pictures)
 
 
-def _text(made: tuple[Piece, ...]) -> str:
+def _join_text(parts: tuple[ResultPart, ...]) -> str:
     lines: list[str] = []
-    for one in made:
-        if one.kind == "structured" and any(other.kind == "text" for other in made):
+    for one in parts:
+        if one.kind == "structured" and any(other.kind == "text" for other in parts):
             lines.append("structured content:")
         if one.kind != "note":
             lines.append(one.text)
     return "\n".join(lines) or "(the tool returned nothing)"
 
 
-def _for_user_alone(block: Block) -> bool:
+def _is_user_only(block: ContentBlock) -> bool:
     audience = getattr(getattr(block, "annotations", None), "audience", ())
     return "user" in audience and "assistant" not in audience
 
 
-def _piece(block: Block) -> Piece:
+def _make_part(block: ContentBlock) -> ResultPart:
     if isinstance(block, EmbeddedResource):
         held = block.resource
-        text, image = _held(held)
-        size = _bytes_of(held.text) if held.text is not None else len(held.blob or "") * 3 // 4
+        text, image = _render_embedded(held)
+        size = _utf8_size(held.text) if held.text is not None else len(held.blob or "") * 3 // 4
         mime_type = image.mime_type if image else held.mime_type or ""
-        return Piece(kind="resource", text=text, image=image, mime_type=mime_type, size=size)
+        return ResultPart(kind="resource", text=text, image=image, mime_type=mime_type, size=size)
     text, image = render_block(block)
     match block:
-        case TextBlock():
-            return Piece(kind="text", text=text, size=_bytes_of(text))
-        case ImageBlock() | AudioBlock():
+        case TextContent():
+            return ResultPart(kind="text", text=text, size=_utf8_size(text))
+        case ImageContent() | AudioContent():
             mime_type = image.mime_type if image else block.mime_type
-            kind = "image" if isinstance(block, ImageBlock) else "audio"
-            return Piece(kind=kind, text=text, image=image, mime_type=mime_type, size=len(block.data) * 3 // 4)
+            kind = "image" if isinstance(block, ImageContent) else "audio"
+            return ResultPart(kind=kind, text=text, image=image, mime_type=mime_type, size=len(block.data) * 3 // 4)
         case ResourceLink():
-            return Piece(kind="link", text=text, mime_type=block.mime_type or "")
+            return ResultPart(kind="link", text=text, mime_type=block.mime_type or "")
         case _:
-            return Piece(kind="other", text=text, size=len(bytes(block.raw)))
+            return ResultPart(kind="other", text=text, size=len(bytes(block.raw)))
 
 
-def _bytes_of(text: str) -> int:
+def _utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def render_block(block: Block) -> tuple[str, ImagePart | None]:
+def render_block(block: ContentBlock) -> tuple[str, ImagePart | None]:
     """One block as text, and the picture it holds when it really is one."""
     match block:
-        case TextBlock():
-            return without_base64(block.text), None
-        case ImageBlock():
-            return _image(block)
-        case AudioBlock():
-            return f"[audio: {block.mime_type}, {_size(block.data)}]", None
+        case TextContent():
+            return remove_base64(block.text), None
+        case ImageContent():
+            return _render_image(block)
+        case AudioContent():
+            return f"[audio: {block.mime_type}, {_base64_size(block.data)}]", None
         case ResourceLink():
             kind = f", {block.mime_type}" if block.mime_type else ""
             return f"[resource: {block.title or block.name or block.uri} {block.uri}{kind}]", None
         case EmbeddedResource():
             return render_contents(block.resource), None
         case _:
-            fault = f": {block.fault}" if block.fault else ""
-            raw = without_base64(bytes(block.raw)[: SHOWN_UNKNOWN * 32].decode("utf-8", "replace"))
-            cut = "…" if len(raw) > SHOWN_UNKNOWN else ""
-            told = f"[content of kind {block.kind or 'unknown'!r} that mcphost does not know{fault}]"
-            return f"{told} {raw[:SHOWN_UNKNOWN]}{cut}", None
+            fault = f": {block.error}" if block.error else ""
+            raw = remove_base64(bytes(block.raw)[: UNKNOWN_CONTENT_LIMIT * 32].decode("utf-8", "replace"))
+            cut = "…" if len(raw) > UNKNOWN_CONTENT_LIMIT else ""
+            told = f"[content of kind {block.type or 'unknown'!r} that mcphost does not know{fault}]"
+            return f"{told} {raw[:UNKNOWN_CONTENT_LIMIT]}{cut}", None
 
 
 def render_contents(contents: ResourceContents) -> str:
     """The text of a resource, or what its bytes are."""
     if contents.text is not None:
-        return without_base64(contents.text)
-    return f"[{contents.uri}: {contents.mime_type or 'binary'}, {_size(contents.blob or '')}]"
+        return remove_base64(contents.text)
+    return f"[{contents.uri}: {contents.mime_type or 'binary'}, {_base64_size(contents.blob or '')}]"
 
 
-def _held(held: ResourceContents) -> tuple[str, ImagePart | None]:
+def _render_embedded(resource: ResourceContents) -> tuple[str, ImagePart | None]:
     """What a resource inside a result holds: a picture is one like any other, named by its address as well."""
-    known = None if held.text is not None else _begins_as(held.blob or "")
+    known = None if resource.text is not None else _detect_image(resource.blob or "")
     if known is None:
-        return render_contents(held), None
-    text, image = _image(ImageBlock(held.blob or "", held.mime_type or known.mime_type))
-    return f"[{held.uri}: {text.removeprefix('[image: ')}", image
+        return render_contents(resource), None
+    text, image = _render_image(ImageContent(resource.blob or "", resource.mime_type or known.mime_type))
+    return f"[{resource.uri}: {text.removeprefix('[image: ')}", image
 
 
-def _begins_as(data: str) -> Picture | None:
+def _detect_image(data: str) -> ImageInfo | None:
     """The picture that base64 begins as."""
     try:
-        return picture(base64.b64decode(data[:64], validate=True))
+        return identify_image(base64.b64decode(data[:64], validate=True))
     except (binascii.Error, ValueError):
         return None
 
 
-def _image(block: ImageBlock) -> tuple[str, ImagePart | None]:
+def _render_image(block: ImageContent) -> tuple[str, ImagePart | None]:
     """A picture judged by its own bytes, never by what the server calls it; a type that is not its own is said."""
     whole = len(block.data) <= MODEL_IMAGE_LIMIT * 4 // 3 + 4
     try:
         # Of one that is too big for the model anyway, the beginning tells what it is.
-        body = base64.b64decode(block.data if whole else block.data[: HEAD // 3 * 4], validate=True)
+        body = base64.b64decode(block.data if whole else block.data[: HEADER_BYTES // 3 * 4], validate=True)
     except (binascii.Error, ValueError):
         return f"[image: {block.mime_type}, not valid base64]", None
-    size, found = _bytes(len(body) if whole else len(block.data) * 3 // 4), picture(body)
+    size, found = _format_size(len(body) if whole else len(block.data) * 3 // 4), identify_image(body)
     if found is None:
         return f"[image: {block.mime_type}, {size}, not shown: it is no picture mcphost knows]", None
     name = found.mime_type
@@ -251,14 +253,14 @@ def _image(block: ImageBlock) -> tuple[str, ImagePart | None]:
     return f"[image: {name}]", ImagePart(found.mime_type, block.data)
 
 
-def _size(data: str) -> str:
+def _base64_size(data: str) -> str:
     """How much it is, decoded; or that it cannot be."""
     try:
         size = len(binascii.a2b_base64(data, strict_mode=True))
     except (binascii.Error, ValueError):
         return "not valid base64"
-    return _bytes(size)
+    return _format_size(size)
 
 
-def _bytes(size: int) -> str:
+def _format_size(size: int) -> str:
     return f"{size:,} bytes" if size < 10_000 else f"{size // 1000:,} kB"

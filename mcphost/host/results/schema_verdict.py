@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 
 
-class Checked(Data, frozen=True):
+class OutputValidation(Struct, frozen=True):
     """What became of checking a result: `none` when its tool promises nothing; `text` says the rest in a sentence."""
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"

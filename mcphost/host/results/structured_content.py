@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.content import AudioBlock, Block, EmbeddedResource, ImageBlock, TextBlock
+from mcphost.protocol.content import AudioContent, ContentBlock, EmbeddedResource, ImageContent, TextContent
 from mcphost.serialization import Raw, dumps, loads
 
 PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024
 """The shortest run of base64 that is left out; shorter ones may be keys, digests or tokens."""
-_SHORT = 100
+_SHORT_TEXT = 100
 """Strings up to this length stay where they are, unless nothing else is left of the structured content."""
-_DEPTH = 100
+_MAX_DEPTH = 100
 _BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
 _RAW_RUN = re.compile(_RUN.pattern.encode())
@@ -26,21 +26,21 @@ _MEDIA = "[the data above]"
 class ContentIndex:
     """The strings that the content blocks of one result carry, to recognize them in its structured content."""
 
-    def __init__(self, blocks: Iterable[Block]) -> None:
+    def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
         self._resource_texts: list[str] = []
         self._media = {_MEDIA}
         self._fields: set[str] = set()
         for block in blocks:
             self._add(block)
-        self._said = {*self.texts, *self._resource_texts, "\n".join(self.texts)} - {""}
-        self._seen = {text.strip() for text in self._said} - {""}
+        self._block_texts = {*self.texts, *self._resource_texts, "\n".join(self.texts)} - {""}
+        self._stripped_texts = {text.strip() for text in self._block_texts} - {""}
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: ContentBlock) -> None:
         match block:
-            case TextBlock():
+            case TextContent():
                 self.texts.append(block.text)
-            case ImageBlock() | AudioBlock():
+            case ImageContent() | AudioContent():
                 self._media.add(block.data)
                 self._fields |= {"image", "audio", block.mime_type}
             case EmbeddedResource(resource=held):
@@ -58,62 +58,68 @@ class ContentIndex:
     @property
     def is_empty(self) -> bool:
         """Whether no block says anything that structured content could repeat."""
-        return not self._seen and len(self._media) == 1
+        return not self._stripped_texts and len(self._media) == 1
 
-    def has(self, text: str) -> bool:
+    def contains(self, text: str) -> bool:
         """Return whether a block says exactly this JSON, or the only member of it; never parses it."""
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
         member = member.strip()
-        return text in self._seen or any(member in (dumps(one), json.dumps(one)) for one in self._said | self._seen)
+        return text in self._stripped_texts or any(
+            member in (dumps(one), json.dumps(one)) for one in self._block_texts | self._stripped_texts
+        )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
         """Replace base64 inside JSON text, so that the rest is small enough to be parsed."""
         text = run[0].decode()
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
-    def repeats(self, value: Any) -> bool:
+    def is_repeated(self, value: Any) -> bool:
         """Return whether the blocks say everything that the structured content says."""
-        return self._texts_say(value) or (not self.is_empty and self._covers(value, _DEPTH))
+        return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
-    def without_repeats(self, value: Any, depth: int = _DEPTH) -> Any:
+    def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
         """Replace each long string that a block has as well by a reference to it."""
         match value:
             case str():
                 if value in self._media:
                     return _MEDIA
-                return _TEXT if len(value) > _SHORT and value.strip() in self._seen else without_base64(value)
+                return (
+                    _TEXT
+                    if len(value) > _SHORT_TEXT and value.strip() in self._stripped_texts
+                    else remove_base64(value)
+                )
             case dict() if depth:
                 members = cast("dict[str, Any]", value)
-                return {key: self.without_repeats(member, depth - 1) for key, member in members.items()}
+                return {key: self.remove_repeats(member, depth - 1) for key, member in members.items()}
             case list() if depth:
-                return [self.without_repeats(member, depth - 1) for member in cast("list[Any]", value)]
+                return [self.remove_repeats(member, depth - 1) for member in cast("list[Any]", value)]
             case _:
                 return value
 
-    def _texts_say(self, value: Any) -> bool:
+    def _equals_texts(self, value: Any) -> bool:
         """Some SDKs wrap everything that is not an object in a member `result`."""
-        said = [_parsed(text) for text in self.texts]
+        said = [_parse(text) for text in self.texts]
         ways = [value]
         if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
             ways.append(value["result"])
         choices = [*said, said, *self.texts, "\n".join(self.texts)]
         return bool(self.texts) and any(one in choices for one in ways)
 
-    def _covers(self, value: Any, depth: int) -> bool:
+    def _is_covered(self, value: Any, depth: int) -> bool:
         """Whether only repeated strings and the fields of media blocks are in a value."""
         match value:
             case str():
-                return value in self._media or value.strip() in self._seen
+                return value in self._media or value.strip() in self._stripped_texts
             case dict() if depth:
                 members = cast("dict[str, Any]", value)
                 if any(isinstance(one, str) and one in self._media for one in members.values()):
                     rest = [one for one in members.values() if not (isinstance(one, str) and one in self._media)]
                     return all(isinstance(one, str) and one in self._fields for one in rest)
-                return len(members) == 1 and all(self._covers(one, depth - 1) for one in members.values())
+                return len(members) == 1 and all(self._is_covered(one, depth - 1) for one in members.values())
             case list() if depth:
                 items = cast("list[Any]", value)
-                return bool(items) and all(self._covers(one, depth - 1) for one in items)
+                return bool(items) and all(self._is_covered(one, depth - 1) for one in items)
             case _:
                 return False
 
@@ -130,15 +136,19 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
         text = body.decode("utf-8", "replace")
         if not index.texts:
             return text
-        return None if index.has(text) else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
+        return (
+            None
+            if index.contains(text)
+            else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
+        )
     try:
         value = loads(body)
     except MalformedMessage:
         return "[structured content that is not valid JSON]"
-    return None if index.repeats(value) else dumps(index.without_repeats(value), indent=2)
+    return None if index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
 
 
-def without_base64(text: str) -> str:
+def remove_base64(text: str) -> str:
     """Replace every long run of base64 by its size."""
     # A run that counts covers an aligned block of half its length: looking at those is 50 times faster.
     step = BASE64_LENGTH // 2
@@ -154,7 +164,7 @@ def _placeholder(run: str) -> str:
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
 
 
-def _parsed(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return loads(text)
     except MalformedMessage:

@@ -11,141 +11,147 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcphost.client.session import AskContext
-from mcphost.client.timeouts import paused
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.questions.frontend import Front, PassingFront
-from mcphost.host.questions.question_budget import OpenQuestions, TooManyQuestions
+from mcphost.client.session import ServerRequestContext
+from mcphost.client.timeouts import pause_call_deadlines
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.questions.frontend import Frontend, FrontendWrapper
+from mcphost.host.questions.question_budget import QuestionBudget, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.host.server_requests.folder_questions import FolderQuestions
-from mcphost.host.server_requests.question_rate import QuestionRate
-from mcphost.host.server_requests.root_sharing import FOLDER_METHODS, Sharing
+from mcphost.host.server_requests.question_rate import QuestionRateLimiter
+from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.protocol.server_requests import (
-    Ask,
-    AskDeclined,
+    ClientResult,
     CreateMessage,
     Elicit,
     ListRoots,
-    Reply,
-    RootsReply,
-    UrlsRequired,
-    size_of,
+    ListRootsResult,
+    ServerRequest,
+    ServerRequestRejection,
+    UrlElicitationRequired,
+    server_request_size,
 )
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
 from mcphost.store.roots import FolderAnswers
 
 if TYPE_CHECKING:
-    from mcphost.host.server_requests.elicitation import Elicitation, Tell
-    from mcphost.host.server_requests.sampling import Sampling
+    from mcphost.host.server_requests.elicitation import ElicitationHandler, Notify
+    from mcphost.host.server_requests.sampling import SamplingHandler
 
 A = TypeVar("A")
 
 
-class Desks:
+class ServerRequestHandlerFactory:
     """Makes the desk of each server; all of them share the front, the models and the roots."""
 
     def __init__(
         self,
-        front: Front,
+        front: Frontend,
         models: SamplingModels,
         roots: Roots,
-        tell: "Tell",
-        journal: Journal,
+        tell: "Notify",
+        journal: AuditLog,
         open_url: OpenUrl | None = None,
-        questions: OpenQuestions | None = None,
+        questions: QuestionBudget | None = None,
         folders: FolderAnswers | None = None,
     ) -> None:
         """`questions` bounds what all servers have open together; `folders` keeps lasting answers about folders.
 
         `open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
-        self.front = front
+        self.frontend = front
         self.open_url = open_url
         self.models = models
         self.roots = roots
-        self.tell = tell
-        self.journal = journal
-        self.questions = questions or OpenQuestions()
+        self.notify = tell
+        self.audit = journal
+        self.question_budget = questions or QuestionBudget()
         self.folder_questions = FolderQuestions(journal, folders)
 
-    def desk(
+    def create(
         self,
         server: str,
         limits: Mapping[str, int] | None = None,
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
-    ) -> "Desk":
+    ) -> "ServerRequestHandler":
         """A desk for that server; it lives as long as the server's entry, over reconnects.
 
         `limits` are those of SamplingLimits that are other numbers for this server; `account` says with which account
         it is used when it asks, `digest` how it is started or reached.
         """
-        return Desk(server, self, limits or {}, account, digest)
+        return ServerRequestHandler(server, self, limits or {}, account, digest)
 
 
-CALLS = 100
+MAX_CALL_NUMBERS = 100
 """Calls of which the number is remembered."""
-_number: ContextVar[int] = ContextVar("number", default=0)
+_call_number: ContextVar[int] = ContextVar("number", default=0)
 """Of the call that is answered for: whoever makes the question is floors away from where that is known."""
 
 
-class NamingFront(PassingFront):
+class AttributingFrontend(FrontendWrapper):
     """Puts into each question with which account the server that asks is used, and for which call it asks."""
 
-    def __init__(self, front: Front, account: Callable[[], str]) -> None:
-        super().__init__(front)
+    def __init__(self, frontend: Frontend, account: Callable[[], str]) -> None:
+        super().__init__(frontend)
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
         """The user's answer; calls that may wait for it do not count the time."""
-        with paused():
-            return await self._front.ask(replace(question, account=self._account(), number=_number.get()))
+        with pause_call_deadlines():
+            return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
 
-class Desk:
+class ServerRequestHandler:
     """Answers one server."""
 
     def __init__(
         self,
         server: str,
-        shared: Desks,
+        factory: ServerRequestHandlerFactory,
         limits: Mapping[str, int],
         account: Callable[[], str],
         digest: Callable[[], str],
     ) -> None:
-        self._front = front = NamingFront(shared.front, account)
-        self._shared, self._limits = shared, limits
-        self.sharing = Sharing(
-            server, shared.roots, front, shared.journal, digest=digest, tell=shared.tell,
-            questions=shared.folder_questions, account=account,
+        self._frontend = front = AttributingFrontend(factory.frontend, account)
+        self._factory, self._limits = factory, limits
+        self.root_sharing = RootSharing(
+            server, factory.roots, front, factory.audit, digest=digest, notify=factory.notify,
+            folder_questions=factory.folder_questions, account=account,
         )  # fmt: skip
-        self._server, self._questions = server, shared.questions
-        self._calls: dict[int, int] = {}
-        self._count = itertools.count(1)
-        self._rate = QuestionRate(server, shared.journal)
+        self._server, self._question_budget = server, factory.question_budget
+        self._call_numbers: dict[int, int] = {}
+        self._next_number = itertools.count(1)
+        self._rate_limiter = QuestionRateLimiter(server, factory.audit)
 
     @cached_property
-    def _sampling(self) -> "Sampling":
-        from mcphost.host.server_requests.sampling import Sampling  # with the first request: few servers ever sample
-        from mcphost.host.server_requests.sampling_budget import Budget
+    def _sampling(self) -> "SamplingHandler":
+        from mcphost.host.server_requests.sampling import (
+            SamplingHandler,  # with the first request: few servers ever sample
+        )
+        from mcphost.host.server_requests.sampling_budget import SamplingBudget
 
-        budget = Budget(replace(self._shared.models.limits, **self._limits))
-        return Sampling(self._server, self._front, self._shared.models, budget, self._shared.tell, self._shared.journal)
+        budget = SamplingBudget(replace(self._factory.models.limits, **self._limits))
+        return SamplingHandler(
+            self._server, self._frontend, self._factory.models, budget, self._factory.notify, self._factory.audit
+        )
 
     @cached_property
-    def _elicitation(self) -> "Elicitation":
-        from mcphost.host.server_requests.elicitation import Elicitation  # with the first form or address
+    def _elicitation(self) -> "ElicitationHandler":
+        from mcphost.host.server_requests.elicitation import ElicitationHandler  # with the first form or address
 
-        return Elicitation(self._server, self._front, self._shared.tell, self._shared.open_url)
+        return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
-    def number(self, call: int) -> int:
-        """The call of that AskContext as people and programs know it: 1 for the first that something was asked for."""
-        if call and call not in self._calls:
-            self._calls = dict([*self._calls.items(), (call, next(self._count))][-CALLS:])
-        return self._calls.get(call, 0)
+    def call_number(self, call: int) -> int:
+        """Return the call's number in messages and output: 1 for the first call with a server request."""
+        if call and call not in self._call_numbers:
+            self._call_numbers = dict(
+                [*self._call_numbers.items(), (call, next(self._next_number))][-MAX_CALL_NUMBERS:]
+            )
+        return self._call_numbers.get(call, 0)
 
     @property
     def capabilities(self) -> dict[str, Any]:
@@ -154,9 +160,9 @@ class Desk:
         `sampling.context` is never there: servers are not invited to wish for the conversation. Those of revisions that
         know no such capability may wish for it, and get it only where the user grants that request.
         """
-        kinds = self._front.kinds
+        kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
-        if ShareRoots.KIND in kinds or self.sharing.has_answers:
+        if ShareRoots.KIND in kinds or self.root_sharing.has_answers:
             declared["roots"] = {"listChanged": True}
         if {ReviewSampling.KIND, ReviewReply.KIND} <= kinds:
             declared["sampling"] = {"tools": {}}
@@ -167,58 +173,58 @@ class Desk:
             declared["elicitation"] = modes
         return declared
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         """Put it to the user and reply; see Responder. Raises nothing of its own."""
         try:
-            with self._rate.one(), self._questions.hold(self._server, size_of(ask)):
-                return await self._answer(ask, context)
+            with self._rate_limiter.acquire(), self._question_budget.reserve(self._server, server_request_size(ask)):
+                return await self._dispatch(ask, context)
         except TooManyQuestions as error:
-            return AskDeclined(error.message)
+            return ServerRequestRejection(error.message)
 
-    async def _answer(self, ask: Ask, context: AskContext) -> Reply:
-        token = _number.set(self.number(context.number))
+    async def _dispatch(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        token = _call_number.set(self.call_number(context.call_number))
         try:
-            why = _why(context)
+            why = _reason(context)
             match ask:
                 case CreateMessage():
                     return await self._sampling.answer(ask, why, context)
                 case Elicit():
                     return await self._elicitation.answer(ask, why, context)
-                case UrlsRequired():
-                    return await self._elicitation.required(ask, why, context)
+                case UrlElicitationRequired():
+                    return await self._elicitation.visit_required_urls(ask, why, context)
                 case ListRoots():
-                    return await self.sharing.answer(why, context)
+                    return await self.root_sharing.answer(why, context)
         finally:
-            _number.reset(token)
+            _call_number.reset(token)
 
-    def running(self, context: AskContext) -> AbstractContextManager[None]:
-        """See Responder."""
-        return self.sharing.running(context.method)
+    def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
+        """See RequestHandler."""
+        return self.root_sharing.track_request(context.method)
 
-    async def prepare(self, context: AskContext) -> bool:
-        """See Responder."""
-        if context.method not in FOLDER_METHODS:
+    async def prepare(self, context: ServerRequestContext) -> bool:
+        """See RequestHandler."""
+        if context.method not in METHODS_NEEDING_ROOTS:
             return False
-        await self.sharing.prepare(_about_to(context))
+        await self.root_sharing.prepare(_deferred_reason(context))
         return True
 
-    def still(self, reply: Reply) -> Reply:
-        """See Responder."""
-        return self.sharing.still(reply) if isinstance(reply, RootsReply) else reply
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
+        """See RequestHandler."""
+        return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
-    def taken_back(self, method: str) -> None:
-        """See Responder."""
+    def on_request_cancelled(self, method: str) -> None:
+        """See RequestHandler."""
         if method == ListRoots.METHOD:
-            self.sharing.taken_back()
+            self.root_sharing.on_request_cancelled()
 
-    def completed(self, elicitation: str) -> None:
-        """See Responder."""
-        self._elicitation.completed(elicitation)
+    def on_elicitation_complete(self, elicitation: str) -> None:
+        """See RequestHandler."""
+        self._elicitation.on_elicitation_complete(elicitation)
 
 
-def _about_to(context: AskContext) -> str:
+def _deferred_reason(context: ServerRequestContext) -> str:
     """Why a question that was put off comes now."""
-    name = visible(context.detail[:200], keep_newlines=False)
+    name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
             return f"it asked for them, and you are about to read {name}"
@@ -228,9 +234,9 @@ def _about_to(context: AskContext) -> str:
             return f"it asked for them, and its tool {name} is about to run"
 
 
-def _why(context: AskContext) -> str:
+def _reason(context: ServerRequestContext) -> str:
     """On whose behalf, in one short sentence; the name is the server's, and cleaned."""
-    name = visible(context.detail[:200], keep_newlines=False)
+    name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":
             return f"its tool {name} runs and asks for it"
@@ -239,6 +245,6 @@ def _why(context: AskContext) -> str:
         case "prompts/get":
             return f"it asks for it to fill the prompt {name}"
         case _:
-            if context.running:
-                return f"one of its {len(context.running)} calls that run asks for it, without saying which"
+            if context.candidate_calls:
+                return f"one of its {len(context.candidate_calls)} calls that run asks for it, without saying which"
             return "it asks by itself, while no call of it runs"

@@ -9,19 +9,19 @@ from urllib.parse import quote, unquote
 from mcphost.config.roots import ROOTS_LIMIT, STARTED_IN
 from mcphost.config.schema import HostConfig, RootConfig, RootSource
 from mcphost.protocol.server_requests import Root
-from mcphost.sanitize import whole
-from mcphost.serialization import Data, replace
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Struct, replace
 from mcphost.store.roots import FolderEdit
 from mcphost.unicode_forms import split_url
 
-Keep = Literal["run", "project", "user"]
+RootScope = Literal["run", "project", "user"]
 """How long an edit holds: until mcphost ends, whenever it is started in this folder, or wherever it is started."""
-KEEPS: tuple[Keep, ...] = ("run", "project", "user")
-Layers = tuple[tuple[Keep, tuple[FolderEdit, ...]], ...]
+ROOT_SCOPES: tuple[RootScope, ...] = ("run", "project", "user")
+EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
 """What the user changed, the narrowest last: that decides."""
 
 
-class Folder(Data, frozen=True, kw_only=True):
+class RootFolder(Struct, frozen=True, kw_only=True):
     """One folder as it was when it was looked at.
 
     `path` is the real folder, links followed; as it is written when it cannot be told. "out": the user took it out of
@@ -33,16 +33,16 @@ class Folder(Data, frozen=True, kw_only=True):
     name: str = ""
     source: RootSource = "user"
     file: str = ""
-    keep: Keep | Literal[""] = ""
+    scope: RootScope | Literal[""] = ""
     state: Literal["there", "gone", "out"] = "there"
     why: str = ""
     warning: str = ""
-    written: str = ""
+    configured_path: str = ""
 
     @property
     def root(self) -> Root:
         """As a server is told."""
-        return Root(file_uri(Path(self.path)), whole(self.name) or None)
+        return Root(file_uri(Path(self.path)), replace_surrogates(self.name) or None)
 
     @property
     def origin(self) -> str:
@@ -60,44 +60,44 @@ class Folder(Data, frozen=True, kw_only=True):
                 return f"in {self.file}"
 
 
-class Folders(Data, frozen=True):
+class RootFolders(Struct, frozen=True):
     """All of them, in order."""
 
-    all: tuple[Folder, ...] = ()
+    folders: tuple[RootFolder, ...] = ()
 
     @property
-    def told(self) -> tuple[Folder, ...]:
+    def available(self) -> tuple[RootFolder, ...]:
         """Those that a server may be told of now, each once."""
-        return tuple([one for one in self.all if one.state == "there"][:ROOTS_LIMIT])
+        return tuple([one for one in self.folders if one.state == "there"][:ROOTS_LIMIT])
 
     @property
-    def there(self) -> tuple[Root, ...]:
+    def roots(self) -> tuple[Root, ...]:
         """The same as roots."""
-        return tuple(one.root for one in self.told)
+        return tuple(one.root for one in self.available)
 
     @property
-    def gone(self) -> tuple[str, ...]:
+    def missing(self) -> tuple[str, ...]:
         """Those that are in the list and cannot be read now."""
-        return tuple(one.path for one in self.all if one.state == "gone")
+        return tuple(one.path for one in self.folders if one.state == "gone")
 
-    def find(self, path: str) -> Folder | None:
+    def find(self, path: str) -> RootFolder | None:
         """The one at that path, as it really is or as it is written."""
-        wanted = _names(path)
-        return next((one for one in self.all if wanted & {one.path, one.written}), None)
+        wanted = _spellings(path)
+        return next((one for one in self.folders if wanted & {one.path, one.configured_path}), None)
 
 
-class Heard(Data, frozen=True):
+class KnownRoots(Struct, frozen=True):
     """What a server knows of the user's folders: `roots` is what it was told last, None for nothing yet; `refused`
     whether the user refused last; `agreed` whether it is told the same again without a question, in this run or, with
     `for_good`, also later."""
 
     roots: tuple[Root, ...] | None = None
-    refused: bool = False
-    agreed: bool = False
-    for_good: bool = False
+    is_refused: bool = False
+    is_approved: bool = False
+    is_permanent: bool = False
 
 
-def started_in() -> tuple[RootConfig, ...]:
+def startup_roots() -> tuple[RootConfig, ...]:
     """The folder the program was started in, by its name; none when it is gone."""
     try:
         here = Path.cwd()
@@ -106,44 +106,44 @@ def started_in() -> tuple[RootConfig, ...]:
     return (RootConfig(str(here), here.name, "started"),)
 
 
-def sources(config: HostConfig) -> tuple[RootConfig, ...]:
+def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
     """What the configuration names: the user's folders, or the one of the start, then those of trusted files.
 
     A user who wrote down that there are none is not overruled by a file.
     """
     if config.roots is None:
-        return (*started_in(), *config.more_roots)
+        return (*startup_roots(), *config.more_roots)
     if not config.roots:
         return ()
     named: list[RootConfig] = []
     for one in (*config.roots, *config.more_roots):
-        here = started_in() if one.path == STARTED_IN else (one,)
+        here = startup_roots() if one.path == STARTED_IN else (one,)
         named += (replace(root, name=one.name or root.name) for root in here)
     return tuple(named)
 
 
-def look(named: Iterable[RootConfig], layers: Layers = ()) -> Folders:
+def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
     """Put it together and look at each. A file system may hang, so this belongs on a thread; raises nothing."""
-    found: dict[str, Folder] = {}
-    for one in named:
-        seen = _seen(one)
+    found: dict[str, RootFolder] = {}
+    for one in configured:
+        seen = _inspect(one)
         found.setdefault(seen.path, seen)
     for keep, edits in layers:
         for edit in edits:
-            old = Folders(tuple(found.values())).find(edit.path)
+            old = RootFolders(tuple(found.values())).find(edit.path)
             if old is None:
                 if edit.told:
-                    seen = _seen(RootConfig(edit.path, edit.name, "added"))
-                    found[seen.path] = replace(seen, keep=keep)
+                    seen = _inspect(RootConfig(edit.path, edit.name, "added"))
+                    found[seen.path] = replace(seen, scope=keep)
             elif edit.told:
-                seen = _seen(RootConfig(old.written or old.path, edit.name, old.source, old.file))
-                found[old.path] = replace(seen, keep=keep)
+                seen = _inspect(RootConfig(old.configured_path or old.path, edit.name, old.source, old.file))
+                found[old.path] = replace(seen, scope=keep)
             else:
-                found[old.path] = replace(old, keep=keep, state="out")
-    return Folders(tuple(found.values()))
+                found[old.path] = replace(old, scope=keep, state="out")
+    return RootFolders(tuple(found.values()))
 
 
-def _names(path: str) -> set[str]:
+def _spellings(path: str) -> set[str]:
     try:
         at_home = os.path.expanduser(path)
         return {path, at_home, os.path.realpath(at_home)}
@@ -151,8 +151,8 @@ def _names(path: str) -> set[str]:
         return {path}
 
 
-def _seen(one: RootConfig) -> Folder:
-    seen = Folder(path=one.path, name=one.name, source=one.source, file=one.file)
+def _inspect(one: RootConfig) -> RootFolder:
+    seen = RootFolder(path=one.path, name=one.name, source=one.source, file=one.file)
     try:
         written = Path(one.path).expanduser()
         # Resolved first, so that what is shown and told is the real folder and not a link to somewhere else.
@@ -169,7 +169,7 @@ def _seen(one: RootConfig) -> Folder:
         return replace(seen, state="gone", why="its path leads nowhere")
     real = str(path)
     other = one.path if os.path.normpath(written) != real else ""
-    return replace(seen, path=real, written=other, warning=_warning(real, one))
+    return replace(seen, path=real, configured_path=other, warning=_warning(real, one))
 
 
 def _warning(real: str, one: RootConfig) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import anyio
 
-from mcphost.client.session import AskContext, Session
+from mcphost.client.session import ServerRequestContext, Session
 from mcphost.errors import McpHostError, StoreError
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.events import RootsTold
-from mcphost.host.questions.frontend import Front
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.events import RootsShared
+from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import (
     NeverShare,
     RootsVerdict,
@@ -24,55 +24,55 @@ from mcphost.host.questions.questions import (
     ShareSession,
 )
 from mcphost.host.server_requests.folder_questions import FolderQuestions, FolderRequest
-from mcphost.host.server_requests.root_list import Folder, Folders, Heard, file_uri
+from mcphost.host.server_requests.root_list import KnownRoots, RootFolder, RootFolders, file_uri
 from mcphost.host.server_requests.roots import Roots
-from mcphost.pluralize import counted
-from mcphost.protocol.notifications import RootsListChanged
+from mcphost.pluralize import pluralize
+from mcphost.protocol.notifications import RootsListChangedNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.server_requests import AskDeclined, Root, RootsReply
+from mcphost.protocol.server_requests import ListRootsResult, Root, ServerRequestRejection
 from mcphost.protocol.tools import CallTool
-from mcphost.sanitize import whole
-from mcphost.serialization import Data
+from mcphost.sanitize import replace_surrogates
+from mcphost.serialization import Struct
 
 HOLD_SECONDS = 50.0
 """How long a roots/list waits for the first call; the SDKs give up on an answer after 60 s."""
-FOLDER_METHODS = frozenset({CallTool.METHOD, ReadResource.METHOD, GetPrompt.METHOD})
+METHODS_NEEDING_ROOTS = frozenset({CallTool.METHOD, ReadResource.METHOD, GetPrompt.METHOD})
 """What a server may need the folders for."""
-BLOCKED_SECONDS = 2.0
+BLOCKED_TIMEOUT = 2.0
 """How long a request of ours may go unanswered while a roots/list waits: the server may want its answer first."""
 RELIST_SECONDS = 1.0
 """How long a call waits for a server to list again that was told to."""
-REFUSED_SECONDS = 60.0
+REFUSAL_SECONDS = 60.0
 """How long a refusal answers the same question again."""
-HELD_LIMIT = 5
+MAX_HELD_REQUESTS = 5
 """Requests of one server that wait; what comes beyond is answered with an empty list."""
 
 
-def _unsaid(text: str, hint: str) -> None:
+def _ignore_notice(text: str, hint: str) -> None:
     """Nobody is told."""
 
 
-def _nobody() -> str:
+def _empty_text() -> str:
     return ""
 
 
-class _Seen(Data, frozen=True):
+class _ServerFolders(Struct, frozen=True):
     """The list as it is for one server: what it may be told, and why."""
 
-    folders: Folders
+    folders: RootFolders
     version: int
-    may: tuple[Folder, ...]
-    agreed: dict[str, str]
+    allowed: tuple[RootFolder, ...]
+    approved: dict[str, str]
     """Paths that it is told, with the id of the lasting answer or "" for one of this run."""
 
     @property
-    def new(self) -> tuple[Folder, ...]:
+    def undecided(self) -> tuple[RootFolder, ...]:
         """The folders that nothing was said about."""
-        return tuple(one for one in self.may if one.path not in self.agreed)
+        return tuple(one for one in self.allowed if one.path not in self.approved)
 
 
-class Sharing:
+class RootSharing:
     """Answers roots/list of one server; it hears of a folder only after the user agreed to show it that one.
 
     An answer for good is kept by the server's name, its `digest` and the real folder.
@@ -83,334 +83,349 @@ class Sharing:
         self,
         server: str,
         roots: Roots,
-        front: Front,
-        journal: Journal,
+        front: Frontend,
+        audit: AuditLog,
         *,
-        digest: Callable[[], str] = _nobody,
-        tell: Callable[[str, str], None] = _unsaid,
-        questions: FolderQuestions | None = None,
-        account: Callable[[], str] = _nobody,
+        digest: Callable[[], str] = _empty_text,
+        notify: Callable[[str, str], None] = _ignore_notice,
+        folder_questions: FolderQuestions | None = None,
+        account: Callable[[], str] = _empty_text,
     ) -> None:
-        self._journal = journal
+        self._audit = audit
         self.server = server
         self._roots = roots
-        self.front = front
+        self.frontend = front
         self._digest = digest
-        self._warn = tell
+        self._notify = notify
         self._account = account
-        self._questions = questions or FolderQuestions()
-        self._answers, self._clock = self._questions.answers, self._questions.clock
-        self._questions.join(self)
-        self._session: frozenset[Root] = frozenset()
-        self._never: frozenset[str] = frozenset()
-        self._once: frozenset[Root] = frozenset()
-        self._once_left = 0
+        self._folder_questions = folder_questions or FolderQuestions()
+        self._answers, self._clock = self._folder_questions.answers, self._folder_questions.clock
+        self._folder_questions.register(self)
+        self._session_roots: frozenset[Root] = frozenset()
+        self._never_paths: frozenset[str] = frozenset()
+        self._once_roots: frozenset[Root] = frozenset()
+        self._once_replies_left = 0
         self._refused_at = -math.inf
-        self._refused_for: frozenset[Root] = frozenset()
-        self._for_good: frozenset[str] = frozenset()
+        self._refused_roots: frozenset[Root] = frozenset()
+        self._permanent_uris: frozenset[str] = frozenset()
         self.has_answers = False
         """Whether a folder of the list may be told though nobody can be asked; known after `begin`."""
         # What the server knows.
-        self._told: tuple[Root, ...] | None = None
-        self._recorded: tuple[Root, ...] | None = None
-        self._refused = False
-        self._told_at: int | None = None
-        self._tellings = 0
+        self._sent_roots: tuple[Root, ...] | None = None
+        self._recorded_roots: tuple[Root, ...] | None = None
+        self._is_refused = False
+        self._sent_version: int | None = None
+        self._reply_count = 0
         # What waits.
-        self._live = False
-        self._working = 0
-        self._others: dict[object, float] = {}
-        self._held = 0
-        self._asking = 0
-        self._preparing = 0
-        self._wanted = False
-        self._decided = 0
-        self._relist = False
-        self._stir = anyio.Event()
+        self._is_ready = False
+        self._running_calls = 0
+        self._other_requests: dict[object, float] = {}
+        self._held_count = 0
+        self._asking_count = 0
+        self._preparing_count = 0
+        self._is_answer_pending = False
+        self._decision_count = 0
+        self._needs_relisting = False
+        self._wakeup = anyio.Event()
 
     @property
-    def heard(self) -> Heard:
+    def known_roots(self) -> KnownRoots:
         """What the server knows."""
-        told = self._told or ()
-        for_good = bool(told) and {root.uri for root in told} <= self._for_good
-        agreed = bool(self._session) and {*told} <= self._session
-        return Heard(self._told, self._refused, for_good or agreed, for_good)
+        told = self._sent_roots or ()
+        for_good = bool(told) and {root.uri for root in told} <= self._permanent_uris
+        agreed = bool(self._session_roots) and {*told} <= self._session_roots
+        return KnownRoots(self._sent_roots, self._is_refused, for_good or agreed, for_good)
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the server asked and has no answer that was meant for it."""
-        return self._held > 0 or self._wanted or self._asking > 0
+        return self._held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
-    async def begin(self) -> None:
+    async def begin_connection(self) -> None:
         """Begin a connection, before its first request: nothing was asked for yet. Raises StoreError."""
-        self._wanted = self._relist = False
-        if not self._asks:
-            self.has_answers = bool((await self._look()).agreed)
+        self._is_answer_pending = self._needs_relisting = False
+        if not self._can_ask:
+            self.has_answers = bool((await self._inspect_folders()).approved)
 
-    def ready(self) -> None:
+    def mark_ready(self) -> None:
         """Calls may be made from now on; what waits is asked about with the first."""
-        self._live = True
+        self._is_ready = True
 
     # -- answering
-    async def answer(self, why: str, context: AskContext | None = None) -> RootsReply | AskDeclined:
+    async def answer(
+        self, why: str, context: ServerRequestContext | None = None
+    ) -> ListRootsResult | ServerRequestRejection:
         """The roots, or the refusal of the user; later, when nothing needs them yet. Raises StoreError, Declined.
 
         A request that is taken back, or waits too long, is asked about with the next call.
         """
-        context = context or AskContext()
-        seen = await self._look()
-        is_tied = context.method in FOLDER_METHODS
-        if seen.new and self._asks and context.revision.era == "handshake" and not (self._working or is_tied):
-            if seen.agreed:
+        context = context or ServerRequestContext()
+        seen = await self._inspect_folders()
+        is_tied = context.method in METHODS_NEEDING_ROOTS
+        if (
+            seen.undecided
+            and self._can_ask
+            and context.revision.era == "handshake"
+            and not (self._running_calls or is_tied)
+        ):
+            if seen.approved:
                 # It is told what was agreed to, and asked about what is new with its next call.
-                self._wanted = True
-                return await self._reply(seen, asked=False)
-            if not await self._hold():
-                return RootsReply(())
-            seen = await self._look()
-        asked = bool(seen.new) and await self._settle(why)
-        if asked or seen.new:
-            seen = await self._look()
-        if seen.may and not seen.agreed and seen.new:
+                self._is_answer_pending = True
+                return await self._make_reply(seen, was_asked=False)
+            if not await self._wait_for_decision():
+                return ListRootsResult(())
+            seen = await self._inspect_folders()
+        asked = bool(seen.undecided) and await self._ask_user(why)
+        if asked or seen.undecided:
+            seen = await self._inspect_folders()
+        if seen.allowed and not seen.approved and seen.undecided:
             self._note_refusal()
-            return AskDeclined("The user does not share folders with this server.")
-        return await self._reply(seen, asked=asked)
+            return ServerRequestRejection("The user does not share folders with this server.")
+        return await self._make_reply(seen, was_asked=asked)
 
-    def taken_back(self) -> None:
+    def on_request_cancelled(self) -> None:
         """Ask with the next call: the server wanted to know the folders, and gave up before it heard."""
-        self._wanted = True
+        self._is_answer_pending = True
 
     @property
-    def _asks(self) -> bool:
-        return ShareRoots.KIND in self.front.kinds
+    def _can_ask(self) -> bool:
+        return ShareRoots.KIND in self.frontend.kinds
 
-    async def _settle(self, why: str) -> bool:
+    async def _ask_user(self, why: str) -> bool:
         """Have the user asked; whether they were. Raises StoreError, Declined."""
-        if not self._asks:
+        if not self._can_ask:
             return False
-        self._asking += 1
+        self._asking_count += 1
         try:
-            return await self._questions.settle(self, why)
+            return await self._folder_questions.ask(self, why)
         finally:
-            self._asking -= 1
+            self._asking_count -= 1
 
-    async def _reply(self, seen: _Seen, *, asked: bool) -> RootsReply:
+    async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
         """What is agreed to and there, recorded before it leaves where it differs from what was told last."""
-        reply = self._roots.still(RootsReply(tuple(one.root for one in seen.may if one.path in seen.agreed)))
-        if self._once_left:
-            self._once_left -= 1
-        if seen.may and reply.roots != self._recorded:
-            grants = sorted({ident for ident in seen.agreed.values() if ident})
-            who = "answer" if asked else "grant" if all(seen.agreed.values()) else "session"
-            if not asked:
-                act = Act(kind="roots", server=self.server)
-                await self._journal.decided(act, "shared", who=who, grant=", ".join(grants))
-            act = Act(kind="roots", server=self.server, arguments={"roots": [root.uri for root in reply.roots]})
-            await self._journal.noted(act, "told", decision=counted(len(reply.roots), "folder"), who=who)
-            self._recorded = reply.roots
-            reply = self._roots.still(reply)
-        return self._tell(reply, seen.version)
+        reply = self._roots.filter_reply(
+            ListRootsResult(tuple(one.root for one in server_folders.allowed if one.path in server_folders.approved))
+        )
+        if self._once_replies_left:
+            self._once_replies_left -= 1
+        if server_folders.allowed and reply.roots != self._recorded_roots:
+            grants = sorted({ident for ident in server_folders.approved.values() if ident})
+            who = "answer" if was_asked else "grant" if all(server_folders.approved.values()) else "session"
+            if not was_asked:
+                act = AuditSubject(kind="roots", server=self.server)
+                await self._audit.record_decision(act, "shared", who=who, grant=", ".join(grants))
+            act = AuditSubject(
+                kind="roots", server=self.server, arguments={"roots": [root.uri for root in reply.roots]}
+            )
+            await self._audit.record_event(act, "told", decision=pluralize(len(reply.roots), "folder"), who=who)
+            self._recorded_roots = reply.roots
+            reply = self._roots.filter_reply(reply)
+        return self._record_reply(reply, server_folders.version)
 
-    async def _look(self) -> _Seen:
+    async def _inspect_folders(self) -> _ServerFolders:
         """The list now, and what was said about it. While the store fails nothing in it counts as agreed.
 
         Raises StoreError when the list itself cannot be read.
         """
-        folders = await self._roots.now()
+        folders = await self._roots.refresh()
         version = self._roots.version
         try:
             kept = await self._answers.of(self.server, self._digest()) if self._answers is not None else {}
         except StoreError as error:
-            self._warn(error.message, error.hint)
+            self._notify(error.message, error.hint)
             kept = {}
-        self._for_good = frozenset(file_uri(Path(path)) for path, one in kept.items() if one.shared)
-        never = self._never | {path for path, one in kept.items() if not one.shared}
-        may = tuple(one for one in folders.told if one.path not in never)
-        run = self._session | (self._once if self._once_left else frozenset[Root]())
+        self._permanent_uris = frozenset(file_uri(Path(path)) for path, one in kept.items() if one.shared)
+        never = self._never_paths | {path for path, one in kept.items() if not one.shared}
+        may = tuple(one for one in folders.available if one.path not in never)
+        run = self._session_roots | (self._once_roots if self._once_replies_left else frozenset[Root]())
         agreed = {one.path: kept[one.path].id for one in may if one.path in kept}
         agreed |= {one.path: "" for one in may if one.path not in kept and one.root in run}
-        return _Seen(folders, version, may, agreed)
+        return _ServerFolders(folders, version, may, agreed)
 
     # -- waiting until it is needed
-    async def _hold(self) -> bool:
+    async def _wait_for_decision(self) -> bool:
         """Wait until a call needs the answer, or the user gave one; False when nobody did in time."""
-        if self._held >= HELD_LIMIT:
+        if self._held_count >= MAX_HELD_REQUESTS:
             return False
-        self._held += 1
+        self._held_count += 1
         is_needed = False
         try:
-            is_needed = await self._until_needed()
+            is_needed = await self._wait_until_needed()
         finally:
-            self._held -= 1
-            self._wanted = self._wanted or not is_needed
+            self._held_count -= 1
+            self._is_answer_pending = self._is_answer_pending or not is_needed
         return is_needed
 
-    async def _until_needed(self) -> bool:
-        ends, before = anyio.current_time() + HOLD_SECONDS, self._decided
-        while self._decided == before:
-            until = min((ends, *(began + BLOCKED_SECONDS for began in self._others.values())))
-            if not self._preparing and until <= anyio.current_time():
+    async def _wait_until_needed(self) -> bool:
+        ends, before = anyio.current_time() + HOLD_SECONDS, self._decision_count
+        while self._decision_count == before:
+            until = min((ends, *(began + BLOCKED_TIMEOUT for began in self._other_requests.values())))
+            if not self._preparing_count and until <= anyio.current_time():
                 return False
-            stir = self._stir
-            with anyio.CancelScope(deadline=math.inf if self._preparing else until):
+            stir = self._wakeup
+            with anyio.CancelScope(deadline=math.inf if self._preparing_count else until):
                 await stir.wait()
         return True
 
-    def _stirred(self) -> None:
-        self._stir.set()
-        self._stir = anyio.Event()
+    def _wake(self) -> None:
+        self._wakeup.set()
+        self._wakeup = anyio.Event()
 
     @contextmanager
-    def running(self, method: str) -> Generator[None]:
+    def track_request(self, method: str) -> Generator[None]:
         """Around each request of ours in the handshake era."""
-        if method in FOLDER_METHODS and self._live:
-            self._working += 1
+        if method in METHODS_NEEDING_ROOTS and self._is_ready:
+            self._running_calls += 1
             try:
                 yield
             finally:
-                self._working -= 1
+                self._running_calls -= 1
             return
         one = object()
-        self._others[one] = anyio.current_time()
-        if self._held:
-            self._stirred()
+        self._other_requests[one] = anyio.current_time()
+        if self._held_count:
+            self._wake()
         try:
             yield
         finally:
-            del self._others[one]
+            del self._other_requests[one]
 
     async def prepare(self, why: str) -> bool:
         """Before a call, read or prompt: ask what was put off; whether something was answered. Raises nothing.
 
         A server that no longer waits for its answer is told that the list changed, and has a moment to list again.
         """
-        if not self._live or not (self._held or self._wanted):
+        if not self._is_ready or not (self._held_count or self._is_answer_pending):
             return False
-        self._preparing += 1
-        self._stirred()
+        self._preparing_count += 1
+        self._wake()
         try:
-            if self._asks and (await self._look()).new:
-                await self._questions.settle(self, why)
-            self._release()
+            if self._can_ask and (await self._inspect_folders()).undecided:
+                await self._folder_questions.ask(self, why)
+            self._release_held()
         except McpHostError as error:
-            self._warn(error.message, error.hint)
+            self._notify(error.message, error.hint)
         finally:
-            self._preparing -= 1
-            self._stirred()
-        if self._relist:
-            before = self._tellings
+            self._preparing_count -= 1
+            self._wake()
+        if self._needs_relisting:
+            before = self._reply_count
             with anyio.move_on_after(RELIST_SECONDS):
-                while self._tellings == before:
-                    await self._stir.wait()
+                while self._reply_count == before:
+                    await self._wakeup.wait()
         return True
 
-    def _release(self) -> None:
+    def _release_held(self) -> None:
         """Let held requests be answered, and one that is gone be made again."""
-        if self._wanted and not (self._held or self._asking):
-            self._relist = not self._refused
-            self._roots.poke()
-        self._wanted = False
-        self._decided += 1
-        self._stirred()
+        if self._is_answer_pending and not (self._held_count or self._asking_count):
+            self._needs_relisting = not self._is_refused
+            self._roots.notify_change()
+        self._is_answer_pending = False
+        self._decision_count += 1
+        self._wake()
 
     # -- the question
-    async def request(self, why: str) -> FolderRequest | None:
+    async def pending_request(self, why: str) -> FolderRequest | None:
         """What there is to ask now; None for nothing, or for what was refused a moment ago. Raises StoreError."""
-        seen = await self._look()
-        roots = frozenset(one.root for one in seen.new)
-        was_refused = roots == self._refused_for and self._clock() - self._refused_at < REFUSED_SECONDS
+        seen = await self._inspect_folders()
+        roots = frozenset(one.root for one in seen.undecided)
+        was_refused = roots == self._refused_roots and self._clock() - self._refused_at < REFUSAL_SECONDS
         if not roots or was_refused:
             return None
-        return FolderRequest(self.server, why, self._account(), seen.new, seen.folders.gone)
+        return FolderRequest(self.server, why, self._account(), seen.undecided, seen.folders.missing)
 
-    async def decide(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Take the user's answer for this server. Raises Declined."""
+    async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
+        """Take the user's answer for this server. Raises ConsentDenied."""
         roots = frozenset(one.root for one in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
-            self._refused = False
+            self._is_refused = False
         else:
             self._note_refusal()
         if isinstance(verdict, ShareOnce):
-            self._once, self._once_left = roots, max(1, self._asking + self._held)
+            self._once_roots, self._once_replies_left = roots, max(1, self._asking_count + self._held_count)
         elif isinstance(verdict, ShareSession):
-            self._session |= roots
+            self._session_roots |= roots
         elif isinstance(verdict, ShareAlways | NeverShare):
-            await self._keep(request.folders, shared=isinstance(verdict, ShareAlways))
+            await self._save_answer(request.folders, shared=isinstance(verdict, ShareAlways))
         else:
-            self._refused_for, self._refused_at = roots, self._clock()
-        self._release()
+            self._refused_roots, self._refused_at = roots, self._clock()
+        self._release_held()
 
-    async def _keep(self, folders: tuple[Folder, ...], *, shared: bool) -> None:
-        """Keep an answer for good, recorded first; for this run when the store fails. Raises Declined."""
+    async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
+        """Keep an answer for good, recorded first; for this run when the store fails. Raises ConsentDenied."""
         decision = "always" if shared else "never"
         for one in folders:
-            act = Act(kind="roots", server=self.server, subject=whole(one.path), definition=self._digest())
-            await self._journal.noted(act, "kept", decision=decision, who=self.front.who)
+            act = AuditSubject(
+                kind="roots", server=self.server, name=replace_surrogates(one.path), definition=self._digest()
+            )
+            await self._audit.record_event(act, "kept", decision=decision, who=self.frontend.who)
         paths = [one.path for one in folders]
         try:
             if self._answers is None:
                 raise StoreError("Answers about folders are not kept here.")
             await self._answers.give(self.server, self._digest(), paths, shared=shared)
         except StoreError as error:
-            self._warn(error.message, error.hint)
-            self._session |= {one.root for one in folders} if shared else frozenset[Root]()
-            self._never |= frozenset[str]() if shared else frozenset(paths)
+            self._notify(error.message, error.hint)
+            self._session_roots |= {one.root for one in folders} if shared else frozenset[Root]()
+            self._never_paths |= frozenset[str]() if shared else frozenset(paths)
             return
-        self._for_good |= {one.root.uri for one in folders} if shared else frozenset[str]()
+        self._permanent_uris |= {one.root.uri for one in folders} if shared else frozenset[str]()
 
     # -- what the server knows
-    def _tell(self, reply: RootsReply, version: int) -> RootsReply:
-        before = self.heard
-        self._told, self._told_at, self._refused = reply.roots, version, False
-        self._tellings += 1
-        if self.heard != before:
-            self._changed()
+    def _record_reply(self, reply: ListRootsResult, version: int) -> ListRootsResult:
+        before = self.known_roots
+        self._sent_roots, self._sent_version, self._is_refused = reply.roots, version, False
+        self._reply_count += 1
+        if self.known_roots != before:
+            self._publish_known_roots()
         if version != self._roots.version:
-            self._roots.poke()
-        self._stirred()
+            self._roots.notify_change()
+        self._wake()
         return reply
 
     def _note_refusal(self) -> None:
-        if not self._refused:
-            self._refused = True
-            self._changed()
+        if not self._is_refused:
+            self._is_refused = True
+            self._publish_known_roots()
 
-    def _changed(self) -> None:
-        self._roots.put(RootsTold(self.server, tuple(root.uri for root in self._told or ()), self._refused))
+    def _publish_known_roots(self) -> None:
+        self._roots.publish(
+            RootsShared(self.server, tuple(root.uri for root in self._sent_roots or ()), self._is_refused)
+        )
 
-    def still(self, reply: RootsReply) -> RootsReply:
+    def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
         """What of a reply may leave now."""
-        left = self._roots.still(reply)
-        self._told = left.roots
+        left = self._roots.filter_reply(reply)
+        self._sent_roots = left.roots
         return left
 
-    async def keep_told(self, session: Session, warn: Callable[[str], None]) -> None:
+    async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
         """While a session lasts: tell a server of the handshake era that the list it was told is no longer the list.
 
         One that never was told has nothing that could be out of date; the other era asks when it wants to know.
         """
-        self.ready()
+        self.mark_ready()
         try:
             if session.facts.era != "handshake":
                 await anyio.sleep_forever()
             while True:
-                is_old = self._told_at is not None and self._told_at != self._roots.version
-                if not (is_old or self._relist):
-                    await self._roots.moved()
+                is_old = self._sent_version is not None and self._sent_version != self._roots.version
+                if not (is_old or self._needs_relisting):
+                    await self._roots.wait_for_change()
                     continue
-                self._told_at = self._roots.version if is_old else self._told_at
-                self._relist = False
-                await _tell(session, warn)
-                self._stirred()
+                self._sent_version = self._roots.version if is_old else self._sent_version
+                self._needs_relisting = False
+                await _send_list_changed(session, warn)
+                self._wake()
         finally:
             # The next session is with a program that was told nothing.
-            self._told = self._recorded = self._told_at = None
-            self._live = self._wanted = self._relist = False
-            self._once_left = 0
+            self._sent_roots = self._recorded_roots = self._sent_version = None
+            self._is_ready = self._is_answer_pending = self._needs_relisting = False
+            self._once_replies_left = 0
 
 
-async def _tell(session: Session, warn: Callable[[str], None]) -> None:
+async def _send_list_changed(session: Session, warn: Callable[[str], None]) -> None:
     try:
-        await session.tell(RootsListChanged())
+        await session.notify(RootsListChangedNotification())
     except McpHostError as error:
         warn(f"It could not be told that the folders changed: {error.message}")

@@ -10,14 +10,14 @@ import anyio
 
 from mcphost.config.schema import SamplingConfig
 from mcphost.errors import ModelError
-from mcphost.host.model_selection import Answering
-from mcphost.host.questions.sampling_context import ModelOffer
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.questions.sampling_context import ModelCandidate
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 from mcphost.serialization import is_number
 
-LEARNING = 5.0
+FACTS_TIMEOUT = 5.0
 """Seconds to find out what is known of the models; what is not known by then is asked for without it."""
 MAX_HINTS = 20
 MAX_CONVERSATION = 50_000
@@ -28,37 +28,40 @@ class SamplingModels:
     """The model of the conversation and those that the user named for servers."""
 
     def __init__(
-        self, answering: Answering, config: SamplingConfig, conversation: Callable[[], Sequence[Message]]
+        self, model_selection: ModelSelection, config: SamplingConfig, conversation: Callable[[], Sequence[Message]]
     ) -> None:
         self.limits = config.limits
-        self._answering = answering
+        self._model_selection = model_selection
         self._configs = config.models
         self._conversation = conversation
         self._speeds: dict[str, float] = {}
 
-    async def all(self) -> dict[str, ChatModel]:
+    async def load_models(self) -> dict[str, ChatModel]:
         """By name, the one of the conversation first; their facts are known as far as they can be."""
         models: dict[str, ChatModel] = {}
-        for model in (self._answering.model, *(self._answering.other(config) for config in self._configs)):
+        for model in (
+            self._model_selection.model,
+            *(self._model_selection.get_model(config) for config in self._configs),
+        ):
             if model is not None:
                 models.setdefault(model.name, model)
-        with anyio.move_on_after(LEARNING):
+        with anyio.move_on_after(FACTS_TIMEOUT):
             async with anyio.create_task_group() as tasks:
                 for model in models.values():
-                    tasks.start_soon(_learn, model)
+                    tasks.start_soon(_load_facts, model)
         return models
 
-    def measured(self, name: str, tokens: int, seconds: float) -> None:
+    def record_speed(self, name: str, tokens: int, seconds: float) -> None:
         """That many tokens came in that time."""
         if tokens >= 10 and seconds > 0:
             self._speeds[name] = round(tokens / seconds, 1)
 
-    def offer(self, model: ChatModel, tokens: int, most: int) -> ModelOffer:
+    def make_candidate(self, model: ChatModel, tokens: int, max_tokens: int) -> ModelCandidate:
         """What is known of it, for a request of about `tokens` whose answer has `most`."""
         facts = model.facts
         priced = facts.input_price is not None and facts.output_price is not None
-        ranks = [self._answering.other(config).name for config in self._configs]
-        return ModelOffer(
+        ranks = [self._model_selection.get_model(config).name for config in self._configs]
+        return ModelCandidate(
             name=model.name,
             label=model.label,
             input_price=facts.input_price,
@@ -66,16 +69,16 @@ class SamplingModels:
             context_window=facts.context_window,
             speed=self._speeds.get(model.name),
             rank=ranks.index(model.name) + 1 if model.name in ranks else None,
-            ceiling=tokens * (facts.input_price or 0) + most * (facts.output_price or 0) if priced else None,
+            ceiling=tokens * (facts.input_price or 0) + max_tokens * (facts.output_price or 0) if priced else None,
         )
 
-    def conversation(self) -> str:
+    def conversation_text(self) -> str:
         """What the user and the model said to each other: words alone, no results of tools."""
         said = [(one.role, one.text) for one in self._conversation() if one.role in ("user", "assistant")]
         return "\n\n".join(f"{role}: {text}" for role, text in said if text.strip())[-MAX_CONVERSATION:]
 
 
-async def _learn(model: ChatModel) -> None:
+async def _load_facts(model: ChatModel) -> None:
     try:
         await model.learn()
     except ModelError:
@@ -85,21 +88,21 @@ async def _learn(model: ChatModel) -> None:
 class _Criterion(NamedTuple):
     key: str
     words: str
-    value: Callable[[ModelOffer], float | None]
+    value: Callable[[ModelCandidate], float | None]
 
 
-def _price(offer: ModelOffer) -> float | None:
+def _price(offer: ModelCandidate) -> float | None:
     """Less is better. One token out for three in, as most requests are."""
     if offer.input_price is None or offer.output_price is None:
         return None
     return -(3 * offer.input_price + offer.output_price)
 
 
-def _speed(offer: ModelOffer) -> float | None:
+def _speed(offer: ModelCandidate) -> float | None:
     return offer.speed
 
 
-def _rank(offer: ModelOffer) -> float | None:
+def _rank(offer: ModelCandidate) -> float | None:
     return None if offer.rank is None else -float(offer.rank)
 
 
@@ -110,7 +113,9 @@ _CRITERIA = (
 )
 
 
-def chosen(preferences: Mapping[str, Any], offers: Sequence[ModelOffer], needed: int) -> tuple[ModelOffer, str]:
+def choose_model(
+    preferences: Mapping[str, Any], offers: Sequence[ModelCandidate], needed: int
+) -> tuple[ModelCandidate, str]:
     """The model for these preferences, and why in a sentence; `offers` is not empty, and its first is the usual one.
 
     `needed` is about how many tokens must fit. Whatever a server writes into its preferences is no error.
@@ -122,18 +127,21 @@ def chosen(preferences: Mapping[str, Any], offers: Sequence[ModelOffer], needed:
     for hint in hints:
         matching = [one for one in fitting if hint.casefold() in one.name.casefold()]
         if len(matching) == 1:
-            return matching[0], f'The server wishes for "{_shown(hint)}", and its name has that.{small}'
+            return matching[0], f'The server wishes for "{_display_hint(hint)}", and its name has that.{small}'
         if matching:
-            best, why = _by_priorities(preferences, matching)
-            return best, f'The server wishes for "{_shown(hint)}", as {len(matching)} models are called. {why}{small}'
-    unmet = f'No model is called "{_shown(hints[0])}", which the server wishes for. ' if hints else ""
+            best, why = _rank_models(preferences, matching)
+            return (
+                best,
+                f'The server wishes for "{_display_hint(hint)}", as {len(matching)} models are called. {why}{small}',
+            )
+    unmet = f'No model is called "{_display_hint(hints[0])}", which the server wishes for. ' if hints else ""
     if len(fitting) == 1:
         return fitting[0], f"{unmet}It is the only model that can answer here.{small}"
-    best, why = _by_priorities(preferences, fitting)
+    best, why = _rank_models(preferences, fitting)
     return best, f"{unmet}{why}{small}"
 
 
-def _by_priorities(preferences: Mapping[str, Any], offers: Sequence[ModelOffer]) -> tuple[ModelOffer, str]:
+def _rank_models(preferences: Mapping[str, Any], offers: Sequence[ModelCandidate]) -> tuple[ModelCandidate, str]:
     scores = dict.fromkeys(range(len(offers)), 0.0)
     wanted: list[str] = []
     unknown: list[str] = []
@@ -169,5 +177,5 @@ def _weight(value: Any) -> float:
     return min(1.0, max(0.0, float(value))) if is_number(value) else 0.0
 
 
-def _shown(hint: str) -> str:
-    return visible(hint[:60], keep_newlines=False)
+def _display_hint(hint: str) -> str:
+    return sanitize(hint[:60], keep_newlines=False)

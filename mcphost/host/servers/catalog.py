@@ -7,37 +7,37 @@ from typing import TypeVar, cast
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.packed_json import OnDemand
+from mcphost.client.packed_json import LazySequence
 from mcphost.client.pagination import (
     Listing,
     list_prompts,
+    list_resource_templates,
     list_resources,
     list_skills,
-    list_templates,
     list_tools,
 )
 from mcphost.client.session import Session
-from mcphost.errors import DeadlinePassed, MalformedMessage, McpHostError, Refused
+from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, RequestTimeout
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.host.views import Catalog
 from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
-from mcphost.serialization import Data, Raw, Wire, decode, replace
+from mcphost.serialization import Raw, Struct, WireStruct, decode, replace
 
 NAME_LIMIT = 1_000
-TURN_SECONDS = 0.005
+SLICE_SECONDS = 0.005
 DEFINITION_LIMIT = 1024 * 1024
 KINDS = ("tools", "resources", "templates", "prompts", "skills")
 T = TypeVar("T")
 
 
-def _tool(raw: bytes | Raw) -> Tool:
+def _decode_tool(raw: bytes | Raw) -> Tool:
     return decode(raw, Tool)
 
 
-class ListedTool(Data, frozen=True):
+class ToolDefinition(Struct, frozen=True):
     """A tool's name and the bytes that define it, which its server listed and which were found good."""
 
     name: str
@@ -46,7 +46,7 @@ class ListedTool(Data, frozen=True):
     @property
     def tool(self) -> Tool:
         """Decoded when asked for, because all tools as objects take as much memory again."""
-        return _tool(self.raw)
+        return _decode_tool(self.raw)
 
     @property
     def digest(self) -> str:
@@ -54,19 +54,19 @@ class ListedTool(Data, frozen=True):
         return fingerprint(self.raw)
 
 
-class Offers(Data, frozen=True):
+class ServerListing(Struct, frozen=True):
     """Everything one server offers: the public catalog, its tools by name, and what is wrong with each list.
 
     `tools_ttl` is how many seconds the server said the tools stay fresh, 0 when it did not say.
     """
 
     catalog: Catalog = Catalog()
-    tools: dict[str, ListedTool] = {}  # noqa: RUF012
+    tools: dict[str, ToolDefinition] = {}  # noqa: RUF012
     problems: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     tools_ttl: float = 0
 
 
-class Difference(Data, frozen=True):
+class ToolListDiff(Struct, frozen=True):
     """Names of tools that came, went, or are not what they were."""
 
     added: tuple[str, ...]
@@ -77,7 +77,9 @@ class Difference(Data, frozen=True):
         return bool(self.added or self.removed or self.changed)
 
 
-async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[str] = KINDS) -> Offers:
+async def fetch_listing(
+    session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
+) -> ServerListing:
     """Every list of `kinds` that the server declares, all pages; the others as they were `before`.
 
     The lists are asked for side by side.
@@ -86,37 +88,37 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
     read is left out, and said.
     """
     capabilities = session.facts.capabilities
-    offers = before or Offers()
+    offers = before or ServerListing()
     catalog, named, problems, ttl = offers.catalog, offers.tools, dict(offers.problems), offers.tools_ttl
 
     async def tools() -> None:
         nonlocal catalog, named, ttl
         listing = await list_tools(session)
-        named, said = await _in_turns(_tools(listing))
+        named, said = await _run_in_slices(_parse_tools(listing))
         problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
-        catalog = replace(catalog, tools=OnDemand(tuple(listed.raw for listed in named.values()), _tool))
+        catalog = replace(catalog, tools=LazySequence(tuple(listed.raw for listed in named.values()), _decode_tool))
 
     async def resources() -> None:
         nonlocal catalog
-        listing = await _other(list_resources, session, "resources")
+        listing = await _list_optional(list_resources, session, "resources")
         problems["resources"] = listing.problems
         catalog = replace(catalog, resources=listing.values)
 
     async def templates() -> None:
         nonlocal catalog
-        listing = await _other(list_templates, session, "templates")
+        listing = await _list_optional(list_resource_templates, session, "templates")
         problems["templates"] = listing.problems
         catalog = replace(catalog, templates=listing.values)
 
     async def prompts() -> None:
         nonlocal catalog
-        listing = await _other(list_prompts, session, "prompts")
+        listing = await _list_optional(list_prompts, session, "prompts")
         problems["prompts"] = listing.problems
         catalog = replace(catalog, prompts=listing.values)
 
     async def listed_skills() -> None:
         nonlocal catalog
-        listed, said = await _in_turns(_skills(await _other(list_skills, session, "skills")))
+        listed, said = await _run_in_slices(_parse_skills(await _list_optional(list_skills, session, "skills")))
         problems["skills"] = said
         catalog = replace(catalog, skills=listed)
 
@@ -125,14 +127,14 @@ async def fetch(session: Session, before: Offers | None = None, kinds: Iterable[
         "resources": (resources, capabilities.resources is not None),
         "templates": (templates, capabilities.resources is not None),
         "prompts": (prompts, capabilities.prompts is not None),
-        "skills": (listed_skills, skills.declared(capabilities)),
+        "skills": (listed_skills, skills.has_skills(capabilities)),
     }
-    await _side_by_side([read for kind, (read, offered) in declared.items() if offered and kind in kinds])
+    await _run_concurrently([read for kind, (read, offered) in declared.items() if offered and kind in kinds])
     left_out = tuple(text for kind in KINDS for text in problems.get(kind, ()))
-    return Offers(replace(catalog, left_out=left_out), named, problems, ttl)
+    return ServerListing(replace(catalog, left_out=left_out), named, problems, ttl)
 
 
-async def _side_by_side(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
+async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """Await all; the first error ends the others and is raised as it is, not in a group."""
     if len(reads) == 1:  # as most servers have it
         await reads[0]()
@@ -153,9 +155,9 @@ async def _side_by_side(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
         raise failed[0]
 
 
-async def _in_turns(steps: Generator[None, None, T]) -> T:
+async def _run_in_slices(steps: Generator[None, None, T]) -> T:
     """Take the steps, give others a turn every few milliseconds, and return what the generator returns."""
-    ends = time.perf_counter() + TURN_SECONDS
+    ends = time.perf_counter() + SLICE_SECONDS
     while True:
         try:
             next(steps)
@@ -163,41 +165,41 @@ async def _in_turns(steps: Generator[None, None, T]) -> T:
             return cast("T", done.value)
         if time.perf_counter() > ends:
             await anyio.lowlevel.checkpoint()
-            ends = time.perf_counter() + TURN_SECONDS
+            ends = time.perf_counter() + SLICE_SECONDS
 
 
-def _tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ListedTool], list[str]]]:
+def _parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
     """The tools that can be offered by name, and why the others cannot; a step for each."""
-    named: dict[str, ListedTool] = {}
+    named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
         tool = entry.value
         name = tool.name
-        fault = "a second one has that name" if name in named else _fault(tool, entry.raw)
+        fault = "a second one has that name" if name in named else _definition_error(tool, entry.raw)
         if fault:
             left_out.append(f"The tool {name[:200]!r} was left out: {fault}.")
         else:
-            named[name] = ListedTool(name, entry.raw)
+            named[name] = ToolDefinition(name, entry.raw)
         yield
     return named, left_out
 
 
-def _skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
+def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
     """The skills that can be loaded, and why the others cannot; a step for each."""
     faults: dict[str, str] = {}
     for skill in listing.values:
-        if fault := skills.fault(skill):
+        if fault := skills.find_skill_problem(skill):
             faults[skill.uri] = fault
         yield
     said = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
     return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *said)
 
 
-class _Root(Wire, frozen=True):
+class _SchemaRoot(WireStruct, frozen=True):
     type: Raw = Raw()
 
 
-def _fault(tool: Tool, raw: Raw) -> str:
+def _definition_error(tool: Tool, raw: Raw) -> str:
     """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
@@ -206,26 +208,26 @@ def _fault(tool: Tool, raw: Raw) -> str:
     schema = bytes(tool.input_schema)
     if not schema.lstrip().startswith(b"{"):
         return "its inputSchema is not an object"
-    problem = schema_limits.too_much(schema)
+    problem = schema_limits.find_size_problem(schema)
     if problem:
         return f"its inputSchema cannot be used: {problem}"
-    if bytes(decode(schema, _Root).type) != b'"object"':
+    if bytes(decode(schema, _SchemaRoot).type) != b'"object"':
         return "its inputSchema is not of type object"
-    outside = schema_limits.outside(schema)
+    outside = schema_limits.find_external_reference(schema)
     return f"its inputSchema refers to {outside[:200]!r}, and mcphost downloads no schemas" if outside else ""
 
 
-async def _other(read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str) -> Listing[T]:
+async def _list_optional(read: Callable[[Session], Awaitable[Listing[T]]], session: Session, what: str) -> Listing[T]:
     try:
         return await read(session)
-    except (Refused, MalformedMessage, DeadlinePassed) as error:
+    except (RequestRefused, MalformedMessage, RequestTimeout) as error:
         return Listing[T](problems=(f"The list of {what} was left out: {error.message[:500]}",))
 
 
-def difference(before: Offers, after: Offers) -> Difference:
+def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
     """What changed between two looks at the same server."""
     old, new = before.tools, after.tools
-    return Difference(
+    return ToolListDiff(
         added=tuple(name for name in new if name not in old),
         removed=tuple(name for name in old if name not in new),
         changed=tuple(

@@ -13,12 +13,12 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.client.session import Session
-from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, StoreError
-from mcphost.host.event_queue import Feeds
+from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreError
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
-from mcphost.protocol.base import Notice
-from mcphost.protocol.notifications import Progress
-from mcphost.protocol.tasks import ResumeTask, Task, TaskChanged
+from mcphost.protocol.base import Notification
+from mcphost.protocol.notifications import ProgressNotification
+from mcphost.protocol.tasks import ResumeTask, Task, TaskStatusNotification
 from mcphost.serialization import replace
 from mcphost.store.tasks import StoredTask, StoredTasks
 
@@ -26,125 +26,136 @@ STATUS_LIMIT = 1_000
 RESUME_SECONDS = 0.25
 
 
-class Progressing:
+class ProgressTracker:
     """What a call's notices come to as events; a task tells by words, and numbers stay where they were put last."""
 
     def __init__(self, call: str, server: str) -> None:
-        self._last = ToolProgress(call, server, 0)
+        self._last_progress = ToolProgress(call, server, 0)
 
-    def event(self, notice: Notice) -> ToolProgress | None:
+    def to_event(self, notification: Notification) -> ToolProgress | None:
         """The event, if it is about how far the call is."""
-        if isinstance(notice, Progress):
-            self._last = replace(self._last, progress=notice.progress, total=notice.total, message=notice.message or "")
-        elif isinstance(notice, TaskChanged):
-            said = notice.task.status_message or notice.task.status
-            self._last = replace(self._last, message=said[:STATUS_LIMIT])
+        if isinstance(notification, ProgressNotification):
+            self._last_progress = replace(
+                self._last_progress,
+                progress=notification.progress,
+                total=notification.total,
+                message=notification.message or "",
+            )
+        elif isinstance(notification, TaskStatusNotification):
+            said = notification.task.status_message or notification.task.status
+            self._last_progress = replace(self._last_progress, message=said[:STATUS_LIMIT])
         else:
             return None
-        return self._last
+        return self._last_progress
 
 
-class Kept:
+class TrackedTask:
     """The task behind one call, if it ever has one."""
 
-    def __init__(self, left: "LeftTasks", task: StoredTask) -> None:
-        self._left = left
+    def __init__(self, registry: "OrphanedTasks", task: StoredTask) -> None:
+        self._registry = registry
         self._task = task
 
-    def heard(self, task: Task) -> None:
+    def update(self, task: Task) -> None:
         """Its state; kept from the first word on, and anew when its lifetime changed."""
-        if task.is_over:
+        if task.is_terminal:
             return
-        lifetime = task.lifetime
+        lifetime = task.ttl_seconds
         before = self._task
         if before.task and (lifetime is None) == (before.expires is None):
             return
         expires = None if lifetime is None else time.time() + lifetime
         self._task = replace(before, task=task.task_id, expires=expires)
-        self._left.remember(self._task)
+        self._registry.save(self._task)
 
-    def over(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
         """The call ended. What was only cut off goes on at the server, and stays kept."""
         if self._task.task:
-            self._left.released(self._task, forget=not isinstance(error, ConnectionLost))
+            self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
 
-class LeftTasks:
+class OrphanedTasks:
     """The kept tasks of all servers. `chat` is the id of the open conversation; `tell` hears of a store that fails."""
 
     def __init__(
-        self, stored: StoredTasks, feeds: Feeds, chat: Callable[[], str], tell: Callable[[StoreError], None]
+        self,
+        stored_tasks: StoredTasks,
+        events: EventBus,
+        conversation_id: Callable[[], str],
+        on_store_error: Callable[[StoreError], None],
     ) -> None:
-        self._stored = stored
-        self._feeds = feeds
-        self._chat = chat
-        self._tell = tell
+        self._stored_tasks = stored_tasks
+        self._events = events
+        self._conversation_id = conversation_id
+        self._on_store_error = on_store_error
         self._group: TaskGroup | None = None
-        self._followed: set[tuple[str, str]] = set()
-        self._due: dict[tuple[str, str], StoredTask | None] = {}  # what to write of each task; None: forget it
+        self._active_tasks: set[tuple[str, str]] = set()
+        self._pending_writes: dict[
+            tuple[str, str], StoredTask | None
+        ] = {}  # what to write of each task; None: forget it
         self._is_writing = False
         self._numbers = itertools.count(1)
-        self.shown = False
+        self.is_resuming_enabled = False
         """Whether somebody sees what comes of them; otherwise they are left for a run where somebody does."""
 
-    def own(self, tasks: TaskGroup) -> None:
+    def set_task_group(self, tasks: TaskGroup) -> None:
         """The group in which the store is written."""
         self._group = tasks
 
-    def begin(self, server: str, digest: str, tool: str) -> Kept:
+    def track(self, server: str, digest: str, tool: str) -> TrackedTask:
         """A call is about to be sent."""
-        return Kept(self, StoredTask(server, digest, "", tool, self._chat()))
+        return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation_id()))
 
-    def remember(self, task: StoredTask) -> None:
+    def save(self, task: StoredTask) -> None:
         """Keep it; returns at once."""
-        self._followed.add((task.digest, task.task))
-        self._put(task, task)
+        self._active_tasks.add((task.digest, task.task))
+        self._queue_write(task, task)
 
-    def released(self, task: StoredTask, *, forget: bool) -> None:
+    def release(self, task: StoredTask, *, forget: bool) -> None:
         """Nobody here follows it any more; returns at once."""
-        self._followed.discard((task.digest, task.task))
+        self._active_tasks.discard((task.digest, task.task))
         if forget:
-            self._put(task, None)
+            self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
         """Follow what was left at this server, each to its end or that of the session. Raises only cancellation.
 
         It begins a moment later, so that the store has little to do while other servers start.
         """
-        if not self.shown:
+        if not self.is_resuming_enabled:
             return
         await anyio.sleep(RESUME_SECONDS)
         try:
-            left = await self._stored.claim(digest, os.getpid(), _lives)
+            left = await self._stored_tasks.claim(digest, os.getpid(), _is_alive)
         except StoreError as error:
-            self._tell(error)
+            self._on_store_error(error)
             return
-        free = [task for task in left if (task.digest, task.task) not in self._followed]
+        free = [task for task in left if (task.digest, task.task) not in self._active_tasks]
         async with anyio.create_task_group() as group:
             for task in free:
-                self._followed.add((task.digest, task.task))
-                group.start_soon(self._follow, session, task)
+                self._active_tasks.add((task.digest, task.task))
+                group.start_soon(self._resume_task, session, task)
 
-    async def _follow(self, session: Session, task: StoredTask) -> None:
+    async def _resume_task(self, session: Session, task: StoredTask) -> None:
         call = f"left-{next(self._numbers)}"
-        progress = Progressing(call, task.server)
+        progress = ProgressTracker(call, task.server)
         began = time.monotonic()
 
-        def heard(notice: Notice) -> None:
-            event = progress.event(notice)
+        def heard(notice: Notification) -> None:
+            event = progress.to_event(notice)
             if event is not None:
-                self._feeds.put(event)
+                self._events.publish(event)
 
         def finish(outcome: str, text: str) -> None:
             seconds = time.monotonic() - began
-            self._feeds.put(ToolFinished(call, task.server, task.tool, outcome, text, seconds))  # pyright: ignore[reportArgumentType]
+            self._events.publish(ToolFinished(call, task.server, task.tool, outcome, text, seconds))  # pyright: ignore[reportArgumentType]
 
-        self._feeds.put(ToolStarted(call, task.server, task.tool, {}, "earlier"))
+        self._events.publish(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False
         try:
-            result = await session.request(ResumeTask(task.task, task.tool), on_notice=heard)
+            result = await session.request(ResumeTask(task.task, task.tool), on_notification=heard)
         except McpHostError as error:
-            forget = not isinstance(error, ConnectionLost | DeadlinePassed)
+            forget = not isinstance(error, ConnectionLost | RequestTimeout)
             finish("failed", error.message)
         except BaseException:
             finish("stopped", "It goes on at the server; the next run asks for it again.")
@@ -155,32 +166,32 @@ class LeftTasks:
 
             finish("error" if result.is_error else "ok", render(result).text)
         finally:
-            self.released(task, forget=forget)
+            self.release(task, forget=forget)
 
-    def _put(self, task: StoredTask, state: StoredTask | None) -> None:
+    def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
         """Have the newest state of a task written; a server may tell of another one thousands of times a second."""
-        self._due[(task.digest, task.task)] = state
+        self._pending_writes[(task.digest, task.task)] = state
         if self._group is not None and not self._is_writing:
             self._is_writing = True
             self._group.start_soon(self._write, name="keep tasks")
 
     async def _write(self) -> None:
         try:
-            while self._due:
-                digest, ident = next(iter(self._due))
-                state = self._due.pop((digest, ident))
+            while self._pending_writes:
+                digest, ident = next(iter(self._pending_writes))
+                state = self._pending_writes.pop((digest, ident))
                 try:
                     if state is None:
-                        await self._stored.forget(digest, ident)
+                        await self._stored_tasks.forget(digest, ident)
                     else:
-                        await self._stored.keep(state, os.getpid())
+                        await self._stored_tasks.keep(state, os.getpid())
                 except StoreError as error:
-                    self._tell(error)
+                    self._on_store_error(error)
         finally:
             self._is_writing = False
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

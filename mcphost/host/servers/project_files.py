@@ -12,59 +12,59 @@ from itertools import islice
 
 from mcphost.config.risky_variables import risk_of
 from mcphost.config.schema import ServerConfig
-from mcphost.sanitize import visible
+from mcphost.sanitize import sanitize
 
-_NAMED = 5
-_MOST_PATHS = 1_000
-_CHANGES = "where files can change without another question"
+_MAX_VARIABLES = 5
+_MAX_PATHS = 1_000
+_CHANGE_WARNING = "where files can change without another question"
 _REFERENCE = re.compile(r"\$\{env:\s{0,20}([^}\s]{1,200})\s{0,20}\}")
 _WORDS = re.compile(r"[\s=,]+")
 
 
-def project_file_dangers(server: ServerConfig) -> tuple[str, ...]:
+def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     """Return sentences that continue "It …", one for each way in which it depends on the project's own files."""
     if server.source != "project" or not server.file:
         return ()
     project = os.path.realpath(os.path.dirname(os.path.abspath(server.file)))
     if not server.is_stdio:
         if server.ca_file and _is_inside(server.ca_file, project):
-            return (f"believes certificates of the project itself ({_shown(server.ca_file)}).",)
+            return (f"believes certificates of the project itself ({_display_path(server.ca_file)}).",)
         return ()
     folder = server.cwd or os.getcwd()
-    values = {name: _filled_in(text) for name, text in server.env.items()}
+    values = {name: _expand_environment(text) for name, text in server.env.items()}
     found: list[str] = []
-    program = _program(server.command, folder, values.get("PATH"))
+    program = _find_program(server.command, folder, values.get("PATH"))
     if program and _is_inside(program, project):
-        found.append(f"runs a program out of the project's folder ({_shown(program)}), {_CHANGES}.")
+        found.append(f"runs a program out of the project's folder ({_display_path(program)}), {_CHANGE_WARNING}.")
     names: list[str] = []
     looked_at = 0
     for name, text in sorted(values.items()):
-        paths = list(islice(_paths(name, text, folder), _MOST_PATHS)) if risk_of(name) else []
+        paths = list(islice(_find_paths(name, text, folder), _MAX_PATHS)) if risk_of(name) else []
         looked_at += len(paths)
         # More than anybody needs is not looked at and pointed out: looking takes time that others wait for.
-        if paths and (looked_at >= _MOST_PATHS or any(_is_inside(path, project) for path in paths)):
+        if paths and (looked_at >= _MAX_PATHS or any(_is_inside(path, project) for path in paths)):
             names.append(name)
     if names:
-        found.append(f"sets {_listed(names)} to places in the project's folder, {_CHANGES}.")
+        found.append(f"sets {_join_variables(names)} to places in the project's folder, {_CHANGE_WARNING}.")
     return tuple(found)
 
 
-def _filled_in(text: str) -> str:
+def _expand_environment(text: str) -> str:
     """Fill in references to variables; those to the keyring are no paths."""
     return _REFERENCE.sub(lambda match: os.environ.get(match[1], ""), text)
 
 
-def _program(command: str, folder: str, path: str | None) -> str:
+def _find_program(command: str, folder: str, path: str | None) -> str:
     """Return where the program is, as it is looked for when the server starts; "" for nowhere."""
     if os.sep in command:
         return os.path.join(folder, command)
-    places = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MOST_PATHS]
+    places = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)[:_MAX_PATHS]
     if path is None:
         places = [part for part in places if os.path.isabs(part)]
     return shutil.which(command, path=os.pathsep.join(os.path.join(folder, part) for part in places)) or ""
 
 
-def _paths(name: str, text: str, folder: str) -> Iterable[str]:
+def _find_paths(name: str, text: str, folder: str) -> Iterable[str]:
     """Return the paths in a value: parts of a list such as PATH, and words of options such as `--require=./x`."""
     for part in text.split(os.pathsep):
         if name.upper() == "PATH":
@@ -84,11 +84,11 @@ def _is_inside(path: str, project: str) -> bool:
     )
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = [visible(name[:100], keep_newlines=False) for name in names[:_NAMED]]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+def _join_variables(names: Sequence[str]) -> str:
+    shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_VARIABLES]]
+    more = f" and {len(names) - _MAX_VARIABLES} more" if len(names) > _MAX_VARIABLES else ""
     return ", ".join(shown) + more
 
 
-def _shown(path: str) -> str:
-    return visible(path[:500], keep_newlines=False)
+def _display_path(path: str) -> str:
+    return sanitize(path[:500], keep_newlines=False)

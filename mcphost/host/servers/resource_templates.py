@@ -7,83 +7,85 @@ from urllib.parse import quote
 from mcphost.errors import UsageError
 
 TEMPLATE_LIMIT = 8_192
-ADDRESS_LIMIT = 8_192
-VALUE_LIMIT = 8_192
+TEMPLATE_URI_LIMIT = 8_192
+TEMPLATE_VALUE_LIMIT = 8_192
 VARIABLE_LIMIT = 100
-_ALLOWED = ":/?#[]@!$&'()*+,;=%"  # with letters, digits and -._~ all that an address may have in it
+_URI_CHARACTERS = ":/?#[]@!$&'()*+,;=%"  # with letters, digits and -._~ all that an address may have in it
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 
 
-def variables(template: str) -> tuple[str, ...]:
+def template_variables(template: str) -> tuple[str, ...]:
     """The names of its variables in order, each once. Raises UsageError for what is no template."""
     from uritemplate import URITemplate  # not before it is needed: forms are rare
 
-    _check(template)
+    _check_template(template)
     try:
         names = tuple(URITemplate(template).variable_names)
     except (ValueError, IndexError) as error:
-        raise _bad(template, "one of its variables cannot be read") from error
+        raise _template_error(template, "one of its variables cannot be read") from error
     if len(names) > VARIABLE_LIMIT:
-        raise _bad(template, f"it has over {VARIABLE_LIMIT} variables")
+        raise _template_error(template, f"it has over {VARIABLE_LIMIT} variables")
     return names
 
 
-def needed(template: str) -> tuple[str, ...]:
+def required_variables(template: str) -> tuple[str, ...]:
     """The variables without which the address has a hole in it; those of queries, fragments and the like may be empty.
 
     Raises UsageError for what is no template.
     """
-    known = variables(template)
+    known = template_variables(template)
     plain = [one.lstrip("+") for one in _EXPRESSION.findall(template) if one[0] not in "?&;#./"]
     names = {part.split(":")[0].split("=")[0].rstrip("*") for one in plain for part in one.split(",")}
     return tuple(name for name in known if name in names)
 
 
-def expand(template: str, values: Mapping[str, str]) -> str:
+def expand_template(template: str, values: Mapping[str, str]) -> str:
     """The address: variables filled in and percent-encoded; one without a value is left out, as the RFC says.
 
     Raises UsageError when the template is none, a value is unknown to it or too long, or the address is.
     """
     from uritemplate import URITemplate
 
-    known = variables(template)
+    known = template_variables(template)
     for name, value in values.items():
         if name not in known:
             raise UsageError(
-                f"The template {_shown(template)} has no variable {name[:100]!r}.",
+                f"The template {_display_template(template)} has no variable {name[:100]!r}.",
                 f"Its variables: {', '.join(known)[:500] or 'none'}.",
             )
-        if len(value) > VALUE_LIMIT:
-            raise UsageError(f"The value of {name[:100]!r} is over {VALUE_LIMIT:,} characters.", "Shorten it.")
+        if len(value) > TEMPLATE_VALUE_LIMIT:
+            raise UsageError(f"The value of {name[:100]!r} is over {TEMPLATE_VALUE_LIMIT:,} characters.", "Shorten it.")
     try:
         made = URITemplate(template).expand(dict(values))
         # The library leaves a reserved value that has one triplet in it as it is, and literals always.
-        address = _LONE_PERCENT.sub("%25", quote(made, safe=_ALLOWED))
+        address = _LONE_PERCENT.sub("%25", quote(made, safe=_URI_CHARACTERS))
     except (ValueError, IndexError) as error:
-        raise UsageError(f"A value for {_shown(template)} cannot be written into an address.", "Correct it.") from error
-    if not address or len(address) > ADDRESS_LIMIT:
         raise UsageError(
-            f"The address made from {_shown(template)} is {'empty' if not address else 'too long'}.",
+            f"A value for {_display_template(template)} cannot be written into an address.", "Correct it."
+        ) from error
+    if not address or len(address) > TEMPLATE_URI_LIMIT:
+        raise UsageError(
+            f"The address made from {_display_template(template)} is {'empty' if not address else 'too long'}.",
             "Give other values.",
         )
     return address
 
 
-def _check(template: str) -> None:
+def _check_template(template: str) -> None:
     if len(template) > TEMPLATE_LIMIT:
-        raise _bad(template, f"it is over {TEMPLATE_LIMIT:,} characters")
+        raise _template_error(template, f"it is over {TEMPLATE_LIMIT:,} characters")
     rest = _EXPRESSION.sub("", template)
     if "{" in rest or "}" in rest:
-        raise _bad(template, "its braces do not match")
+        raise _template_error(template, "its braces do not match")
     for expression in _EXPRESSION.findall(template):
         if not expression or expression[0] in "=,!@|":
-            raise _bad(template, f"{{{expression[:50]}}} has no meaning in RFC 6570")
+            raise _template_error(template, f"{{{expression[:50]}}} has no meaning in RFC 6570")
 
 
-def _bad(template: str, why: str) -> UsageError:
-    return UsageError(f"The template {_shown(template)} cannot be used: {why}.", "Tell the server's author.")
+def _template_error(template: str, why: str) -> UsageError:
+    return UsageError(f"The template {_display_template(template)} cannot be used: {why}.", "Tell the server's author.")
 
 
-def _shown(template: str) -> str:
+def _display_template(template: str) -> str:
     return repr(template[:200])

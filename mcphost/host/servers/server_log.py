@@ -6,98 +6,98 @@ from hashlib import blake2b
 from typing import Literal
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.event_queue import Feeds
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ServerLog
 from mcphost.protocol.logging import LEVELS, severity
-from mcphost.protocol.notifications import LogMessage
-from mcphost.redact import without_known
+from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.redact import redact_registered
 from mcphost.serialization import Raw, decode
 
 MAX_LINES = 1_000
 MAX_CHARS = 2_000
-MAX_SIZE = 1_000_000
+MAX_TOTAL_CHARS = 1_000_000
 """Characters of all lines together."""
 REPEAT_SECONDS = 600
-LINES_A_SECOND = 300
+MAX_LINES_PER_SECOND = 300
 """More than a person or the screen can follow; what is beyond is counted, not kept."""
 Source = Literal["server", "client", "stderr"]
 
 
-class Log:
+class ServerLogBuffer:
     """The newest lines, oldest first, and the feeds that hear of each."""
 
-    def __init__(self, server: str, feeds: Feeds) -> None:
+    def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
         """What was asked for, one of LEVELS; a server that says more than that is not heard. Empty: everything."""
 
         self._server = server
-        self._feeds = feeds
+        self._events = events
         self._lines: deque[ServerLog] = deque(maxlen=MAX_LINES)
-        self._second = 0.0
-        self._count = 0
-        self._left_out = 0
-        self._came = 0
+        self._second_started_at = 0.0
+        self._count_in_second = 0
+        self._dropped_in_second = 0
+        self._received = 0
         self._size = 0
-        self._said: dict[bytes, float] = {}
+        self._last_added: dict[bytes, float] = {}
 
     @property
-    def left_out(self) -> int:
+    def dropped(self) -> int:
         """How many lines came and are not kept."""
-        return self._came - len(self._lines)
+        return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:
         """What is kept."""
         return tuple(self._lines)
 
-    def message(self, message: LogMessage, call: str = "") -> None:
+    def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
         """A log message of the server; `call` when it belongs to a call of ours."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
-            self.add(level, _text(message.data), logger=(message.logger or "")[:100], call=call)
+            self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
 
-    def once(self, level: str, text: str, source: Source) -> None:
+    def add_once(self, level: str, text: str, source: Source) -> None:
         """One line, unless the same words came within ten minutes: a connection is made again and again."""
         now = time.monotonic()
         # A digest: the words may be a server's, and as long as one of its messages.
         words = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        if now - self._said.get(words, -REPEAT_SECONDS) < REPEAT_SECONDS:
+        if now - self._last_added.get(words, -REPEAT_SECONDS) < REPEAT_SECONDS:
             return
-        if len(self._said) >= MAX_LINES:
-            self._said.clear()
-        self._said[words] = now
+        if len(self._last_added) >= MAX_LINES:
+            self._last_added.clear()
+        self._last_added[words] = now
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
         """One line; returns at once and never raises."""
         now = time.monotonic()
-        if now - self._second >= 1:
-            self._second, self._count = now, 0
-            if self._left_out:
-                count, self._left_out = self._left_out, 0
-                self._came += 1
-                self._keep(
+        if now - self._second_started_at >= 1:
+            self._second_started_at, self._count_in_second = now, 0
+            if self._dropped_in_second:
+                count, self._dropped_in_second = self._dropped_in_second, 0
+                self._received += 1
+                self._append(
                     ServerLog(self._server, "warning", f"{count:,} more lines came and were left out.", "client")
                 )
-        self._count += 1
-        self._came += 1
+        self._count_in_second += 1
+        self._received += 1
         # Our own words are few, and say what is wrong.
-        if self._count > LINES_A_SECOND and source != "client":
-            self._left_out += 1
+        if self._count_in_second > MAX_LINES_PER_SECOND and source != "client":
+            self._dropped_in_second += 1
             return
-        self._keep(ServerLog(self._server, level, text[:MAX_CHARS], source, logger, call))
+        self._append(ServerLog(self._server, level, text[:MAX_CHARS], source, logger, call))
 
-    def _keep(self, line: ServerLog) -> None:
-        line = ServerLog(line.server, line.level, without_known(line.text), line.source, line.logger, line.call)
+    def _append(self, line: ServerLog) -> None:
+        line = ServerLog(line.server, line.level, redact_registered(line.text), line.source, line.logger, line.call)
         if len(self._lines) == MAX_LINES:
             self._size -= len(self._lines[0].text)
         self._lines.append(line)
         self._size += len(line.text)
-        while self._size > MAX_SIZE:
+        while self._size > MAX_TOTAL_CHARS:
             self._size -= len(self._lines.popleft().text)
-        self._feeds.put(line)
+        self._events.publish(line)
 
 
-def _text(data: Raw) -> str:
+def _to_text(data: Raw) -> str:
     """Text as it is; anything else as JSON, cut."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:

@@ -4,16 +4,16 @@ from collections.abc import Container, Iterator
 
 from anyio.abc import TaskGroup
 
-from mcphost.client.session import Opener
+from mcphost.client.session import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.event_queue import Feeds
-from mcphost.host.server_requests.request_handler import Desks
-from mcphost.host.servers.approval import Trusting
-from mcphost.host.servers.connection import Connection
-from mcphost.host.servers.orphaned_tasks import LeftTasks
-from mcphost.host.servers.tool_changes import Drifts
-from mcphost.host.servers.tool_registry import Offered
+from mcphost.host.event_queue import EventBus
+from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
+from mcphost.host.servers.approval import ServerApprovals
+from mcphost.host.servers.connection import ServerConnection
+from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
+from mcphost.host.servers.tool_registry import OfferedTool
 
 
 class Servers:
@@ -23,29 +23,35 @@ class Servers:
         self,
         configs: tuple[ServerConfig, ...],
         *,
-        opener: Opener,
-        trusting: Trusting,
-        feeds: Feeds,
-        desks: Desks,
-        left: LeftTasks,
-        drifts: Drifts,
+        opener: SessionOpener,
+        approvals: ServerApprovals,
+        events: EventBus,
+        handler_factory: ServerRequestHandlerFactory,
+        orphaned_tasks: OrphanedTasks,
+        tracker_factory: ToolChangeTrackerFactory,
     ) -> None:
         self._connections = {
-            config.name: Connection(
-                config, opener=opener, trusting=trusting, feeds=feeds, desks=desks, left=left, drifts=drifts
+            config.name: ServerConnection(
+                config,
+                opener=opener,
+                approvals=approvals,
+                events=events,
+                handler_factory=handler_factory,
+                orphaned_tasks=orphaned_tasks,
+                tracker_factory=tracker_factory,
             )
             for config in configs
         }
         self._tasks: TaskGroup | None = None
 
-    def own(self, tasks: TaskGroup) -> None:
+    def set_task_group(self, tasks: TaskGroup) -> None:
         """The group whose end is the end of every connection."""
         self._tasks = tasks
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())
 
-    def find(self, name: str) -> Connection:
+    def find(self, name: str) -> ServerConnection:
         """One connection. Raises UsageError for an unknown name."""
         connection = self._connections.get(name)
         if connection is None:
@@ -53,11 +59,11 @@ class Servers:
             raise UsageError(f"There is no server named {name!r}.", f"Configured servers: {known}.")
         return connection
 
-    def start(self, name: str) -> Connection:
+    def start(self, name: str) -> ServerConnection:
         """Start one connection's task, once. Raises UsageError."""
         connection = self.find(name)
-        if self._tasks is not None and not connection.started and not connection.config.disabled:
-            connection.started = True
+        if self._tasks is not None and not connection.is_started and not connection.config.disabled:
+            connection.is_started = True
             self._tasks.start_soon(connection.run, name=f"server {name}")
         return connection
 
@@ -67,12 +73,12 @@ class Servers:
             if only is None or name in only:
                 self.start(name)
 
-    async def tool(self, server: str, tool: str) -> Offered:
+    async def get_tool(self, server: str, tool: str) -> OfferedTool:
         """A tool of a ready server; waits for the server. Raises ServerError, Declined, UsageError."""
         connection = self.start(server)
         await connection.session()
         listed = connection.tool(tool)
         if listed is None:
-            names = ", ".join(sorted(connection.offers.tools)[:20]) or "none"
+            names = ", ".join(sorted(connection.listing.tools)[:20]) or "none"
             raise UsageError(f"The server {server!r} has no tool named {tool!r}.", f"Its tools: {names}.")
-        return Offered(connection, listed, connection.account)
+        return OfferedTool(connection, listed, connection.account)

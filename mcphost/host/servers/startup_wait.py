@@ -4,18 +4,20 @@ from collections.abc import Callable, Iterable
 
 import anyio
 
-from mcphost.host.servers.connection import Connection
+from mcphost.host.servers.connection import ServerConnection
 
 
 class ServerStartup:
     """Lets a turn begin without the servers that are slow to start; their tools join a later round."""
 
-    def __init__(self, servers: Iterable[Connection], seconds: float, tell: Callable[[str, str, str], None]) -> None:
-        """`seconds`: the longest wait for one server, from the beginning of its start. `tell`: see Host.tell."""
+    def __init__(
+        self, servers: Iterable[ServerConnection], seconds: float, notify: Callable[[str, str, str], None]
+    ) -> None:
+        """`seconds`: the longest wait for one server, from the beginning of its start. `tell`: see Host.notify."""
         self._servers = servers
         self._seconds = seconds
-        self._tell = tell
-        self._late: set[str] = set()
+        self._notify = notify
+        self._late_servers: set[str] = set()
 
     async def wait(self) -> None:
         """Wait for servers that are starting and tell which ones the turn begins without. May be cancelled."""
@@ -23,25 +25,25 @@ class ServerStartup:
             for connection in self._servers:
                 tasks.start_soon(connection.wait_for_start, self._seconds)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
-        new = sorted(starting - self._late)
-        self._late |= starting
+        new = sorted(starting - self._late_servers)
+        self._late_servers |= starting
         if new:
-            self._tell(
+            self._notify(
                 "info",
-                f"The turn begins without {_listed(new)}, still starting.",
+                f"The turn begins without {_join_names(new)}, still starting.",
                 "The tools join the next round once they are there.",
             )
 
-    def tell_joined(self) -> None:
+    def announce_joined(self) -> None:
         """Tell of servers that became ready since a turn began without them; called before each round."""
         ready = {connection.config.name for connection in self._servers if connection.is_ready}
-        joined = sorted(self._late & ready)
+        joined = sorted(self._late_servers & ready)
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
-        self._late &= starting - ready
+        self._late_servers &= starting - ready
         if joined:
-            self._tell("info", f"{_listed(joined).capitalize()} joined: the model has its tools from now on.", "")
+            self._notify("info", f"{_join_names(joined).capitalize()} joined: the model has its tools from now on.", "")
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     noun = "the server" if len(names) == 1 else "the servers"
     return f"{noun} {', '.join(map(repr, names))}"

@@ -9,28 +9,28 @@ import anyio
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.package_runners import is_installer
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart, Declined, McpHostError, SignInNeeded, UsageError
-from mcphost.host.event_queue import Feeds
-from mcphost.host.events import ServerState, ServerStateName, SigningIn
+from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
+from mcphost.host.event_queue import EventBus
+from mcphost.host.events import ServerState, ServerStateName, SignInUpdated
 from mcphost.host.views import Catalog
 from mcphost.serialization import replace
 
-Has = tuple[Catalog, int, ServerFacts | None]
+StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """What a server has now: its lists, how many tools are held back, and what was learnt while it is ready."""
 
 
-class Condition:
+class ServerStatus:
     """The state of one server. Only its connection changes it; every change is told to the feeds."""
 
-    def __init__(self, server: ServerConfig, feeds: Feeds, has: Callable[[], Has]) -> None:
+    def __init__(self, server: ServerConfig, events: EventBus, inputs: Callable[[], StatusInputs]) -> None:
         self._config = server
-        self._feeds = feeds
-        self._has = has
+        self._events = events
+        self._inputs = inputs
         self._connecting_since: float | None = None
         self.state: ServerStateName = "disabled" if server.disabled else "waiting"
         self.detail = ""
         self.hint = ""
-        self.signing = ""
+        self.sign_in_status = ""
         """Where a sign-in is, in words; "" while there is none."""
         self.error: McpHostError | None = None
         self.starting_since: float | None = None
@@ -43,7 +43,7 @@ class Condition:
         """Of the account that is signed in; "" for none."""
         return self.account.name if self.account else ""
 
-    def set(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
+    def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
         """From now on it is like this."""
         if state == "ready":
             self.starting_since = None
@@ -54,53 +54,53 @@ class Condition:
         elif self._connecting_since is None:
             self._connecting_since = time.monotonic()
         self.state, self.detail, self.hint = state, detail, hint
-        self._feeds.put(self.event())
+        self._events.publish(self.event())
         self._changed.set()
         self._changed = anyio.Event()
 
     @property
-    def starting(self) -> float:
+    def starting_seconds(self) -> float:
         """For how many seconds it has been starting; 0 when it is not."""
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
-    def failed(self, error: McpHostError) -> None:
+    def set_failed(self, error: McpHostError) -> None:
         """It is over until somebody restarts it, or the connection tries again."""
         self.error = error
-        state = "sign_in" if isinstance(error, SignInNeeded) else "failed"
-        self.set(state, error.message, error.hint or "Restart it when the cause is gone.")
+        state = "sign_in" if isinstance(error, SignInRequired) else "failed"
+        self.set_state(state, error.message, error.hint or "Restart it when the cause is gone.")
 
-    def signing_in(self, event: SigningIn) -> None:
+    def update_sign_in(self, event: SignInUpdated) -> None:
         """Where signing in is: until that is done it waits for nobody else."""
-        before, self.signing = self.signing, event.text
+        before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:
-            self.set("connecting", f"Signing in: {event.text}." if event.text else "")
-        self._feeds.put(event)
+            self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
+        self._events.publish(event)
 
-    def silent(self, seconds: float) -> None:
+    def set_silent(self, seconds: float) -> None:
         """Say that it did not answer for so long, unless it is known why: an installer may still be fetching."""
         if self.state != "connecting" or self.detail:
             return
         if is_installer(self._config.argv):
-            self.set("connecting", f"{self._config.command} may still be fetching the program.", "Or restart it.")
+            self.set_state("connecting", f"{self._config.command} may still be fetching the program.", "Or restart it.")
         else:
-            self.set("silent", f"It has not answered for {seconds:g} s; still waiting.", "Or restart it.")
+            self.set_state("silent", f"It has not answered for {seconds:g} s; still waiting.", "Or restart it.")
 
-    def signed_in(self, account: Account | None) -> None:
+    def set_account(self, account: Account | None) -> None:
         """Which sign-in is used; told, so that whoever shows it stays true."""
         if account != self.account:
             self.account = account
-            self._feeds.put(self.event())
+            self._events.publish(self.event())
 
     @property
     def is_starting(self) -> bool:
         """Whether it may become ready without its user doing anything."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
-    def begin(self) -> None:
+    def begin_start(self) -> None:
         """The start begins now."""
         self.starting_since = anyio.current_time()
 
-    async def change(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until it is different. Raises ServerError, Declined, UsageError when it stays as it is without its user.
 
         May be cancelled.
@@ -108,9 +108,9 @@ class Condition:
         name = self._config.name
         match self.state:
             case "failed" | "stopped" | "sign_in":
-                raise self.error or CannotStart(f"The server {name!r} is not running.")
+                raise self.error or StartupError(f"The server {name!r} is not running.")
             case "untrusted":
-                raise Declined(
+                raise ConsentDenied(
                     f"The server {name!r} is not approved.", f"Approve it with: mcphost servers trust {quote(name)}"
                 )
             case "disabled":
@@ -122,7 +122,7 @@ class Condition:
 
     def event(self) -> ServerState:
         """The state as an event."""
-        catalog, held, facts = self._has()
+        catalog, held, facts = self._inputs()
         event = ServerState(
             self._config.name,
             self.state,

@@ -2,41 +2,47 @@
 
 from collections.abc import Callable, Iterable
 
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.consent.policy import Consent
-from mcphost.host.event_queue import Feeds
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.policy import ConsentPolicy
+from mcphost.host.event_queue import EventBus
 from mcphost.host.reserved_names import LOAD_SKILL
 from mcphost.host.servers.skills import Skills
-from mcphost.host.tools.result_review import Reviewing
+from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.result_tool import ResultTool
 from mcphost.host.tools.skill_tool import SkillTool
-from mcphost.host.tools.tool_outcome import Called
+from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ToolSpec
 from mcphost.store.results import Results
 
 
-class OwnTools:
+class BuiltinTools:
     """Which of them the model is offered now, and the way to each."""
 
     def __init__(
-        self, skills: Skills, consent: Consent, stored: Results, said: Callable[[], Iterable[Message]], feeds: Feeds,
-        reviewing: Reviewing, journal: Journal,
-    ) -> None:  # fmt: skip
+        self,
+        skills: Skills,
+        consent: ConsentPolicy,
+        result_store: Results,
+        messages: Callable[[], Iterable[Message]],
+        events: EventBus,
+        reviewer: ResultReviewer,
+        audit: AuditLog,
+    ) -> None:
         """`said`: the messages of the open conversation."""
-        self.skills = SkillTool(skills, consent, feeds, reviewing, journal)
-        self.results = ResultTool(stored, said, feeds, reviewing)
+        self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
+        self.result_tool = ResultTool(result_store, messages, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Those that there is something to do for."""
-        return (*self.skills.specs(), *self.results.specs())
+        return (*self.skill_tool.specs(), *self.result_tool.specs())
 
-    def offers(self, name: str) -> bool:
+    def has_tool(self, name: str) -> bool:
         """Whether the model may call the tool of that name now."""
         return any(spec.name == name for spec in self.specs())
 
-    async def run(self, use: ToolUsePart, why: str) -> Called:
+    async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """One call of one of them. Raises nothing but cancellation."""
         if use.name == LOAD_SKILL:
-            return await self.skills.run(use, why)
-        return await self.results.run(use, why)
+            return await self.skill_tool.run(use, why)
+        return await self.result_tool.run(use, why)

@@ -8,137 +8,165 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcphost.config.rules import Rule, write
-from mcphost.errors import Declined, UsageError
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.consent.rule_matching import Asked, Matching
-from mcphost.host.event_queue import Feeds
+from mcphost.errors import ConsentDenied, UsageError
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ResultReviewed
-from mcphost.host.questions.frontend import Front
-from mcphost.host.questions.question_budget import OpenQuestions, TooManyQuestions
-from mcphost.host.questions.result_review_questions import PassResult, Piece, ReviewResult, Withhold, given
-from mcphost.host.results.presentation import Rendered, for_model, joined
+from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.question_budget import QuestionBudget, TooManyQuestions
+from mcphost.host.questions.result_review_questions import (
+    PassResult,
+    ResultPart,
+    ReviewResult,
+    WithholdResult,
+    passed_parts,
+)
+from mcphost.host.results.presentation import RenderedResult, hide_user_only_parts, join_parts
 from mcphost.host.servers.servers import Servers
 from mcphost.llm.messages import Part, ResourcePart
-from mcphost.serialization import Data, replace
+from mcphost.serialization import Struct, replace
 
 WITHHELD = (
     "The call ran. Its result is withheld from you on behalf of the user, which is no failure: calling again gives you "
     "nothing more. Go on without it, or ask the user."
 )
-NOT_ASKED = "The call ran. Its result is withheld from you, because the user could not be asked about it:"
-RAN = "The call ran. The user stopped before its result was given to you."
-ATTACHED = "[The user attached this resource, and did not give it to you after reading it.]"
-READ = "resources/read"
+REVIEW_UNAVAILABLE = "The call ran. Its result is withheld from you, because the user could not be asked about it:"
+STOPPED_AFTER_RUN = "The call ran. The user stopped before its result was given to you."
+ATTACHMENT_WITHHELD = "[The user attached this resource, and did not give it to you after reading it.]"
+READ_METHOD = "resources/read"
 
 
-class Reviewed(Data, frozen=True):
+class ReviewOutcome(Struct, frozen=True):
     """What came of it: the parts that the model gets, or none and what it is told instead."""
 
-    parts: tuple[Piece, ...]
-    instead: str = ""
+    parts: tuple[ResultPart, ...]
+    replacement: str = ""
 
     @property
-    def rendered(self) -> Rendered:
+    def rendered(self) -> RenderedResult:
         """The parts as one result."""
-        return joined(self.parts)
+        return join_parts(self.parts)
 
 
-class Reviewing:
+class ResultReviewer:
     """Asks; what is not given in so many words is withheld."""
 
     def __init__(
-        self, front: Front, journal: Journal, feeds: Feeds, servers: Servers, matching: Matching,
-        passes: tuple[Rule, ...], questions: OpenQuestions | None = None,
+        self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
+        pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
         """`passes`: rules about calls whose results are given unread in this run; `questions` bounds what is open."""
-        self._front = front
-        self._journal = journal
-        self._feeds = feeds
+        self._frontend = frontend
+        self._audit = audit
+        self._events = events
         self._servers = servers
-        self._matching = matching
-        self._passes = passes
-        self._questions = questions or OpenQuestions()
-        self._unread: set[str] = set()
+        self._matcher = matcher
+        self._pass_rules = pass_rules
+        self._question_budget = question_budget or QuestionBudget()
+        self._unreviewed: set[str] = set()
 
-    def wanted(self, server: str) -> bool:
+    def is_required(self, server: str) -> bool:
         """Whether what comes from this server is to be reviewed; not for one that is not configured any more."""
         try:
             return self._servers.find(server).config.review_results
         except UsageError:
             return False
 
-    def cut(self, call: str) -> bool:
+    def pop_interrupted(self, call: str) -> bool:
         """Whether a call ran, and its review was ended by the end of the turn; said once."""
-        was = call in self._unread
-        self._unread.discard(call)
+        was = call in self._unreviewed
+        self._unreviewed.discard(call)
         return was
 
     async def review(
-        self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[Piece, ...], why: str,
+        self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[ResultPart, ...], why: str,
         *, is_error: bool = False,
-    ) -> Reviewed:  # fmt: skip
+    ) -> ReviewOutcome:  # fmt: skip
         """Ask about the parts; cancelling withdraws the question, and then nothing was given."""
-        self._unread.add(call)
-        parts = for_model(parts)
+        self._unreviewed.add(call)
+        parts = hide_user_only_parts(parts)
         connection = self._servers.find(server)
-        asked = Asked(
+        asked = RuleInput(
             server=server, tool=tool, arguments=arguments, account=connection.account, folder=connection.folder
         )
         question = ReviewResult(
             server=server, account=connection.account, why=why, call=call, tool=tool, arguments=arguments, parts=parts,
             is_error=is_error,
         )  # fmt: skip
-        answer = await self._by_rule(asked, call) if parts else PassResult()
+        answer = await self._apply_rules(asked, call) if parts else PassResult()
         if answer is None:
             try:
-                with self._questions.hold(server, sum(len(one.text) + _image_size(one) for one in parts)):
-                    answer = await self._front.ask(question)
+                with self._question_budget.reserve(server, sum(len(one.text) + _image_size(one) for one in parts)):
+                    answer = await self._frontend.ask(question)
             except TooManyQuestions as error:
-                self._unread.discard(call)
-                return Reviewed((), f"{NOT_ASKED} {error.message}")
-        self._unread.discard(call)
-        got = given(question, answer)
+                self._unreviewed.discard(call)
+                return ReviewOutcome((), f"{REVIEW_UNAVAILABLE} {error.message}")
+        self._unreviewed.discard(call)
+        got = passed_parts(question, answer)
         if got or not parts:
-            return Reviewed(got)
-        reason = answer.reason if isinstance(answer, Withhold) else ""
-        return Reviewed((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
+            return ReviewOutcome(got)
+        reason = answer.reason if isinstance(answer, WithholdResult) else ""
+        return ReviewOutcome((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
 
-    async def _by_rule(self, asked: Asked, call: str) -> PassResult | Withhold | None:
-        for rule in self._passes:
-            if await self._matching.matches(rule, asked) == "yes":
-                act = Act(kind="result", server=asked.server, subject=asked.tool, call=call, arguments=asked.arguments)
+    async def _apply_rules(self, rule_input: RuleInput, call: str) -> PassResult | WithholdResult | None:
+        for rule in self._pass_rules:
+            if await self._matcher.match(rule, rule_input) == "yes":
+                act = AuditSubject(
+                    kind="result",
+                    server=rule_input.server,
+                    name=rule_input.tool,
+                    call=call,
+                    arguments=rule_input.arguments,
+                )
                 try:
-                    await self._journal.decided(act, "passed", who="rule", grant=write(rule))
-                except Declined as error:
-                    return Withhold(error.message)
+                    await self._audit.record_decision(act, "passed", who="rule", grant=write(rule))
+                except ConsentDenied as error:
+                    return WithholdResult(error.message)
                 return PassResult()
         return None
 
-    def tell(self, call: str, server: str, tool: str, reviewed: Reviewed, before: tuple[Piece, ...], kept: str) -> None:
+    def publish(
+        self,
+        call: str,
+        server: str,
+        tool: str,
+        reviewed: ReviewOutcome,
+        before: tuple[ResultPart, ...],
+        stored_file: str,
+    ) -> None:
         """Tell what the model got of a call."""
-        outcome = "withheld" if reviewed.instead else "passed" if reviewed.parts == for_model(before) else "changed"
-        text = "" if reviewed.instead else reviewed.rendered.for_people
-        self._feeds.put(ResultReviewed(call, server, tool, outcome, text, kept))
+        outcome = (
+            "withheld"
+            if reviewed.replacement
+            else "passed"
+            if reviewed.parts == hide_user_only_parts(before)
+            else "changed"
+        )
+        text = "" if reviewed.replacement else reviewed.rendered.user_text
+        self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
-    async def attached(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+    async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """What goes to the model with a message: resources of such servers as far as they were given."""
-        return tuple([await self._attached(part) for part in parts])
+        return tuple([await self._review_attachment(part) for part in parts])
 
-    async def _attached(self, part: Part) -> Part:
-        if not isinstance(part, ResourcePart) or not self.wanted(part.server):
+    async def _review_attachment(self, part: Part) -> Part:
+        if not isinstance(part, ResourcePart) or not self.is_required(part.server):
             return part
-        piece = Piece(kind="resource", text=part.text, mime_type=part.mime_type, size=len(part.text))
+        piece = ResultPart(kind="resource", text=part.text, mime_type=part.mime_type, size=len(part.text))
         why = "you attached it to your message"
-        reviewed = await self.review(part.server, "", READ, {"uri": part.uri}, (piece,), why)
-        return replace(part, text=ATTACHED if reviewed.instead else reviewed.rendered.text)
+        reviewed = await self.review(part.server, "", READ_METHOD, {"uri": part.uri}, (piece,), why)
+        return replace(part, text=ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text)
 
-    def withheld(self, parts: Sequence[Part]) -> tuple[Part, ...]:
+    def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
         """The same when nobody got to read them."""
         return tuple(
-            replace(part, text=ATTACHED) if isinstance(part, ResourcePart) and self.wanted(part.server) else part
+            replace(part, text=ATTACHMENT_WITHHELD)
+            if isinstance(part, ResourcePart) and self.is_required(part.server)
+            else part
             for part in parts
         )
 
 
-def _image_size(part: Piece) -> int:
+def _image_size(part: ResultPart) -> int:
     return len(part.image.data) if part.image is not None else 0

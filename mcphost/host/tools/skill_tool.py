@@ -3,35 +3,36 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mcphost.errors import Declined, McpHostError, ServerError
-from mcphost.host.audit.audit_log import Act, Journal
-from mcphost.host.consent.active_grants import Seen
-from mcphost.host.consent.policy import Allowed, Consent
-from mcphost.host.consent.tool_identity import Subject
-from mcphost.host.event_queue import Feeds
+from mcphost.errors import ConsentDenied, McpHostError, ServerError
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.active_grants import ToolHistory
+from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.consent.tool_identity import ToolIdentity
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.questions.questions import ApproveTool, Deny
-from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.host.reserved_names import LOAD_SKILL
-from mcphost.host.results.presentation import Rendered
+from mcphost.host.results.presentation import RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
-from mcphost.host.tools.result_review import Reviewing
-from mcphost.host.tools.tool_outcome import Called, part
+from mcphost.host.tools.result_review import ResultReviewer
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
 from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.model import ToolSpec
-from mcphost.protocol.skills import Skill, contents_digest, files
-from mcphost.sanitize import readable
+from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
+from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, encode
 
-NAME = LOAD_SKILL
-SKILLS_IN_PROMPT = 50
+TOOL_NAME = LOAD_SKILL
+MAX_SKILLS_IN_PROMPT = 50
 DESCRIPTION_LIMIT = 300
-PATHS_SHOWN = 100
+MAX_PATHS = 100
 _INTRODUCTION = (
-    f"Servers offer these skills: instructions for a kind of work. When one fits, load it with the tool {NAME} before "
+    f"Servers offer these skills: instructions for a kind of work. When one fits, load it with the tool"
+    f" {TOOL_NAME} before "
     "you begin. Names and descriptions are the servers' words."
 )
-_SCHEMA = {
+_LOAD_SKILL_SCHEMA = {
     "type": "object",
     "properties": {
         "server": {"type": "string", "description": "The server that offers the skill"},
@@ -41,7 +42,9 @@ _SCHEMA = {
     "required": ["server", "skill"],
     "additionalProperties": False,
 }
-_SPEC = ToolSpec(NAME, "Load a skill that a server offers, or read one file of a loaded skill.", Raw(encode(_SCHEMA)))
+_LOAD_SKILL_SPEC = ToolSpec(
+    TOOL_NAME, "Load a skill that a server offers, or read one file of a loaded skill.", Raw(encode(_LOAD_SKILL_SCHEMA))
+)
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
@@ -51,13 +54,13 @@ def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
         return ""
     names = [(server, skill.name) for server, skill in every]
     lines = [_INTRODUCTION]
-    for (server, skill), name in zip(every[:SKILLS_IN_PROMPT], names, strict=False):
+    for (server, skill), name in zip(every[:MAX_SKILLS_IN_PROMPT], names, strict=False):
         which = f" ({skill.uri[:DESCRIPTION_LIMIT]})" if names.count(name) > 1 else ""
         words = " ".join(skill.description.split())[:DESCRIPTION_LIMIT]
         lines.append(f"- server {server!r}, skill {skill.name!r}{which}: {words}")
-    if len(every) > SKILLS_IN_PROMPT:
-        lines.append(f"- and {len(every) - SKILLS_IN_PROMPT} more that are not named here")
-    return readable("\n".join(lines))
+    if len(every) > MAX_SKILLS_IN_PROMPT:
+        lines.append(f"- and {len(every) - MAX_SKILLS_IN_PROMPT} more that are not named here")
+    return strip_hidden_text("\n".join(lines))
 
 
 class SkillTool:
@@ -66,62 +69,64 @@ class SkillTool:
     Before the answer nothing is sent and no server is started: only what a ready server listed can be loaded.
     """
 
-    def __init__(self, skills: Skills, consent: Consent, feeds: Feeds, reviewing: Reviewing, journal: Journal) -> None:
-        self._journal = journal
-        self._reviewing = reviewing
+    def __init__(
+        self, skills: Skills, consent: ConsentPolicy, events: EventBus, reviewer: ResultReviewer, audit: AuditLog
+    ) -> None:
+        self._audit = audit
+        self._reviewer = reviewer
         self._skills = skills
         self._consent = consent
-        self._feeds = feeds
+        self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tool for the model, while any server lists a skill."""
-        return (_SPEC,) if self._skills.listed() else ()
+        return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
-    async def run(self, use: ToolUsePart, why: str) -> Called:
+    async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """One call the model proposed, while the tool is offered. Raises nothing but cancellation."""
         given = use.arguments or {}
         server, which, path = (given.get(name, "") for name in ("server", "skill", "file"))
         words = all(isinstance(one, str) for one in (server, which, path))
         server = server if isinstance(server, str) else ""
-        self._feeds.put(ToolProposed(use.id, server, NAME, use.arguments, use.raw))
+        self._events.publish(ToolProposed(use.id, server, TOOL_NAME, use.arguments, use.raw))
         if not words or not server or not which:
-            return self._failed(
-                use, "", f"{NAME} takes the name of a server and of a skill; nothing was loaded.", bad=True
+            return self._fail(
+                use, "", f"{TOOL_NAME} takes the name of a server and of a skill; nothing was loaded.", is_invalid=True
             )
         ours = ""
         try:
-            skill, account = self._skills.listed_as(server, which), self._skills.account(server)
-            held = self._skills.held(server, skill) if path else None
-            allowed = Allowed("session", given) if held else await self._ask(use, server, skill, account, why)
+            skill, account = self._skills.find_listed(server, which), self._skills.account(server)
+            held = self._skills.find_loaded(server, skill) if path else None
+            allowed = Approval("session", given) if held else await self._ask(use, server, skill, account, why)
             if isinstance(allowed, Deny):
                 reason = f" Reason: {allowed.reason}" if allowed.reason else ""
-                return self._failed(use, server, f"The user declined to load this skill.{reason}", declined=True)
-            content = await self._load(use, server, held or skill, account, allowed, is_held=held is not None)
-            ours, theirs = _head(content), Piece(kind="text", text=content.text, size=len(content.raw))
+                return self._fail(use, server, f"The user declined to load this skill.{reason}", is_declined=True)
+            content = await self._load(use, server, held or skill, account, allowed, is_loaded=held is not None)
+            ours, theirs = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:
             text = f"{error.message} {error.hint}"
-            if not isinstance(error, ServerError) or not self._reviewing.wanted(server):
-                return self._failed(use, server, text)
-            self._failed(use, server, text)
-            theirs = Piece(kind="error", text=text, size=len(text))
+            if not isinstance(error, ServerError) or not self._reviewer.is_required(server):
+                return self._fail(use, server, text)
+            self._fail(use, server, text)
+            theirs = ResultPart(kind="error", text=text, size=len(text))
         except BaseException:
-            self._feeds.put(ToolFinished(use.id, server, NAME, "stopped", "Stopped."))
+            self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "stopped", "Stopped."))
             raise
-        return await self._given(use, server, ours, theirs, why)
+        return await self._present(use, server, ours, theirs, why)
 
     async def _load(
-        self, use: ToolUsePart, server: str, skill: Skill, account: str, allowed: Allowed, *, is_held: bool
+        self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
         """The file that was asked for, between two rows of the ledger. Raises what Skills does, and Declined."""
         given = use.arguments or {}
         path = given.get("file", "")
-        act = Act(kind="tool", server=server, subject=_subject(skill), call=use.id, arguments=given,
+        act = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=given,
                   definition=contents_digest(skill))  # fmt: skip
-        effect = await self._journal.started(act, who=allowed.by, grant=allowed.grant)
+        effect = await self._audit.start_span(act, who=approval.source, grant=approval.grant_id)
 
         async def again(_doubtful: bool) -> None:
-            if not self._skills.stands(server, skill, account):
-                raise Declined(
+            if not self._skills.is_current(server, skill, account):
+                raise ConsentDenied(
                     f"The skill {skill.name!r} of {server!r} is not what it was when it was allowed; it was not read.",
                     "Load it again, if it is still wanted.",
                 )
@@ -129,74 +134,82 @@ class SkillTool:
         outcome, size = "stopped", 0
         try:
             await again(False)
-            self._feeds.put(ToolStarted(use.id, server, NAME, given, allowed.by))
-            content = None if is_held else await self._skills.load(server, skill, for_model=True, again=again)
+            self._events.publish(ToolStarted(use.id, server, TOOL_NAME, given, approval.source))
+            content = None if is_loaded else await self._skills.load(server, skill, for_model=True, before_send=again)
             if content is None or path:
-                content = await self._skills.read(server, skill, path, again=again)
+                content = await self._skills.read(server, skill, path, before_send=again)
             outcome, size = "ok", len(content.raw)
         except McpHostError:
             outcome = "failed"
             raise
         finally:
-            effect.ended(outcome, size=size)
+            effect.end(outcome, size=size)
         return content
 
-    async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Allowed | Deny:
+    async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
         """The consent for this skill with exactly these files: another file, or another content, asks again."""
-        paths = [file.uri.removeprefix(f"{skill.root}/") for file in files(skill)]
-        shown: dict[str, Any] = {"skill": skill.uri, "files": paths[:PATHS_SHOWN]}
-        if len(paths) > PATHS_SHOWN:
-            shown["more_files"] = len(paths) - PATHS_SHOWN
+        paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
+        shown: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
+        if len(paths) > MAX_PATHS:
+            shown["more_files"] = len(paths) - MAX_PATHS
 
-        def question(seen: Seen) -> ApproveTool:
+        def question(seen: ToolHistory) -> ApproveTool:
             return ApproveTool(
-                server=server, why=why, call=use.id, tool=NAME, arguments=shown,
+                server=server, why=why, call=use.id, tool=TOOL_NAME, arguments=shown,
                 account=account, skill=skill.uri,
                 description=f"A skill: instructions that the model will follow. {skill.description}",
                 first_use=seen.first_use, drifted=seen.changed, editable=False,
             )  # fmt: skip
 
-        subject = Subject(
+        subject = ToolIdentity(
             server=server,
             server_digest=self._skills.digest(server),
-            tool=_subject(skill),
+            tool=_audit_name(skill),
             digest=contents_digest(skill),
             account=account,
         )
-        return await self._consent.settle(subject, shown, question, call=use.id)
+        return await self._consent.authorize_call(subject, shown, question, call=use.id)
 
-    async def _given(self, use: ToolUsePart, server: str, ours: str, theirs: Piece, why: str) -> Called:
+    async def _present(
+        self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
+    ) -> ToolCallOutcome:
         """What was read, for the model, after our own words about it; the user reads it first who wants that."""
-        failed = theirs.kind == "error"
+        failed = content.kind == "error"
         if not failed:
-            self._feeds.put(ToolFinished(use.id, server, NAME, "ok", f"{ours}\n\n{theirs.text}"))
-        words = theirs.text
-        if self._reviewing.wanted(server):
-            reviewed = await self._reviewing.review(server, use.id, NAME, use.arguments or {}, (theirs,), why)
-            self._reviewing.tell(use.id, server, NAME, reviewed, (theirs,), "")
-            if reviewed.instead:
-                return Called(part(use, server, NAME, reviewed.instead, outcome="ok"), declined=True)
+            self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
+        words = content.text
+        if self._reviewer.is_required(server):
+            reviewed = await self._reviewer.review(server, use.id, TOOL_NAME, use.arguments or {}, (content,), why)
+            self._reviewer.publish(use.id, server, TOOL_NAME, reviewed, (content,), "")
+            if reviewed.replacement:
+                return ToolCallOutcome(
+                    make_tool_return(use, server, TOOL_NAME, reviewed.replacement, outcome="ok"), is_declined=True
+                )
             words = reviewed.rendered.text
-        text = Rendered(f"{ours}\n\n{words}" if ours else words).for_model()
-        return Called(part(use, server, NAME, text, outcome="error" if failed else "ok"))
+        text = RenderedResult(f"{heading}\n\n{words}" if heading else words).bounded_model_text()
+        return ToolCallOutcome(make_tool_return(use, server, TOOL_NAME, text, outcome="error" if failed else "ok"))
 
-    def _failed(self, use: ToolUsePart, server: str, text: str, *, declined: bool = False, bad: bool = False) -> Called:
-        self._feeds.put(ToolFinished(use.id, server, NAME, "declined" if declined else "failed", text))
-        return Called(
-            part(use, server, NAME, text, outcome="declined" if declined else "failed"), declined=declined, bad=bad
+    def _fail(
+        self, use: ToolUsePart, server: str, text: str, *, is_declined: bool = False, is_invalid: bool = False
+    ) -> ToolCallOutcome:
+        self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "declined" if is_declined else "failed", text))
+        return ToolCallOutcome(
+            make_tool_return(use, server, TOOL_NAME, text, outcome="declined" if is_declined else "failed"),
+            is_declined=is_declined,
+            is_invalid=is_invalid,
         )
 
 
-def _subject(skill: Skill) -> str:
+def _audit_name(skill: Skill) -> str:
     """Return what rules, grants and the ledger call it."""
-    return f"{NAME}:{skill.uri}"
+    return f"{TOOL_NAME}:{skill.uri}"
 
 
-def _head(content: SkillContent) -> str:
+def _heading(content: SkillContent) -> str:
     """What we say before a file of a skill."""
     server, skill = content.server, content.skill
     head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
-    if content.uri == skill.uri and len(files(skill)) > 1:
-        names = [file.uri.removeprefix(f"{skill.root}/") for file in files(skill) if file.uri != skill.uri]
-        head = f"{head}\nIts other files, read with `file`: {', '.join(names[:PATHS_SHOWN])}"
+    if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:
+        names = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill) if file.uri != skill.uri]
+        head = f"{head}\nIts other files, read with `file`: {', '.join(names[:MAX_PATHS])}"
     return head

@@ -2,33 +2,37 @@
 
 from typing import Any
 
-from mcphost.host.audit.audit_summary import digest
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
-from mcphost.sanitize import readable
-from mcphost.serialization import Data, dumps, replace
+from mcphost.sanitize import strip_hidden_text
+from mcphost.serialization import Struct, dumps, replace
 
-_TOLD = 4_000
+_ARGUMENTS_LIMIT = 4_000
 
 
-class Called(Data, frozen=True):
+class ToolCallOutcome(Struct, frozen=True):
     """What one proposed call came to."""
 
     part: ToolReturnPart
-    declined: bool = False
-    bad: bool = False
+    is_declined: bool = False
+    is_invalid: bool = False
 
 
-def part(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
+def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
     """The return of a call that is text alone; an error's words may be the server's, so nothing is hidden in them."""
     is_error = outcome != "ok"
-    return ToolReturnPart(use.id, use.name, readable(text), is_error, server, tool, outcome=outcome)
+    return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
-def with_edit(called: Called, use: ToolUsePart, arguments: dict[str, Any]) -> Called:
+def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
     """The same, beginning with what ran instead when the user changed the arguments."""
-    if digest(arguments) == digest(use.arguments):
-        return called
+    if arguments_digest(arguments) == arguments_digest(use.arguments):
+        return outcome
     text = dumps(arguments)
-    text = text if len(text) <= _TOLD else f"{text[:_TOLD]}… ({len(text) - _TOLD:,} more characters)"
-    told = f"The user changed the arguments before the call ran. It ran with: {readable(text)}\n\n"
-    return replace(called, part=replace(called.part, text=told + called.part.text))
+    text = (
+        text
+        if len(text) <= _ARGUMENTS_LIMIT
+        else f"{text[:_ARGUMENTS_LIMIT]}… ({len(text) - _ARGUMENTS_LIMIT:,} more characters)"
+    )
+    told = f"The user changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
+    return replace(outcome, part=replace(outcome.part, text=told + outcome.part.text))

@@ -4,32 +4,32 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.audit.audit_summary import digest
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.sanitize import is_literal, literal
+from mcphost.sanitize import has_only_plain_spaces, mark_unusual_spaces
 from mcphost.serialization import dumps, loads
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, is_clean
-from mcphost.tui.widgets.code_text import language_of, looks_like_path, signed
-from mcphost.tui.widgets.tool_card import value_text
+from mcphost.tui.widgets.code_text import detect_language, looks_like_path, show_whitespace
+from mcphost.tui.widgets.tool_card import format_value
 
 # More would hold up the screen while it is laid out: of one value, and of all of them together; `v` shows it whole.
-EACH = 20_000
-ALL = 200_000
-_MOST_PAIRS = 1_000
-_NAME = 200
+MAX_VALUE_CHARACTERS = 20_000
+MAX_TOTAL_CHARACTERS = 200_000
+_MAX_PAIRS = 1_000
+_MAX_NAME_LENGTH = 200
 _BRACKETS = {("{", "}"), ("[", "]")}
-_JSON_BEGINNINGS = frozenset('"-0123456789tfn')
-_MOST_PARTS = 200
-_DEEPEST = 8
+_JSON_FIRST_CHARACTERS = frozenset('"-0123456789tfn')
+_MAX_PARTS = 200
+_MAX_DEPTH = 8
 
 
-_WAS = 200
-CHANGED = ("bold $accent", "$text")
-WAS = ("$faint", "$faint")
+_MAX_ORIGINAL_LENGTH = 200
+CHANGED_STYLES = ("bold $accent", "$text")
+ORIGINAL_STYLES = ("$faint", "$faint")
 
 
-class ShownCall(NamedTuple):
+class CallView(NamedTuple):
     """`pairs` to draw, how many characters of the arguments are not in them, and whether any character hides.
 
     `codes` has the language of each value that is text of several lines, by its place; empty for one not coloured.
@@ -38,82 +38,90 @@ class ShownCall(NamedTuple):
     """
 
     pairs: list[tuple[str, str]]
-    left_out: int
-    hidden: bool
+    omitted_characters: int
+    has_hidden_characters: bool
     styles: dict[int, tuple[str, str]]
     changes: str
-    codes: dict[int, str]
+    languages: dict[int, str]
 
 
-def same(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Whether two values are the same JSON; true is not 1, and the order of members says nothing."""
-    return one is other or (one == other and digest({"": one}) == digest({"": other}))
+    return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
-def shown_call(arguments: dict[str, Any], asked: dict[str, Any] | None = None) -> ShownCall:
+def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
     """Names and values, clean, and what the model asked for where that is something else.
 
     What is left out is said where it is missing, and counted.
     """
-    asked = arguments if asked is None else asked
+    original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     counts = {"changed": 0, "added": 0, "left out": 0}
     codes: dict[int, str] = {}
-    language = _language(arguments)
-    left_out, room = 0, ALL
+    language = _detect_file_language(arguments)
+    left_out, room = 0, MAX_TOTAL_CHARACTERS
     for number, (name, value) in enumerate(arguments.items()):
-        if number < _MOST_PAIRS:
-            edit = "" if name in asked and same(value, asked[name]) else "changed" if name in asked else "added"
+        if number < _MAX_PAIRS:
+            edit = (
+                ""
+                if name in original and is_same_json(value, original[name])
+                else "changed"
+                if name in original
+                else "added"
+            )
             if edit:
                 counts[edit] += 1
-                styles[len(pairs)] = CHANGED
-            for part, inner in parts(name, value) if len(pairs) < _MOST_PAIRS else [(name, value)]:
-                text = shown_value(inner)
-                kept = text[: min(EACH, room)]
-                rest = len(text) - len(kept) + max(0, len(part) - _NAME)
+                styles[len(pairs)] = CHANGED_STYLES
+            for part, inner in split_argument(name, value) if len(pairs) < _MAX_PAIRS else [(name, value)]:
+                text = render_value(inner)
+                kept = text[: min(MAX_VALUE_CHARACTERS, room)]
+                rest = len(text) - len(kept) + max(0, len(part) - _MAX_NAME_LENGTH)
                 room -= len(kept)
                 left_out += rest
-                if _is_long(inner) and not rest:
+                if _is_multiline(inner) and not rest:
                     codes[len(pairs)] = language
                 more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
-                pairs.append((_name(part) + _kind(inner), clean(kept) + more))
+                pairs.append((_clean_name(part) + _kind_suffix(inner), clean(kept) + more))
             if edit:
-                styles[len(pairs)] = WAS
-                pairs.append(("  asked for", _was(asked[name]) if name in asked else "left out"))
-        elif number == _MOST_PAIRS:
-            more = f"{len(arguments) - _MOST_PAIRS:,} more arguments: v shows them all"
+                styles[len(pairs)] = ORIGINAL_STYLES
+                pairs.append(("  asked for", _render_original(original[name]) if name in original else "left out"))
+        elif number == _MAX_PAIRS:
+            more = f"{len(arguments) - _MAX_PAIRS:,} more arguments: v shows them all"
             pairs.append(("…", more))
-        if number >= _MOST_PAIRS:
-            left_out += len(shown_value(value)) + max(0, len(name) - _NAME)
-    for name in [name for name in asked if name not in arguments][:_MOST_PAIRS]:
+        if number >= _MAX_PAIRS:
+            left_out += len(render_value(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
+    for name in [name for name in original if name not in arguments][:_MAX_PAIRS]:
         counts["left out"] += 1
-        styles[len(pairs)] = styles[len(pairs) + 1] = WAS
-        pairs += [(_name(name), "left out by you"), ("  asked for", _was(asked[name]))]
-    hidden = any(hides(text) for text in _texts(arguments))
+        styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
+        pairs += [(_clean_name(name), "left out by you"), ("  asked for", _render_original(original[name]))]
+    hidden = any(has_hidden_characters(text) for text in _iter_texts(arguments))
     changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    return ShownCall(pairs, left_out, hidden, styles, changes, codes)
+    return CallView(pairs, left_out, hidden, styles, changes, codes)
 
 
-def hides(text: str) -> bool:
+def has_hidden_characters(text: str) -> bool:
     """Whether a name or a value has a character that is not what it looks like; a tab is seen in a text of lines."""
-    return not (is_clean(text.replace("\r\n", "\n")) and is_literal(text)) or ("\t" in text and "\n" not in text)
+    return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
+        "\t" in text and "\n" not in text
+    )
 
 
-def _language(arguments: dict[str, Any]) -> str:
+def _detect_file_language(arguments: dict[str, Any]) -> str:
     """The language of the only file that the arguments name."""
-    named = {language_of(value) for name, value in arguments.items()
-             if isinstance(value, str) and not _is_long(value) and looks_like_path(name, value)}  # fmt: skip
+    named = {detect_language(value) for name, value in arguments.items()
+             if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
 
 
-def _is_long(value: Any) -> bool:
+def _is_multiline(value: Any) -> bool:
     return isinstance(value, str) and "\n" in value
 
 
-def parts(name: str, value: Any) -> list[tuple[str, Any]]:
+def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the argument as one part, or its leaves with their places when a text of several lines is among them."""
-    if not isinstance(value, dict | list) or not any(map(_is_long, _texts(cast("Any", value)))):
+    if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
     waiting: list[tuple[str, Any, int]] = [(name, cast("Any", value), 0)]
@@ -121,57 +129,59 @@ def parts(name: str, value: Any) -> list[tuple[str, Any]]:
         where, one, depth = waiting.pop()
         inner: list[tuple[str, Any]] = []
         if isinstance(one, dict):
-            inner = [(f"{where}{_key(key)}", member) for key, member in cast("dict[str, Any]", one).items()]
+            inner = [(f"{where}{_path_segment(key)}", member) for key, member in cast("dict[str, Any]", one).items()]
         elif isinstance(one, list):
             inner = [(f"{where}[{number}]", member) for number, member in enumerate(cast("list[Any]", one))]
         if not inner:
             leaves.append((where, cast("Any", one)))
-        elif depth == _DEEPEST or len(leaves) + len(waiting) + len(inner) > _MOST_PARTS:
+        elif depth == _MAX_DEPTH or len(leaves) + len(waiting) + len(inner) > _MAX_PARTS:
             return [(name, value)]
         waiting += [(*pair, depth + 1) for pair in reversed(inner)]
     return leaves
 
 
-def _key(key: str) -> str:
+def _path_segment(key: str) -> str:
     return f".{key}" if key.isidentifier() else f"[{dumps(key)}]"
 
 
-def _name(name: str) -> str:
-    return clean(literal(name[:_NAME])).replace("\n", "⏎").replace("\t", "␉")
+def _clean_name(name: str) -> str:
+    return clean(mark_unusual_spaces(name[:_MAX_NAME_LENGTH])).replace("\n", "⏎").replace("\t", "␉")
 
 
-def _was(value: Any) -> str:
-    text = shown_value(value)
-    return clean(text[:_WAS]) + (f"… {len(text) - _WAS:,} more characters" if len(text) > _WAS else "")
+def _render_original(value: Any) -> str:
+    text = render_value(value)
+    return clean(text[:_MAX_ORIGINAL_LENGTH]) + (
+        f"… {len(text) - _MAX_ORIGINAL_LENGTH:,} more characters" if len(text) > _MAX_ORIGINAL_LENGTH else ""
+    )
 
 
-def shown_value(value: Any) -> str:
+def render_value(value: Any) -> str:
     """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes.
 
     One of several lines is lines, with signs for tabs, blanks at the end of a line, and the end of the last line.
     Blanks that are no space have marks.
     """
-    return literal(_plain_value(value))
+    return mark_unusual_spaces(_render_plain_value(value))
 
 
-def _plain_value(value: Any) -> str:
+def _render_plain_value(value: Any) -> str:
     if not isinstance(value, str):
-        return value_text(value)
+        return format_value(value)
     if not value:
         return "(empty text)"
     if "\n" in value:
-        return signed(value)
+        return show_whitespace(value)
     if value != value.strip() or "\t" in value or value == "(empty text)":
         return dumps(value)
-    return dumps(value) if _reads_as_json(value) else value
+    return dumps(value) if _looks_like_json(value) else value
 
 
-def _reads_as_json(text: str) -> bool:
+def _looks_like_json(text: str) -> bool:
     """Whether the text could be taken for a number, a list or an object; in brackets it need not be valid JSON."""
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
-    if beginning not in _JSON_BEGINNINGS:
+    if beginning not in _JSON_FIRST_CHARACTERS:
         return False
     try:
         loads(text)
@@ -180,35 +190,35 @@ def _reads_as_json(text: str) -> bool:
     return True
 
 
-def _kind(value: Any) -> str:
+def _kind_suffix(value: Any) -> str:
     """What is said behind the name of a text of several lines that reads as JSON: quotes would hide its lines."""
-    return " (a text)" if _is_long(value) and _reads_as_json(value) else ""
+    return " (a text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
-def sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
+def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
     """Return every argument, whole, for a page of its own; cleaned where it is drawn."""
     count = len(arguments)
     return tuple(
-        Section(f"── argument {number} of {count}: {part}{_kind(inner)}", shown_value(inner))
+        Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))
         for number, (name, value) in enumerate(arguments.items(), 1)
-        for part, inner in parts(name, value)
+        for part, inner in split_argument(name, value)
     )
 
 
-def first_line(arguments: dict[str, Any], limit: int) -> str:
+def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
     """The beginning of the arguments on one line; what is left out ends it with an ellipsis."""
     words: list[str] = []
     used = 0
     for name, value in arguments.items():
         if used > limit:
             break
-        word = f"{name} {shown_value(value)[: limit + 1]}"
+        word = f"{name} {render_value(value)[: limit + 1]}"
         words.append(word)
         used += len(word) + 2
     return "  ".join(words) or "no arguments"
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """All texts in a value, names of members included."""
     waiting = [value]
     while waiting:
@@ -222,15 +232,15 @@ def _texts(value: Any) -> Iterator[str]:
             waiting += cast("list[Any]", one)
 
 
-def claims(given: ToolAnnotations) -> str:
+def describe_annotations(annotations: ToolAnnotations) -> str:
     """What the server claims about a tool, in words; empty when it claims nothing."""
     words: list[str] = []
-    if given.read_only_hint is not None:
-        words.append("only reads" if given.read_only_hint else "writes data")
-    if given.destructive_hint is not None:
-        words.append("destructive" if given.destructive_hint else "not destructive")
-    if given.idempotent_hint:
+    if annotations.read_only_hint is not None:
+        words.append("only reads" if annotations.read_only_hint else "writes data")
+    if annotations.destructive_hint is not None:
+        words.append("destructive" if annotations.destructive_hint else "not destructive")
+    if annotations.idempotent_hint:
         words.append("safe to repeat")
-    if given.open_world_hint is not None:
-        words.append("reaches the outside world" if given.open_world_hint else "stays in its own domain")
+    if annotations.open_world_hint is not None:
+        words.append("reaches the outside world" if annotations.open_world_hint else "stays in its own domain")
     return " · ".join(words)

@@ -12,11 +12,11 @@ from mcphost.tui.dialogs.dialog import Dialog
 class ContinueTurnDialog(Dialog[bool]):
     """May the model go on for as many rounds again?"""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("go_on", "Go on"))
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
     KEYS: ClassVar[str] = "esc/d stop here · g go on"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("g", "go_on", show=False),
+        Binding("g", "continue", show=False),
     ]
 
     def __init__(self, question: ContinueTurn) -> None:
@@ -37,6 +37,6 @@ class ContinueTurnDialog(Dialog[bool]):
             )
         ]
 
-    def action_go_on(self) -> None:
+    def action_continue(self) -> None:
         """As many rounds again."""
         self.dismiss(True)

@@ -15,26 +15,26 @@ from textual.widgets import Button, Static, TextArea
 from mcphost.errors import MalformedMessage
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.host.questions.tool_forms import argument_fields
-from mcphost.sanitize import escaped
+from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import dumps, loads
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import CheckWanted, EditorWanted
+from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.field_widgets import NULL
+from mcphost.tui.widgets.field_widgets import JSON_NULL
 from mcphost.tui.widgets.form import Form
-from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 if TYPE_CHECKING:
-    from mcphost.host.results.tool_schemas import Misfit
+    from mcphost.host.results.tool_schemas import SchemaErrors
 
-_PAUSE = 0.3
+_CHECK_DELAY = 0.3
 """Seconds without a change before the arguments are held against the schema."""
-SIZE = 1_000_000
+MAX_JSON_CHARACTERS = 1_000_000
 """Characters of edited JSON."""
 
 
-class WriteArguments(Question[dict[str, Any] | None], frozen=True, kw_only=True):
+class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
     """What is to be sent instead; asked by the screen itself, so no front has to know it."""
 
     KIND: ClassVar[str] = "write_arguments"
@@ -43,7 +43,7 @@ class WriteArguments(Question[dict[str, Any] | None], frozen=True, kw_only=True)
         return None
 
 
-class EditArguments(Dialog[dict[str, Any] | None]):
+class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     """It ends with arguments that fit the tool's schema, or that nobody can check; or with None: back to the question.
 
     Escape in a field goes to the buttons, so that half a form is not lost by one key; on the buttons it goes back.
@@ -51,7 +51,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Back"),
-        ("take", "Apply"),
+        ("apply", "Apply"),
         ("as_json", "JSON"),
         ("editor", "Editor"),
     )
@@ -59,7 +59,7 @@ class EditArguments(Dialog[dict[str, Any] | None]):
     FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons"
     JSON_KEYS: ClassVar[str] = "ctrl+s apply · ctrl+e form · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "take", show=False, priority=True),
+        Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+e", "as_json", show=False, priority=True),
         Binding("ctrl+g", "editor", show=False, priority=True),
         # Before the field itself hears of them, so that what is typed next goes to the next field.
@@ -67,69 +67,69 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
-    EditArguments #body { scrollbar-gutter: stable; }
-    EditArguments #arguments-text { background: $surface; border: none; }
-    EditArguments #fault { height: auto; max-height: 4; color: $error; }
+    EditArgumentsDialog #body { scrollbar-gutter: stable; }
+    EditArgumentsDialog #arguments-text { background: $surface; border: none; }
+    EditArgumentsDialog #fault { height: auto; max-height: 4; color: $error; }
     """
 
-    def __init__(self, asked: ApproveTool, arguments: dict[str, Any]) -> None:
-        super().__init__(WriteArguments(server=asked.server, why=""))
+    def __init__(self, details: ApproveTool, arguments: dict[str, Any]) -> None:
+        super().__init__(EditArgumentsQuestion(server=details.server, why=""))
         # Nothing is agreed to here, and what is typed after the key that opened it is meant for it.
-        self.guard = AnswerGuard(entered=True, delays=False)
-        self.asked = asked
-        self._begun = arguments
-        self._text = ""
-        self.form = self._form(arguments)
+        self.guard = AnswerGuard(is_entered=True, has_delay=False)
+        self.details = details
+        self._initial_arguments = arguments
+        self._fault_text = ""
+        self.form = self._build_form(arguments)
         self.is_json = not self.form.rows
-        self._timer: Timer | None = None
-        self._checking = ""
-        self._read = ""
+        self._check_timer: Timer | None = None
+        self._checked_json = ""
+        self._parsed_text = ""
 
-    def _form(self, arguments: dict[str, Any]) -> Form:
-        values = {name: NULL if value is None else value for name, value in arguments.items()}
-        return Form(argument_fields(self.asked.schema, arguments), values)
+    def _build_form(self, arguments: dict[str, Any]) -> Form:
+        values = {name: JSON_NULL if value is None else value for name, value in arguments.items()}
+        return Form(argument_fields(self.details.schema, arguments), values)
 
     def headline(self) -> str:
-        return f"Edit the arguments of {self.asked.server} · {self.asked.tool}"
+        return f"Edit the arguments of {self.details.server} · {self.details.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
-        area = TextBlock(id="arguments-text", compact=True, show_line_numbers=False)
+        area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
         return [self.form, area]
 
-    def extra(self) -> ComposeResult:
+    def compose_extra(self) -> ComposeResult:
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
         """What is there to begin with."""
         self.query_one("#body").can_focus = False
         if self.is_json:
-            self._write(escaped(dumps(self._begun, indent=2)))
+            self._set_text(escape_unsafe_json(dumps(self._initial_arguments, indent=2)))
 
-    def begin(self) -> None:
+    def focus_first(self) -> None:
         """Straight to where something can be typed."""
         button = self.query_one("#as_json", Button)
         button.label = Content("Form" if self.is_json else "JSON")
-        button.display = not self.is_json or bool(argument_fields(self.asked.schema, self._begun))
+        button.display = not self.is_json or bool(argument_fields(self.details.schema, self._initial_arguments))
         own = self.query_one("#editor", Button)
-        own.display, own.label = bool(self._editor), Content(self._editor)
+        own.display, own.label = bool(self._editor_name), Content(self._editor_name)
         if self.is_json:
-            self.set_focus(self._area)
+            self.set_focus(self._text_area)
         else:
-            self.form.begin()
-        self._tell("")
+            self.form.focus_first()
+        self._set_status("")
 
     @property
-    def _editor(self) -> str:
+    def _editor_name(self) -> str:
         return str(getattr(cast("Any", self).app, "editor", ""))
 
     @property
-    def _area(self) -> TextArea:
+    def _text_area(self) -> TextArea:
         return self.query_one("#arguments-text", TextArea)
 
-    def _write(self, text: str) -> None:
-        self._area.text = text
+    def _set_text(self, text: str) -> None:
+        self._text_area.text = text
 
     def fit(self) -> None:
         if not self.is_active:
@@ -138,89 +138,89 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         limit = self.query_one("#body").styles.max_height
         room = int(limit.value) if limit is not None and limit.cells is not None else 10
         if self.is_json:
-            self._area.styles.height = max(3, min(room, self._area.document.line_count + 1))
+            self._text_area.styles.height = max(3, min(room, self._text_area.document.line_count + 1))
         else:
-            self.form.roomy(self.form.lines + 6 <= room)
+            self.form.show_descriptions(self.form.estimated_height + 6 <= room)
 
     # -- what it says now
 
-    def _now(self) -> dict[str, Any] | None:
+    def _read_arguments(self) -> dict[str, Any] | None:
         """The arguments as they stand; None when they cannot be read, which is told."""
         if not self.is_json:
-            if not self.form.complete():
+            if not self.form.validate():
                 return None
-            return self._filled()
-        self._read = self._area.text
-        arguments = self._parsed(self._read)
+            return self._form_arguments()
+        self._parsed_text = self._text_area.text
+        arguments = self._parse(self._parsed_text)
         if isinstance(arguments, str):
-            self._tell(arguments)
+            self._set_status(arguments)
             return None
         return arguments
 
-    def _parsed(self, text: str) -> dict[str, Any] | str:
+    def _parse(self, text: str) -> dict[str, Any] | str:
         """The arguments that a text is, or why it is none."""
-        if len(text) > SIZE:
-            return f"That is over {SIZE:,} characters."
+        if len(text) > MAX_JSON_CHARACTERS:
+            return f"That is over {MAX_JSON_CHARACTERS:,} characters."
         try:
             value = loads(text, "JSON")
         except MalformedMessage as error:
-            return _place(text) or error.message
+            return _locate_json_error(text) or error.message
         if not isinstance(value, dict):
             return 'The arguments are one JSON object: {"name": value, …}.'
         return cast("dict[str, Any]", value)
 
-    def _filled(self) -> dict[str, Any]:
+    def _form_arguments(self) -> dict[str, Any]:
         """What the form says, in the order of the call; what nobody touched stays exactly what it was."""
         content = self.form.content()
-        untouched = {row.field.name for row in self.form.rows if row.untouched}
-        kept = {name: value for name, value in self._begun.items() if name in untouched}
+        untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
+        kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
         return {
             name: kept.get(name, content.get(name))
-            for name in (*self._begun, *(name for name in content if name not in self._begun))
+            for name in (*self._initial_arguments, *(name for name in content if name not in self._initial_arguments))
             if name in kept or name in content
         }
 
-    def on_form_edited(self, event: Form.Edited) -> None:
+    def on_form_changed(self, event: Form.Changed) -> None:
         """Held against the schema when typing pauses."""
         event.stop()
         # News of a change may come after it was looked at.
-        if not self._checking or self._checking != dumps(self._filled()):
-            self._tell("")
-            self._later()
+        if not self._checked_json or self._checked_json != dumps(self._form_arguments()):
+            self._set_status("")
+            self._schedule_check()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """What was wrong with the text may not be any more."""
         event.stop()
-        if self._area.text != self._read:
-            self._tell("")
+        if self._text_area.text != self._parsed_text:
+            self._set_status("")
 
-    def _later(self) -> None:
-        if self._timer is not None:
-            self._timer.stop()
-        self._timer = self.set_timer(_PAUSE, self._look)
+    def _schedule_check(self) -> None:
+        if self._check_timer is not None:
+            self._check_timer.stop()
+        self._check_timer = self.set_timer(_CHECK_DELAY, self._check_form)
 
-    def _look(self) -> None:
+    def _check_form(self) -> None:
         """Check what can be read already, without asking for what is missing."""
         if not self.is_json and not any(row.problem() for row in self.form.rows):
-            self._check(self._filled(), take=False)
+            self._check(self._form_arguments(), apply=False)
 
-    def _check(self, arguments: dict[str, Any], *, take: bool) -> None:
-        mark = self._checking = dumps(arguments)
+    def _check(self, arguments: dict[str, Any], *, apply: bool) -> None:
+        mark = self._checked_json = dumps(arguments)
 
-        def checked(misfit: "Misfit") -> None:
+        def checked(misfit: "SchemaErrors") -> None:
             # What was typed meanwhile was not checked.
-            if not self.is_attached or self._checking != mark:
+            if not self.is_attached or self._checked_json != mark:
                 return
             if self.is_json:
-                self._say(misfit.sentence)
+                self._show_fault(misfit.sentence)
             else:
-                self._tell_fields(misfit)
-            if take and not misfit:
+                self._show_field_faults(misfit)
+            if apply and not misfit:
                 self.dismiss(arguments)
 
-        self.post_message(CheckWanted(self.asked.server, self.asked.tool, arguments, checked))
+        self.post_message(ArgumentCheckRequested(self.details.server, self.details.tool, arguments, checked))
 
-    def _tell_fields(self, misfit: "Misfit") -> None:
+    def _show_field_faults(self, misfit: "SchemaErrors") -> None:
         """Each fault below its field, and those that are of none at the end."""
         names = {row.field.name for row in self.form.rows if row.display}
         of: dict[str, list[str]] = {}
@@ -229,23 +229,23 @@ class EditArguments(Dialog[dict[str, Any] | None]):
             name, _, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
             if name in names and fault.path:
-                of.setdefault(name, []).append(f"/{deeper}: {fault.text}" if deeper else fault.text)
+                of.setdefault(name, []).append(f"/{deeper}: {fault.message}" if deeper else fault.message)
             else:
-                rest.append(f"{fault.path or 'the arguments'}: {fault.text}")
-        self.form.tell({name: "; ".join(texts) for name, texts in of.items()})
+                rest.append(f"{fault.path or 'the arguments'}: {fault.message}")
+        self.form.set_problems({name: "; ".join(texts) for name, texts in of.items()})
         if misfit and not misfit.faults:
             rest.append(misfit.sentence)
-        self._say("; ".join(rest))
+        self._show_fault("; ".join(rest))
 
-    def _tell(self, text: str) -> None:
+    def _set_status(self, text: str) -> None:
         """Say it; what is being checked is not what stands there any more."""
-        self._checking = ""
-        self._say(text)
+        self._checked_json = ""
+        self._show_fault(text)
 
-    def _say(self, text: str) -> None:
-        if text == self._text:
+    def _show_fault(self, text: str) -> None:
+        if text == self._fault_text:
             return
-        self._text = text
+        self._fault_text = text
         self.query_one("#fault", Static).update(Content(clean(text[:2_000])))
         self.query_one("#extra").set_class(bool(text), "shown")
         self.call_after_refresh(self.fit)
@@ -256,31 +256,31 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         """The keys that work there."""
         keys = self.JSON_KEYS if self.is_json else self.FIELD_KEYS
         keys = self.KEYS if isinstance(event.widget, Button) else keys
-        self.show_keys(f"{keys} · ctrl+g {self._editor}" if self._editor else keys)
+        self.show_key_hints(f"{keys} · ctrl+g {self._editor_name}" if self._editor_name else keys)
         self.fit()
 
     def action_step(self, by: int) -> None:
         """To the next stop: the buttons, then each field."""
         if self.is_json or not isinstance(self.focused, Button):
-            if self.is_json or self.form.current is None or not self.form.go(by):
-                self._leave(by)
+            if self.is_json or self.form.current_row is None or not self.form.move_focus(by):
+                self._focus_button(by)
         elif by > 0 and self.focused.id != "refuse":
             self.focus_next()
         elif by > 0:
-            self.form.begin()
+            self.form.focus_first()
         else:
-            self.form.end()
+            self.form.focus_last()
 
-    def on_form_ended(self, event: Form.Ended) -> None:
+    def on_form_focus_exited(self, event: Form.FocusExited) -> None:
         """After the last field comes taking it over."""
         event.stop()
-        self._leave(event.by)
+        self._focus_button(event.direction)
 
-    def _leave(self, by: int) -> None:
+    def _focus_button(self, by: int) -> None:
         if self.is_json and isinstance(self.focused, Button):
-            self.set_focus(self._area)
+            self.set_focus(self._text_area)
         else:
-            self.set_focus(self.query_one("#take" if by > 0 else "#refuse"))
+            self.set_focus(self.query_one("#apply" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
         """Back to the question with nothing changed; from a field, to the buttons first."""
@@ -289,72 +289,72 @@ class EditArguments(Dialog[dict[str, Any] | None]):
         else:
             self.set_focus(self.query_one("#refuse"))
 
-    def action_take(self) -> None:
+    def action_apply(self) -> None:
         """Apply what is written, once it fits."""
-        arguments = self._now()
+        arguments = self._read_arguments()
         if arguments is not None:
-            self._tell("checking …" if self.is_json else "")
-            self._check(arguments, take=True)
+            self._set_status("checking …" if self.is_json else "")
+            self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
         """The same arguments as JSON, or as a form again."""
-        arguments = self._now()
+        arguments = self._read_arguments()
         if arguments is None:
             return
-        if self.is_json and not argument_fields(self.asked.schema, arguments):
-            self._tell("A form cannot show these arguments: apply them as JSON.")
+        if self.is_json and not argument_fields(self.details.schema, arguments):
+            self._set_status("A form cannot show these arguments: apply them as JSON.")
         else:
-            await self._show(arguments, not self.is_json)
+            await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
         """The same arguments in the user's own editor; what is no JSON goes there as it is."""
-        if not self._editor:
+        if not self._editor_name:
             return
         if self.is_json:
-            text = self._area.text
-        elif (arguments := self._now()) is None:
+            text = self._text_area.text
+        elif (arguments := self._read_arguments()) is None:
             return
         else:
-            text = escaped(dumps(arguments, indent=2)) + "\n"
+            text = escape_unsafe_json(dumps(arguments, indent=2)) + "\n"
 
         def edited(now: str | None, fault: str) -> None:
             if self.is_attached and now != text:
-                self.call_later(self._take_back, now, fault)
+                self.call_later(self._apply_editor_text, now, fault)
 
-        self._tell("")
-        self.post_message(EditorWanted(text, edited))
+        self._set_status("")
+        self.post_message(EditorRequested(text, edited))
 
-    async def _take_back(self, text: str | None, fault: str) -> None:
+    async def _apply_editor_text(self, text: str | None, fault: str) -> None:
         """What the editor left; a text that is no arguments stays to be mended."""
         if text is None:
-            self._tell(fault)
+            self._set_status(fault)
             return
-        arguments = self._parsed(text)
+        arguments = self._parse(text)
         if isinstance(arguments, str):
             self.is_json = True
-            self._write(text)
-            self._area.display, self.form.display = True, False
-            self.begin()
-            self._read = text
-            self._tell(arguments)
+            self._set_text(text)
+            self._text_area.display, self.form.display = True, False
+            self.focus_first()
+            self._parsed_text = text
+            self._set_status(arguments)
             return
-        await self._show(arguments, self.is_json or not argument_fields(self.asked.schema, arguments))
-        self._check(arguments, take=False)
+        await self._show_arguments(arguments, self.is_json or not argument_fields(self.details.schema, arguments))
+        self._check(arguments, apply=False)
 
-    async def _show(self, arguments: dict[str, Any], is_json: bool) -> None:
+    async def _show_arguments(self, arguments: dict[str, Any], is_json: bool) -> None:
         """Go on with these, in the other shape."""
         self.is_json = is_json
         if is_json:
-            self._write(escaped(dumps(arguments, indent=2)))
+            self._set_text(escape_unsafe_json(dumps(arguments, indent=2)))
         else:
-            before, self._begun, self.form = self.form, arguments, self._form(arguments)
+            before, self._initial_arguments, self.form = self.form, arguments, self._build_form(arguments)
             await before.remove()
             await self.query_one("#body").mount(self.form, before=0)
-        self._area.display, self.form.display = is_json, not is_json
-        self.begin()
+        self._text_area.display, self.form.display = is_json, not is_json
+        self.focus_first()
 
 
-def _place(text: str) -> str:
+def _locate_json_error(text: str) -> str:
     """Where a text stops being JSON, as people count; empty when another reader finds nothing wrong."""
     try:
         json.loads(text)

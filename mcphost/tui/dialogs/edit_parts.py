@@ -8,125 +8,125 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from mcphost.host.questions.result_review_questions import Piece
-from mcphost.pluralize import counted
-from mcphost.tui.dialogs.result_view import label
+from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.pluralize import pluralize
+from mcphost.tui.dialogs.result_view import describe_part
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 REDACTED = "[redacted]"
-EDITABLE = 50_000
+MAX_EDITABLE_CHARACTERS = 50_000
 """Characters of a text that can be edited here; what is longer is trimmed first, or left out."""
-ALIKE = 4
+MIN_REPLACE_ALL_LENGTH = 4
 """A selection of so many characters is taken out of every other place, too: a key is rarely there once."""
 
 
-class EditParts(Vertical):
+class ResultPartsEditor(Vertical):
     """What is edited counts only once somebody takes it over."""
 
     DEFAULT_CSS = """
-    EditParts { height: auto; }
-    EditParts #part { height: auto; color: $muted; }
-    EditParts TextArea { background: $surface; border: none; }
-    EditParts #told { height: auto; color: $warning; }
+    ResultPartsEditor { height: auto; }
+    ResultPartsEditor #part { height: auto; color: $muted; }
+    ResultPartsEditor TextArea { background: $surface; border: none; }
+    ResultPartsEditor #told { height: auto; color: $warning; }
     """
 
-    class Told(Message):
+    class StatusChanged(Message):
         """What is said below the text changed."""
 
-    def __init__(self, parts: Sequence[Piece], texts: Sequence[str | None], rows: int) -> None:
+    def __init__(self, parts: Sequence[ResultPart], texts: Sequence[str | None], rows: int) -> None:
         super().__init__()
         self._parts = parts
         self._texts = list(texts)
-        self._shown = [_shown(text) for text in texts]
+        self._editable_texts = [_editable_text(text) for text in texts]
         self._rows = rows
-        self._at = 0
+        self._index = 0
 
     def compose(self) -> ComposeResult:
         yield Static("", id="part", markup=False)
-        yield TextBlock(id="text", compact=True, soft_wrap=True, show_line_numbers=False)
+        yield OrderedTextArea(id="text", compact=True, soft_wrap=True, show_line_numbers=False)
         yield Static("", id="told", markup=False)
 
     def on_mount(self) -> None:
         """Begin with the first part."""
         self.query_one(TextArea).styles.height = self._rows
-        self._open()
+        self._show_part()
 
     @property
     def texts(self) -> list[str | None]:
         """All texts as edited so far; one that was not touched is what it was, hidden characters included."""
-        self._hold()
+        self._save_edits()
         return self._texts
 
     @property
     def _is_long(self) -> bool:
-        return len(self._texts[self._at] or "") > EDITABLE
+        return len(self._texts[self._index] or "") > MAX_EDITABLE_CHARACTERS
 
-    def _open(self) -> None:
-        part, text, area = self._parts[self._at], self._texts[self._at], self.query_one(TextArea)
+    def _show_part(self) -> None:
+        part, text, area = self._parts[self._index], self._texts[self._index], self.query_one(TextArea)
         count = len(self._parts)
-        place = f"part {self._at + 1} of {count} · " if count > 1 else ""
-        self.query_one("#part", Static).update(Content(place + label(part)))
+        place = f"part {self._index + 1} of {count} · " if count > 1 else ""
+        self.query_one("#part", Static).update(Content(place + describe_part(part)))
         area.read_only = text is None or self._is_long
-        area.text = "" if area.read_only else self._shown[self._at] or ""
+        area.text = "" if area.read_only else self._editable_texts[self._index] or ""
         area.move_cursor((0, 0))
         self.screen.set_focus(area)
         if text is None:
-            self.tell("It is left out; ctrl+o puts it back.")
+            self.show_status("It is left out; ctrl+o puts it back.")
         elif self._is_long:
-            self.tell(
+            self.show_status(
                 f"{len(text):,} characters are too long to edit here: trim them (esc, t), or leave it out (ctrl+o)."
             )
         else:
-            self.tell("")
+            self.show_status("")
 
-    def _hold(self) -> None:
+    def _save_edits(self) -> None:
         """Keep what the text on the screen has become."""
         area = self.query_one(TextArea)
-        if not area.read_only and area.text != self._shown[self._at]:
-            self._texts[self._at] = self._shown[self._at] = area.text
+        if not area.read_only and area.text != self._editable_texts[self._index]:
+            self._texts[self._index] = self._editable_texts[self._index] = area.text
 
     def step(self, by: int) -> None:
         """To another part."""
-        self._hold()
-        self._at = (self._at + by) % len(self._parts)
-        self._open()
+        self._save_edits()
+        self._index = (self._index + by) % len(self._parts)
+        self._show_part()
 
-    def leave_out(self) -> None:
+    def toggle_omitted(self) -> None:
         """Leave this part out, or put it back as it came."""
-        self._hold()
-        at = self._at
+        self._save_edits()
+        at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None
-        self._shown[at] = _shown(self._texts[at])
-        self._open()
+        self._editable_texts[at] = _editable_text(self._texts[at])
+        self._show_part()
 
     def redact(self) -> None:
         """Take the selection out, and everything that is the same, in every part."""
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
-            self.tell("Select what is to be taken out (shift and the arrows), then ctrl+r.")
+            self.show_status("Select what is to be taken out (shift and the arrows), then ctrl+r.")
             return
         area.replace(REDACTED, *area.selection)
-        self._hold()
+        self._save_edits()
         places = 1
-        if len(chosen) >= ALIKE:
-            for at, text in enumerate(self._shown):
+        if len(chosen) >= MIN_REPLACE_ALL_LENGTH:
+            for at, text in enumerate(self._editable_texts):
                 if text is not None and (found := text.count(chosen)):
                     places += found
-                    self._texts[at] = self._shown[at] = text.replace(chosen, REDACTED)
-            if area.text != self._shown[self._at] and not area.read_only:
-                area.text = self._shown[self._at] or ""
-        self.tell(f"Taken out in {counted(places, 'place')}.")
+                    self._texts[at] = self._editable_texts[at] = text.replace(chosen, REDACTED)
+            if area.text != self._editable_texts[self._index] and not area.read_only:
+                area.text = self._editable_texts[self._index] or ""
+        self.show_status(f"Taken out in {pluralize(places, 'place')}.")
 
-    def tell(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Say something below the text."""
         told = self.query_one("#told", Static)
         told.display = bool(text)
         told.update(Content(clean(text[:1_000])))
-        self.post_message(self.Told())
+        self.post_message(self.StatusChanged())
 
 
-def _shown(text: str | None) -> str | None:
+def _editable_text(text: str | None) -> str | None:
     """As it can be edited; what is too long for that is not drawn, and cleaning it would hold up the screen."""
-    return text if text is None or len(text) > EDITABLE else clean(text)
+    return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)

@@ -7,38 +7,38 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.questions.client_id_question import ClientEntered, ClientVerdict, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.key_values import Pairs
-from mcphost.tui.widgets.prompt_line import Line, Lines
+from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup
 
 
-class EnterClientDialog(Dialog[ClientVerdict]):
+class EnterClientIdDialog(Dialog[ClientVerdict]):
     """Which client id has mcphost there?"""
 
-    NAMES_ACCOUNT: ClassVar[bool] = False
+    SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
     KEYS: ClassVar[str] = "esc/d cancel · e enter the client id"
-    OPENING: ClassVar[frozenset[str]] = frozenset({"enter"})
-    ENTERING_KEYS: ClassVar[str] = "enter goes on · esc goes back"
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"enter"})
+    INPUT_KEYS: ClassVar[str] = "enter goes on · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("e", "enter", show=False, priority=True),
     ]
 
-    def __init__(self, question: EnterClient) -> None:
+    def __init__(self, question: EnterClientId) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
 
     def headline(self) -> str:
-        return f"A client id for {self.asked.server}?"
+        return f"A client id for {self.details.server}?"
 
     def preview(self) -> str:
-        return f"mcphost must be registered at {self.asked.issuer}"
+        return f"mcphost must be registered at {self.details.issuer}"
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
+        asked = self.details
         pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
         if asked.account:
             pairs.append(("account", clean_line(asked.account, 100)))
@@ -47,7 +47,7 @@ class EnterClientDialog(Dialog[ClientVerdict]):
             Content(
                 "To sign in there, mcphost must be registered. If you did that, or do it now, enter the id it got.\n"
             ),
-            Pairs(pairs),
+            KeyValueList(pairs),
             Content.styled(
                 "\nWhat you enter is sent there and nowhere else. It is kept with your sign-ins once a sign-in worked. "
                 "Enter only what belongs to mcphost: no password of yours is needed here.",
@@ -55,26 +55,26 @@ class EnterClientDialog(Dialog[ClientVerdict]):
             ),
         ]
 
-    def extra(self) -> ComposeResult:
-        yield Lines(
-            Line("client id", "client"),
-            Line("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
+    def compose_extra(self) -> ComposeResult:
+        yield LabeledInputGroup(
+            LabeledInput("client id", "client"),
+            LabeledInput("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
         )
 
     def action_refuse(self) -> None:
         """Do not sign in; from the open boxes, go back to the buttons first."""
         if not self.close_extra():
-            self.dismiss(NoClient())
+            self.dismiss(DeclineClient())
 
     def action_enter(self) -> None:
         """Open the boxes."""
-        self.open_extra("client", self.ENTERING_KEYS)
+        self.open_extra("client", self.INPUT_KEYS)
 
-    def on_lines_filled(self, event: Lines.Filled) -> None:
+    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """The id leads to the secret, the secret to the answer."""
         event.stop()
         client, secret = (value.strip() for value in event.values)
         if not client:
-            self.query_one(Lines).enter()
-        elif event.at:
-            self.dismiss(ClientEntered(client, secret))
+            self.query_one(LabeledInputGroup).focus_input()
+        elif event.index:
+            self.dismiss(EnteredClient(client, secret))

@@ -10,13 +10,13 @@ from textual.content import Content
 from textual.widgets import Button, Static, TextArea
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.form_fields import filled
+from mcphost.host.questions.form_fields import validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, FormVerdict
 from mcphost.serialization import dumps, loads
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.form import Form
-from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 
 class FillFormDialog(Dialog[FormVerdict]):
@@ -32,13 +32,13 @@ class FillFormDialog(Dialog[FormVerdict]):
         ("decline", "Decline: tell it no"),
         ("send", "Send"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"send"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
     KEYS: ClassVar[str] = "esc leave · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON"
     FIELD_KEYS: ClassVar[str] = "tab/enter next · shift+tab back · ctrl+s send · esc to the buttons"
     JSON_KEYS: ClassVar[str] = "ctrl+s apply · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", show=False),
-        Binding("ctrl+d", "refuse_it", show=False),
+        Binding("ctrl+d", "decline_unless_editing", show=False),
         Binding("ctrl+e", "edit", show=False),
         # Before the field itself hears of them, so that what is typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
@@ -55,19 +55,19 @@ class FillFormDialog(Dialog[FormVerdict]):
 
     def __init__(self, question: FillForm) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
         self.form = Form(question.fields, {field.name: field.default for field in question.fields})
-        self._warned: tuple[str, ...] = ()
-        self._said = ("", False)
+        self._warned_secrets: tuple[str, ...] = ()
+        self._shown_fault = ("", False)
 
     def headline(self) -> str:
-        return f"{self.asked.server} asks you to fill in a form"
+        return f"{self.details.server} asks you to fill in a form"
 
     def preview(self) -> str:
-        return self.asked.message
+        return self.details.message
 
     def body(self) -> list[Content]:
-        asked = self.asked
+        asked = self.details
         out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
         if asked.fields:
@@ -77,13 +77,13 @@ class FillFormDialog(Dialog[FormVerdict]):
             out.append(Content.styled("\nIt has no fields: sending it is a plain yes.", "$muted"))
         return out
 
-    def _show_rest(self) -> None:
+    def _update_remaining(self) -> None:
         # What was never on the screen has its default, which is sent as well: nothing is read before it is laid out.
         if self.form.size.height or not self.form.rows:
-            super()._show_rest()
+            super()._update_remaining()
 
-    def extra(self) -> ComposeResult:
-        yield TextBlock(id="content", compact=True, show_line_numbers=False)
+    def compose_extra(self) -> ComposeResult:
+        yield OrderedTextArea(id="content", compact=True, show_line_numbers=False)
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
@@ -94,10 +94,10 @@ class FillFormDialog(Dialog[FormVerdict]):
         super().on_mount()
         self.query_one("#content").display = False
         for grows in (body, self.form):
-            self.watch(grows, "virtual_size", self._grown, init=False)
+            self.watch(grows, "virtual_size", self._schedule_layout, init=False)
 
-    def _grown(self) -> None:
-        self.call_after_refresh(self._laid_out)
+    def _schedule_layout(self) -> None:
+        self.call_after_refresh(self._handle_layout)
 
     def fit(self) -> None:
         super().fit()
@@ -107,7 +107,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         width = max(20, body.size.width)
         words = sum(-(-len(piece.plain) // width) for piece in self.body()) + 1
         # The field with the focus says more about itself than its description, a choice shows its list.
-        self.form.roomy(words + self.form.lines + 6 <= room)
+        self.form.show_descriptions(words + self.form.estimated_height + 6 <= room)
 
     # -- where the keys go
 
@@ -118,28 +118,28 @@ class FillFormDialog(Dialog[FormVerdict]):
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The keys that work there."""
         if self._is_editing:
-            self.show_keys(self.JSON_KEYS)
+            self.show_key_hints(self.JSON_KEYS)
         else:
-            self.show_keys(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
+            self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
         self.fit()
 
     def action_step(self, by: int) -> None:
         """To the next stop: the buttons, then each field."""
         if self._is_editing or not self.form.rows:
             self.focus_next() if by > 0 else self.focus_previous()
-        elif self.form.current is not None:
-            if not self.form.go(by):
-                self._leave_form(by)
+        elif self.form.current_row is not None:
+            if not self.form.move_focus(by):
+                self._focus_button(by)
         elif by > 0:
-            self.form.begin()
+            self.form.focus_first()
         else:
-            self.form.end()
+            self.form.focus_last()
 
-    def on_form_ended(self, event: Form.Ended) -> None:
+    def on_form_focus_exited(self, event: Form.FocusExited) -> None:
         """After the last field comes sending it."""
-        self._leave_form(event.by)
+        self._focus_button(event.direction)
 
-    def _leave_form(self, by: int) -> None:
+    def _focus_button(self, by: int) -> None:
         self.set_focus(self.query_one("#send" if by > 0 else "#refuse"))
 
     def action_button(self, by: int) -> None:
@@ -154,8 +154,8 @@ class FillFormDialog(Dialog[FormVerdict]):
     def action_refuse(self) -> None:
         """Leave it unanswered; from a field or the editor, go back to the buttons first."""
         if self._is_editing:
-            self._close()
-        elif self.form.current is not None:
+            self._close_editor()
+        elif self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
             self.dismiss(Cancel())
@@ -164,26 +164,26 @@ class FillFormDialog(Dialog[FormVerdict]):
         """Tell the server no."""
         self.dismiss(Decline())
 
-    def action_refuse_it(self) -> None:
+    def action_decline_unless_editing(self) -> None:
         """The same by its key, which in a field is one of editing."""
-        if not self._is_editing and self.form.current is None:
+        if not self._is_editing and self.form.current_row is None:
             self.dismiss(Decline())
 
     def action_send(self) -> None:
         """Send what is shown; what does not fit yet is shown instead. What looks like a secret is asked about twice."""
         if self._is_editing:
-            self.call_later(self._take_over)
+            self.call_later(self._apply_json)
             return
-        if not self.form.complete():
+        if not self.form.validate():
             return
-        if why := self.withheld("send"):
-            self.insist(why)
+        if why := self.disabled_reason("send"):
+            self.show_hint(why)
             return
         secrets = tuple(clean_line(field.title or field.name, 60) for field in self.form.secrets())
-        if secrets and secrets != self._warned:
-            self._warned = secrets
-            server = clean_line(self.asked.server, 60)
-            self._say(
+        if secrets and secrets != self._warned_secrets:
+            self._warned_secrets = secrets
+            server = clean_line(self.details.server, 60)
+            self._show_fault(
                 f"▲ {', '.join(secrets)[:300]} looks like a secret, and {server} may not ask for one in a form. "
                 "Send again to give it away, or decline."
             )
@@ -191,22 +191,22 @@ class FillFormDialog(Dialog[FormVerdict]):
             return
         content = self.form.values()
         try:
-            filled(self.asked.fields, content)
+            validate_content(self.details.fields, content)
         except UsageError as error:
-            self._say(clean(error.message))
+            self._show_fault(clean(error.message))
             return
         self.dismiss(Accept(content))
 
-    def on_form_edited(self) -> None:
+    def on_form_changed(self) -> None:
         """A warning or a fault is about what was there before."""
-        self._warned = ()
+        self._warned_secrets = ()
         if not self._is_editing:
-            self._say("")
+            self._show_fault("")
 
-    def _say(self, text: str) -> None:
-        if (text, self._is_editing) == self._said:
+    def _show_fault(self, text: str) -> None:
+        if (text, self._is_editing) == self._shown_fault:
             return
-        self._said = (text, self._is_editing)
+        self._shown_fault = (text, self._is_editing)
         self.query_one("#fault", Static).update(Content(text))
         self.query_one("#extra").set_class(bool(text) or self._is_editing, "shown")
         self.call_after_refresh(self.fit)
@@ -215,7 +215,7 @@ class FillFormDialog(Dialog[FormVerdict]):
 
     def action_edit(self) -> None:
         """The fields as JSON: null or nothing leaves one empty."""
-        if self._is_editing or self.form.current is not None:
+        if self._is_editing or self.form.current_row is not None:
             return
         area = self.query_one("#content", TextArea)
         text = dumps(self.form.values(), indent=2)
@@ -223,24 +223,24 @@ class FillFormDialog(Dialog[FormVerdict]):
         area.text = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True
-        self._say("")
+        self._show_fault("")
         self.set_focus(area)
 
-    async def _take_over(self) -> None:
+    async def _apply_json(self) -> None:
         """Put the edited values into the fields, when they fit."""
         try:
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):
                 raise UsageError('The form is one JSON object: {"name": value, …}.')
-            content = filled(self.asked.fields, cast("dict[str, Any]", value))
+            content = validate_content(self.details.fields, cast("dict[str, Any]", value))
         except (MalformedMessage, UsageError) as error:
-            self._say(clean(error.message))
+            self._show_fault(clean(error.message))
             return
-        await self.form.put(content)
-        self._close()
+        await self.form.set_values(content)
+        self._close_editor()
         self.query_one("#send").focus()
 
-    def _close(self) -> None:
+    def _close_editor(self) -> None:
         self.query_one("#content").display = False
-        self._say("")
+        self._show_fault("")
         self.query_one("#refuse").focus()

@@ -9,64 +9,64 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from mcphost.host.questions.secret_storage_questions import (
-    KeepForRun,
-    KeepInFile,
-    KeepSealed,
-    KeepSecrets,
-    KeepVerdict,
+    ChooseSecretStorage,
+    EnterPassphrase,
+    KeepInEncryptedFile,
+    KeepInMemory,
+    KeepInPlainFile,
     LeaveLocked,
-    PassPhrase,
+    SecretStorageVerdict,
     UnlockSecrets,
     UnlockVerdict,
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.key_values import Pairs
-from mcphost.tui.widgets.prompt_line import Line, Lines
+from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup
 
-_LONGEST = 4_096
+_MAX_PATH = 4_096
 
 
-class KeepSecretsDialog(Dialog[KeepVerdict]):
+class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
     """Nowhere, in an encrypted file, or in a plain one?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "This run only"),
-        ("seal", "Encrypted file"),
+        ("encrypt", "Encrypted file"),
         ("plain", "Plain file"),
     )
     KEYS: ClassVar[str] = "esc/d this run only · e encrypted file · f plain file"
-    TYPING_KEYS: ClassVar[str] = "enter goes on · esc goes back"
-    OPENING: ClassVar[frozenset[str]] = frozenset({"seal"})
+    INPUT_KEYS: ClassVar[str] = "enter goes on · esc goes back"
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
-        Binding("e", "seal", show=False, priority=True),
+        Binding("e", "encrypt", show=False, priority=True),
         Binding("f", "plain", show=False),
     ]
 
-    def __init__(self, question: KeepSecrets) -> None:
+    def __init__(self, question: ChooseSecretStorage) -> None:
         super().__init__(question)
-        self.asked = question
-        self._judged: tuple[str, ...] = ()
+        self.details = question
+        self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
-        return f"Keep your sign-in to {', '.join(self.asked.servers)}?"
+        return f"Keep your sign-in to {', '.join(self.details.servers)}?"
 
     def preview(self) -> str:
-        return self.asked.reason or "There is no usable keyring."
+        return self.details.reason or "There is no usable keyring."
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
+        asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
         out.append(Content(clean(asked.reason or "There is no usable keyring.") + "\n"))
         pairs = [
             ("this run only", "you sign in again next time; nothing is written"),
-            ("encrypted file", clean_line(asked.sealed_file, _LONGEST) + "\nyou type its pass phrase once a run"),
-            ("plain file", clean_line(asked.plain_file, _LONGEST) + "\nmode 0600: every program of yours can read it"),
+            ("encrypted file", clean_line(asked.sealed_file, _MAX_PATH) + "\nyou type its pass phrase once a run"),
+            ("plain file", clean_line(asked.plain_file, _MAX_PATH) + "\nmode 0600: every program of yours can read it"),
         ]
-        out.append(Pairs(pairs))
+        out.append(KeyValueList(pairs))
         out.append(
             Content.styled(
                 "\nYou are signed in and can go on meanwhile. A file is used from now on, and config.toml will say so: "
@@ -76,46 +76,49 @@ class KeepSecretsDialog(Dialog[KeepVerdict]):
         )
         return out
 
-    def extra(self) -> ComposeResult:
-        if self.asked.is_new:
-            yield Lines(Line("new pass phrase", "phrase", hidden=True), Line("the same again", "again", hidden=True))
+    def compose_extra(self) -> ComposeResult:
+        if self.details.is_new:
+            yield LabeledInputGroup(
+                LabeledInput("new pass phrase", "phrase", hidden=True),
+                LabeledInput("the same again", "again", hidden=True),
+            )
         else:
-            yield Lines(Line("pass phrase", "phrase", hidden=True))
+            yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Keep it for this run; from the open boxes, go back to the buttons first."""
         if not self.close_extra():
-            self.dismiss(KeepForRun())
+            self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
         """A file as it is; while the boxes are open the key is a letter that came too early for them."""
         if not self.query("#extra.shown"):
-            self.dismiss(KeepInFile())
+            self.dismiss(KeepInPlainFile())
 
-    def action_seal(self) -> None:
+    def action_encrypt(self) -> None:
         """Ask for the pass phrase."""
-        self.open_extra("phrase", self.TYPING_KEYS)
+        self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """What was said against it does not hold any more, unless this is about what was said so of."""
         event.stop()
-        if tuple(box.value for box in self.query(Input)) != self._judged:
-            self._show_rest()
+        if tuple(box.value for box in self.query(Input)) != self._rejected_values:
+            self._update_remaining()
 
-    def on_lines_filled(self, event: Lines.Filled) -> None:
+    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """The pass phrase, or it once more, is there."""
         event.stop()
-        self._judged = event.values
+        self._rejected_values = event.values
         phrase, *again = event.values
         if not phrase:
-            self.query_one(Lines).enter()
-            self.insist("a pass phrase is needed")
-        elif event.at < len(again):
+            self.query_one(LabeledInputGroup).focus_input()
+            self.show_hint("a pass phrase is needed")
+        elif event.index < len(again):
             return
         elif again and again != [phrase]:
-            self.insist("the two are not the same")
+            self.show_hint("the two are not the same")
         else:
-            self.dismiss(KeepSealed(phrase))
+            self.dismiss(KeepInEncryptedFile(phrase))
 
 
 class UnlockSecretsDialog(Dialog[UnlockVerdict]):
@@ -123,8 +126,8 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the pass phrase"))
     KEYS: ClassVar[str] = "esc/d leave it locked · p type the pass phrase"
-    TYPING_KEYS: ClassVar[str] = "enter opens the file · esc goes back"
-    OPENING: ClassVar[frozenset[str]] = frozenset({"unlock"})
+    INPUT_KEYS: ClassVar[str] = "enter opens the file · esc goes back"
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"unlock"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("p", "unlock", show=False, priority=True),
@@ -132,19 +135,19 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def __init__(self, question: UnlockSecrets) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
 
     def headline(self) -> str:
         return "Open the file with your sign-ins?"
 
     def preview(self) -> str:
-        return self.asked.file
+        return self.details.file
 
     def body(self) -> list[Content | Widget]:
         out: list[Content | Widget] = []
-        if self.asked.note:
-            out.append(Content.styled(clean(self.asked.note) + "\n", "bold $warning"))
-        out.append(Pairs([("file", clean_line(self.asked.file, _LONGEST))]))
+        if self.details.note:
+            out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
+        out.append(KeyValueList([("file", clean_line(self.details.file, _MAX_PATH))]))
         out.append(
             Content.styled(
                 "\nWithout it you are asked to sign in again. What opens the file stays in memory until mcphost ends.",
@@ -153,8 +156,8 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         )
         return out
 
-    def extra(self) -> ComposeResult:
-        yield Lines(Line("pass phrase", "phrase", hidden=True))
+    def compose_extra(self) -> ComposeResult:
+        yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
         """Leave it locked; from the open box, go back to the buttons first."""
@@ -163,10 +166,10 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def action_unlock(self) -> None:
         """Open the box for it."""
-        self.open_extra("phrase", self.TYPING_KEYS)
+        self.open_extra("phrase", self.INPUT_KEYS)
 
-    def on_lines_filled(self, event: Lines.Filled) -> None:
+    def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
         """It is there."""
         event.stop()
         if event.values[0]:
-            self.dismiss(PassPhrase(event.values[0]))
+            self.dismiss(EnterPassphrase(event.values[0]))

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.host.questions.client_id_question import EnterClient
+from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
@@ -12,28 +12,28 @@ from mcphost.host.questions.questions import (
     RetryCall,
     ReviewReply,
     ReviewSampling,
+    ReviewToolChanges,
     ShareRoots,
-    ToolsChanged,
     TrustServer,
     VisitUrl,
 )
 from mcphost.host.questions.result_review_questions import ReviewResult
-from mcphost.host.questions.secret_storage_questions import KeepSecrets, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignIn
+from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in_questions import SignInQuestion
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
 
 # The module in this folder, and its class: names, because loading them would cost time before the first frame.
 DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
-    ApproveTool: ("tool_consent", "ToolConsent"),
-    ToolsChanged: ("tools_changed", "ToolsChangedDialog"),
+    ApproveTool: ("tool_consent", "ToolConsentDialog"),
+    ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
     TrustServer: ("trust_server", "TrustServerDialog"),
     ContinueTurn: ("continue_turn", "ContinueTurnDialog"),
-    SignIn: ("sign_in", "SignInDialog"),
-    KeepSecrets: ("keep_secrets", "KeepSecretsDialog"),
+    SignInQuestion: ("sign_in", "SignInDialog"),
+    ChooseSecretStorage: ("keep_secrets", "ChooseSecretStorageDialog"),
     UnlockSecrets: ("keep_secrets", "UnlockSecretsDialog"),
-    EnterClient: ("enter_client", "EnterClientDialog"),
+    EnterClientId: ("enter_client", "EnterClientIdDialog"),
     ShareRoots: ("share_roots", "ShareRootsDialog"),
     ReviewSampling: ("review_sampling", "ReviewSamplingDialog"),
     ReviewReply: ("review_reply", "ReviewReplyDialog"),
@@ -42,14 +42,14 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     VisitUrl: ("visit_url", "VisitUrlDialog"),
     RetryCall: ("visit_url", "RetryCallDialog"),
 }
-KINDS = frozenset(kind.KIND for kind in DIALOGS)
+QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
-def dialog_for(question: Question[Any]) -> "AnyDialog | None":
+def create_dialog(question: Question[Any]) -> "AnyDialog | None":
     """The dialog that asks it; None for a question this screen cannot ask, which means its refusal."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
-        place = ("share_each", "ShareEachDialog")
+        place = ("share_each", "SharePerServerDialog")
     if place is None:
         return None
     return cast("AnyDialog", getattr(import_module(f"mcphost.tui.dialogs.{place[0]}"), place[1])(question))

@@ -3,70 +3,71 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcphost.host.questions.result_review_questions import Piece
+from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 
-EACH = 20_000
-ALL = 60_000
-_MOST = 500
-_KINDS = {
+MAX_TEXT_CHARACTERS = 20_000
+MAX_TOTAL_CHARACTERS = 60_000
+_MAX_PARTS = 500
+_KIND_LABELS = {
     "structured": "JSON", "link": "link", "other": "unknown kind", "error": "its words", "note": "note of mcphost",
 }  # fmt: skip
 
 
-class ShownResult(NamedTuple):
+class ResultView(NamedTuple):
     """`pairs` to draw, and how many characters are not in them."""
 
     pairs: list[tuple[str, str]]
-    left_out: int
+    omitted_characters: int
 
 
-def _name(part: Piece) -> str:
-    return _KINDS.get(part.kind, clean_line(part.kind, 20))
+def _kind_label(part: ResultPart) -> str:
+    return _KIND_LABELS.get(part.kind, clean_line(part.kind, 20))
 
 
-def label(part: Piece) -> str:
+def describe_part(part: ResultPart) -> str:
     """What kind of thing it is, and how big."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
-    name = clean_line(part.mime_type, 60) if of_its_own else _name(part)
+    name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
 
 
-def shown_result(parts: Sequence[Piece], texts: Sequence[str | None]) -> ShownResult:
+def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
     """Labels and texts, clean; a part that is left out says so."""
     pairs: list[tuple[str, str]] = []
-    left_out, room = 0, ALL
+    left_out, room = 0, MAX_TOTAL_CHARACTERS
     for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
-        if number > _MOST:
+        if number > _MAX_PARTS:
             left_out += len(text or "") + 1
             continue
-        name = f"{number} {_name(part)}"
+        name = f"{number} {_kind_label(part)}"
         if text is None:
-            pairs.append((name, f"(left out: {label(part)})"))
+            pairs.append((name, f"(left out: {describe_part(part)})"))
             continue
-        kept = text[: min(EACH, room)]
+        kept = text[: min(MAX_TEXT_CHARACTERS, room)]
         rest = len(text) - len(kept)
         room -= len(kept)
         left_out += rest
         more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
         pairs.append((name, (clean(kept) or "(empty text)") + more))
-    if len(parts) > _MOST:
-        pairs.append(("…", f"{len(parts) - _MOST:,} more parts: v shows them all"))
-    return ShownResult(pairs, left_out)
+    if len(parts) > _MAX_PARTS:
+        pairs.append(("…", f"{len(parts) - _MAX_PARTS:,} more parts: v shows them all"))
+    return ResultView(pairs, left_out)
 
 
-def sections(parts: Sequence[Piece], texts: Sequence[str | None]) -> tuple[Section, ...]:
+def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
     """Return every part, whole, for a page of its own; cleaned where it is drawn."""
     return tuple(
         Section(
-            f"── part {number} of {len(parts)}: {label(part)}{', left out by you' if text is None else ''}", text or ""
+            f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
+            text or "",
         )
         for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1)
     )
 
 
-def trimmed(parts: Sequence[Piece], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
+def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
     """Only the first and the last characters of each text; what is JSON stays whole, as half of it is none."""
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):

@@ -6,14 +6,14 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.questions import AsShown, EditedReply, ReviewReply
-from mcphost.tui.dialogs.sampling_cost import money
+from mcphost.host.questions.questions import ApproveUnchanged, EditedReply, ReviewReply
+from mcphost.tui.dialogs.sampling_cost import format_dollars
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog
-from mcphost.tui.dialogs.text_parts import fields_of, with_texts
+from mcphost.tui.dialogs.text_parts import build_text_fields, replace_texts
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.key_values import KeyValueList
 
-_ENDS = {
+_STOP_REASONS = {
     "endTurn": "its own end", "maxTokens": "the limit of tokens", "stopSequence": "a word it was to end before",
     "toolUse": "calling a tool",
 }  # fmt: skip
@@ -22,40 +22,45 @@ _ENDS = {
 class ReviewReplyDialog(SamplingDialog):
     """May the server have what the model answered?"""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Keep it"), ("edit", "Edit"), ("go_on", "Send it"))
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Keep it"), ("edit", "Edit"), ("send", "Send it"))
     KEYS: ClassVar[str] = "esc/d keep it · e edit · a send it"
 
     def __init__(self, question: ReviewReply) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
         self.content = question.content
 
     def headline(self) -> str:
-        return f"Send this answer to {self.asked.server}?"
+        return f"Send this answer to {self.details.server}?"
 
     def preview(self) -> str:
-        return self.beginning(self.content)
+        return self.first_text(self.content)
 
     def answer(self) -> Any:
-        return AsShown() if self.content == self.asked.content else EditedReply(self.content)
+        return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:
-        reason = clean_line(self.asked.stop_reason, 60)
-        facts = [("model", clean_line(self.asked.model, 200)), ("ended by", _ENDS.get(reason, reason))]
-        usage = self.asked.usage
+        reason = clean_line(self.details.stop_reason, 60)
+        facts = [("model", clean_line(self.details.model, 200)), ("ended by", _STOP_REASONS.get(reason, reason))]
+        usage = self.details.usage
         if usage.input_tokens or usage.output_tokens:
-            dear = f" · {money(usage.cost)}" if usage.cost is not None else ""
+            dear = f" · {format_dollars(usage.cost)}" if usage.cost is not None else ""
             facts.append(("it took", f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{dear}"))
-        if self.content != self.asked.content:
+        if self.content != self.details.content:
             facts.append(("edited", "by you"))
-        return [Pairs(facts), Content(""), self.whole(self.blocks(self.content)), *self.pictures([self.content])]
+        return [
+            KeyValueList(facts),
+            Content(""),
+            self.build_quoted_text(self.content_parts(self.content)),
+            *self.image_views([self.content]),
+        ]
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        fields, values = fields_of(list(self.content), "", "text")
+        fields, values = build_text_fields(list(self.content), "", "text")
         return tuple(fields), values
 
-    def edited(self, values: dict[str, Any]) -> str:
-        content = with_texts(list(self.content), "", values)
+    def apply_edits(self, values: dict[str, Any]) -> str:
+        content = replace_texts(list(self.content), "", values)
         if content is None:
             return "Something must be left; to send nothing, keep it."
         self.content = tuple(cast("list[dict[str, Any]]", content))

@@ -11,25 +11,25 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from mcphost.host.questions.result_review_questions import (
-    PassEdited,
+    PassEditedResult,
     PassResult,
     ResultVerdict,
     ReviewResult,
-    Withhold,
-    misfit,
+    WithholdResult,
+    edited_texts_error,
 )
-from mcphost.tui.dialogs.call_view import first_line
+from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.edit_parts import EditParts
-from mcphost.tui.dialogs.result_view import label, sections, shown_result, trimmed
-from mcphost.tui.messages import TextWanted
+from mcphost.tui.dialogs.edit_parts import ResultPartsEditor
+from mcphost.tui.dialogs.result_view import describe_part, render_result, result_sections, trim_texts
+from mcphost.tui.messages import TextViewRequested
 from mcphost.tui.screen_text import clean_line, is_clean
-from mcphost.tui.widgets.key_values import Pairs
-from mcphost.tui.widgets.ordered_input import TextLine
-from mcphost.tui.widgets.picture_view import views
+from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.picture_view import create_image_views
 
-_ARGUMENTS = 140
-_NUMBERS = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
+_MAX_ARGUMENTS_LENGTH = 140
+_TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ReviewResultDialog(Dialog[ResultVerdict]):
@@ -43,10 +43,10 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         ("give", "Give it to the model"),
     )
     KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a give it · v all"
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"give"})
-    OPENING: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
     EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s apply · esc drop the edits"
-    MANY_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o leave out · {EDIT_KEYS}"
+    EDIT_PARTS_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o leave out · {EDIT_KEYS}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -54,7 +54,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         Binding("t", "trim", show=False, priority=True),
         Binding("a", "give", show=False),
         Binding("v", "view", show=False),
-        Binding("ctrl+s", "take", show=False),
+        Binding("ctrl+s", "apply", show=False),
         # Before the text on the screen hears of them.
         Binding("ctrl+r", "redact", show=False, priority=True),
         Binding("ctrl+n", "step(1)", show=False, priority=True),
@@ -67,80 +67,89 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     def __init__(self, question: ReviewResult) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
         self.texts: list[str | None] = [part.text for part in question.parts]
-        self.shown = shown_result(question.parts, self.texts)
-        self.whole_shown = False
-        self.editor: EditParts | None = None
+        self.result_view = render_result(question.parts, self.texts)
+        self.is_fully_shown = False
+        self.editor: ResultPartsEditor | None = None
 
     @property
     def _is_edited(self) -> bool:
-        return self.texts != [part.text for part in self.asked.parts]
+        return self.texts != [part.text for part in self.details.parts]
 
     def headline(self) -> str:
-        return f"Let the model read the result of {self.asked.server} · {self.asked.tool}?"
+        return f"Let the model read the result of {self.details.server} · {self.details.tool}?"
 
     def preview(self) -> str:
-        return first_line(self.asked.arguments, _ARGUMENTS)
+        return summarize_arguments(self.details.arguments, _MAX_ARGUMENTS_LENGTH)
 
     # -- what is on it
 
     def body(self) -> Sequence[Content | Widget]:
-        asked, edited = self.asked, self._is_edited
-        facts = [("called with", clean_line(first_line(asked.arguments, _ARGUMENTS), _ARGUMENTS))]
+        asked, edited = self.details, self._is_edited
+        facts = [
+            (
+                "called with",
+                clean_line(summarize_arguments(asked.arguments, _MAX_ARGUMENTS_LENGTH), _MAX_ARGUMENTS_LENGTH),
+            )
+        ]
         if asked.is_error:
             facts.append(("the tool says", "that it failed"))
         left = zip(asked.parts, self.texts, strict=True)
-        pictures = [(label(part), part.image.data) for part, text in left if part.image and text is not None]
+        pictures = [(describe_part(part), part.image.data) for part, text in left if part.image and text is not None]
         if pictures:
             facts.append(("pictures", f"the model sees {' and '.join(name for name, _ in pictures[:9])}"))
-        self.shown = shown_result(asked.parts, self.texts)
-        out: list[Content | Widget] = [Pairs([(name, clean_line(value, 600)) for name, value in facts]), Content("")]
+        self.result_view = render_result(asked.parts, self.texts)
+        out: list[Content | Widget] = [
+            KeyValueList([(name, clean_line(value, 600)) for name, value in facts]),
+            Content(""),
+        ]
         if edited:
             out.append(Content.styled("changed by you; the model gets this", "$accent"))
-        out += views(data for _, data in pictures)
-        out.append(Pairs(self.shown.pairs, id="sent"))
+        out += create_image_views(data for _, data in pictures)
+        out.append(KeyValueList(self.result_view.pairs, id="sent"))
         if not all(is_clean((text or "").replace("\r\n", "\n")) for text in self.texts):
             out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
         words = "The server's words may try to make the model do something. What you withhold, it gets nothing of."
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
-    def withheld(self, ident: str) -> str:
-        if ident not in self.AGREEING:
+    def disabled_reason(self, ident: str) -> str:
+        if ident not in self.APPROVING:
             return ""
         if self.editor is not None:
             return "take the edited texts over first (ctrl+s), or leave them (esc)"
         if all(text is None for text in self.texts):
             return "nothing is left to give; withhold it"
-        return super().withheld(ident) or self.reminder()
+        return super().disabled_reason(ident) or self.reminder()
 
     def reminder(self) -> str:
-        if not self.shown.left_out or self.whole_shown or self.editor is not None:
+        if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
-        return f"{self.shown.left_out:,} characters are left out here: read them with v, to the end, or trim (t)"
+        omitted = self.result_view.omitted_characters
+        return f"{omitted:,} characters are left out here: read them with v, to the end, or trim (t)"
 
-    async def _show(self, texts: list[str | None]) -> None:
+    async def _show_texts(self, texts: list[str | None]) -> None:
         """These would be given now; they are to be read like the first ones."""
-        self.texts, self.whole_shown = texts, False
+        self.texts, self.is_fully_shown = texts, False
         await self.show_body()
 
     # -- answering
 
     def action_give(self) -> None:
         """What was shown."""
-        self.agree("give", PassEdited(tuple(self.texts)) if self._is_edited else PassResult())
+        self.approve("give", PassEditedResult(tuple(self.texts)) if self._is_edited else PassResult())
 
     def action_withhold(self) -> None:
         """The model gets nothing of it."""
         if self.editor is None:
-            self.dismiss(Withhold())
+            self.dismiss(WithholdResult())
 
     def action_refuse(self) -> None:
         """Nothing is given; from what is open, back to the question first."""
         if self.editor is not None:
-            self.call_later(self._close)
+            self.call_later(self._close_editor)
         elif not self.close_extra():
-            self.dismiss(Withhold())
+            self.dismiss(WithholdResult())
 
     def action_view(self) -> None:
         """Every part, whole, on a page of its own; the question waits under it."""
@@ -148,23 +157,25 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             return
 
         def seen() -> None:
-            self.whole_shown = True
-            self._show_rest()
+            self.is_fully_shown = True
+            self._update_remaining()
 
-        title = f"{self.asked.server} · {self.asked.tool}"
-        self.post_message(TextWanted(title, "", seen, sections=sections(self.asked.parts, self.texts)))
+        title = f"{self.details.server} · {self.details.tool}"
+        self.post_message(TextViewRequested(title, "", seen, sections=result_sections(self.details.parts, self.texts)))
 
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While a part is edited, these are letters, too."""
-        return not (action in self.OPENING and self.editor is not None) and super().check_action(action, parameters)
+        return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
+            action, parameters
+        )
 
-    def extra(self) -> ComposeResult:
-        yield TextLine(
+    def compose_extra(self) -> ComposeResult:
+        yield OrderedInput(
             placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
         )
-        yield TextLine(
+        yield OrderedInput(
             placeholder="How many of the first characters of each text, and of the last: 2000 500", id="numbers",
             compact=True,
         )  # fmt: skip
@@ -173,32 +184,32 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         for part in self.query("#extra > *"):
             part.display = False
 
-    def _open_line(self, ident: str, keys: str) -> None:
+    def _open_input(self, ident: str, keys: str) -> None:
         for child in self.query("#extra > *"):
             child.display = child.id == ident
         self.open_extra(ident, keys)
 
     def action_reason(self) -> None:
         """Ask for a reason that the model reads."""
-        self._open_line("why-not", "enter withholds with this reason · esc goes back")
+        self._open_input("why-not", "enter withholds with this reason · esc goes back")
 
     def action_trim(self) -> None:
         """Ask how much of each text to give."""
-        self._open_line("numbers", "keep so many first, last characters · enter shows it · esc goes back")
+        self._open_input("numbers", "keep so many first, last characters · enter shows it · esc goes back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The reason, or the numbers."""
         event.stop()
         if event.input.id == "why-not":
-            self.dismiss(Withhold(event.value.strip()))
+            self.dismiss(WithholdResult(event.value.strip()))
             return
-        given = _NUMBERS.fullmatch(event.value)
+        given = _TRIM_PATTERN.fullmatch(event.value)
         if given is None:
-            self.insist("one number, or two: how many of the first characters, and of the last")
+            self.show_hint("one number, or two: how many of the first characters, and of the last")
             return
-        texts = trimmed(self.asked.parts, self.texts, int(given[1]), int(given[2] or 0))
+        texts = trim_texts(self.details.parts, self.texts, int(given[1]), int(given[2] or 0))
         self.close_extra()
-        self.call_later(self._show, texts)
+        self.call_later(self._show_texts, texts)
 
     # -- editing
 
@@ -206,15 +217,15 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         """The texts, one at a time, to edit."""
         if self.editor is None:
             self.close_extra()
-            self.editor = EditParts(self.asked.parts, self.texts, max(3, min(24, self.size.height - 16)))
-            await self._open(self.editor)
+            self.editor = ResultPartsEditor(self.details.parts, self.texts, max(3, min(24, self.size.height - 16)))
+            await self._open_editor(self.editor)
 
-    async def _open(self, editor: EditParts) -> None:
+    async def _open_editor(self, editor: ResultPartsEditor) -> None:
         body = self.query_one("#body")
         await body.remove_children()
         body.can_focus = False
         self.query_one("#buttons").display = False
-        self.show_keys(self.MANY_KEYS if len(self.asked.parts) > 1 else self.EDIT_KEYS)
+        self.show_key_hints(self.EDIT_PARTS_KEYS if len(self.details.parts) > 1 else self.EDIT_KEYS)
         await body.mount(editor)
         body.scroll_to(y=0, animate=False)
         self.fit()
@@ -232,28 +243,28 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     def action_leave_out(self) -> None:
         """Leave the part out, or put it back."""
         if self.editor is not None:
-            self.editor.leave_out()
+            self.editor.toggle_omitted()
 
-    def action_take(self) -> None:
+    def action_apply(self) -> None:
         """Show what was edited, to be given or not."""
         if self.editor is None:
             return
         texts = self.editor.texts
-        if fault := misfit(self.asked, tuple(texts)):
-            self.editor.tell(fault)
+        if fault := edited_texts_error(self.details, tuple(texts)):
+            self.editor.show_status(fault)
         else:
-            self.texts, self.whole_shown = list(texts), False
-            self.call_later(self._close)
+            self.texts, self.is_fully_shown = list(texts), False
+            self.call_later(self._close_editor)
 
-    def on_edit_parts_told(self, message: EditParts.Told) -> None:
+    def on_result_parts_editor_status_changed(self, message: ResultPartsEditor.StatusChanged) -> None:
         """There is something about the text to be read."""
         message.stop()
         self.call_after_refresh(self.fit)
 
-    async def _close(self) -> None:
+    async def _close_editor(self) -> None:
         self.editor = None
         self.query_one("#buttons").display = True
         self.query_one("#body").can_focus = True
-        self.show_keys(self.KEYS)
-        await self._show(self.texts)
+        self.show_key_hints(self.KEYS)
+        await self._show_texts(self.texts)
         self.query_one("#refuse").focus()

@@ -15,26 +15,26 @@ from textual.widgets import Button, Static
 
 from mcphost.config.rules import Rule, write
 from mcphost.errors import McpHostError, UsageError
-from mcphost.host.consent.grants import PastCall, Permissions
-from mcphost.host.consent.rule_matching import Answer
+from mcphost.host.consent.grants import GrantRegistry, PastCall
+from mcphost.host.consent.rule_matching import RuleMatch
 from mcphost.host.questions.questions import ApproveTool, Question
 from mcphost.serialization import dumps, replace
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.dialogs.rule_defaults import initial_values
-from mcphost.tui.messages import RuleWanted
+from mcphost.tui.messages import RulePreviewRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.form import Form
+from mcphost.tui.widgets.form import Form, FormRow
 
-_PAUSE = 0.2
+_COMPARE_DELAY = 0.2
 """Seconds without a change before a rule is compared with calls."""
-_FIRST = 2
-_NAMED = 3
+_MAX_SHOWN_CALLS = 2
+_MAX_NAMED_ARGUMENTS = 3
 """How many arguments that cannot be bound are named."""
 
 
-class WriteRule(Question[Rule | None], frozen=True, kw_only=True):
+class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
     """Which calls are to run unasked from now on; asked by the screen itself, so no front has to know it."""
 
     KIND: ClassVar[str] = "write_rule"
@@ -43,39 +43,41 @@ class WriteRule(Question[Rule | None], frozen=True, kw_only=True):
         return None
 
 
-class RuleBuilder(Dialog[Rule | None]):
+class RuleBuilderDialog(Dialog[Rule | None]):
     """It ends with a rule that covers the call it began with, or with None: back to the question."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("keep", "Keep this rule and run"))
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Keep this rule and run"))
     KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s keep it and run"
     FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s keep and run · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "keep", show=False),
+        Binding("ctrl+s", "save", show=False),
         # Before the field itself hears of them, so that what is typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     DEFAULT_CSS = """
-    RuleBuilder #body { scrollbar-gutter: stable; }
-    RuleBuilder #live { height: auto; }
+    RuleBuilderDialog #body { scrollbar-gutter: stable; }
+    RuleBuilderDialog #live { height: auto; }
     """
 
-    def __init__(self, asked: ApproveTool) -> None:
-        super().__init__(WriteRule(server=asked.server, why=""))
-        self.guard = AnswerGuard(entered=True)  # only a key or a click in a question opens it
-        self.asked = asked
-        self.found = rule_form.arguments(asked)
-        values = initial_values(asked, self.found)
-        names = list(islice(rule_form.unbound(asked, self.found), _NAMED + 1))
-        self._left_open = ", ".join([*names[:_NAMED], *(["others"] if len(names) > _NAMED else [])])
-        self.form = Form(rule_form.fields(asked, self.found), values, named=False)
+    def __init__(self, details: ApproveTool) -> None:
+        super().__init__(RuleQuestion(server=details.server, why=""))
+        self.guard = AnswerGuard(is_entered=True)  # only a key or a click in a question opens it
+        self.details = details
+        self.arguments = rule_form.find_arguments(details)
+        values = initial_values(details, self.arguments)
+        names = list(islice(rule_form.iter_unbound_names(details, self.arguments), _MAX_NAMED_ARGUMENTS + 1))
+        self._unbound_names = ", ".join(
+            [*names[:_MAX_NAMED_ARGUMENTS], *(["others"] if len(names) > _MAX_NAMED_ARGUMENTS else [])]
+        )
+        self.form = Form(rule_form.build_fields(details, self.arguments), values, shows_names=False)
         self._tests = {name: value for name, value in values.items() if name.startswith("condition ")}
-        self._initial = True  # until the user changes something
+        self._is_initial = True  # until the user changes something
         self._rule: Rule | None = None
         self._fault = ""
-        self._answer: Answer | None = None
-        self._past: tuple[PastCall, ...] | None = None
-        self._timer: Timer | None = None
+        self._coverage: RuleMatch | None = None
+        self._past_calls: tuple[PastCall, ...] | None = None
+        self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
         return "Which calls run without asking?"
@@ -83,76 +85,78 @@ class RuleBuilder(Dialog[Rule | None]):
     def body(self) -> Sequence[Content | Widget]:
         return [self.form]
 
-    def extra(self) -> ComposeResult:
+    def compose_extra(self) -> ComposeResult:
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
         """The focus stays on going back."""
         self.query_one("#body").can_focus = False
         self.query_one("#extra").add_class("shown")
-        self._changed()
+        self._update_rule()
 
     # -- what it says now
 
-    async def on_form_edited(self, event: Form.Edited) -> None:
+    async def on_form_changed(self, event: Form.Changed) -> None:
         """Another test begins with a value that fits the call; then the rule is another one."""
         event.stop()
-        if self.form.current is not None:
-            self._initial = False
-        for number, one in enumerate(self.found):
+        if self.form.current_row is not None:
+            self._is_initial = False
+        for number, one in enumerate(self.arguments):
             test = self._value(f"condition {number}")
             if test is not None and test != self._tests[f"condition {number}"]:
                 self._tests[f"condition {number}"] = test
                 if rule_form.takes_value(test):
-                    await self._row(f"value {number}").put(rule_form.suggestion(test, one.value, self.asked.folder))
-        self._changed()
+                    await self._row(f"value {number}").set_value(
+                        rule_form.suggest_value(test, one.value, self.details.folder)
+                    )
+        self._update_rule()
 
-    def _row(self, name: str) -> Any:
+    def _row(self, name: str) -> FormRow:
         return next(row for row in self.form.rows if row.field.name == name)
 
     def _value(self, name: str) -> Any:
         return self._row(name).value
 
-    def _changed(self) -> None:
-        self._row("names").display = self._value("covers") == rule_form.NAMES
-        for number in range(len(self.found)):
+    def _update_rule(self) -> None:
+        self._row("names").display = self._value("covers") == rule_form.MATCHING_TOOLS
+        for number in range(len(self.arguments)):
             self._row(f"value {number}").display = rule_form.takes_value(self._tests[f"condition {number}"])
         rule, self._fault = None, ""
         try:
-            rule = rule_form.rule_of(self.asked, self.found, self.form.values())
+            rule = rule_form.build_rule(self.details, self.arguments, self.form.values())
         except UsageError as error:
             self._fault = error.message
         if rule is None or rule != self._rule:
-            self._rule, self._answer, self._past = rule, None, None
-            if self._timer is not None:
-                self._timer.stop()
-            self._timer = self.set_timer(_PAUSE, self._compare) if rule is not None else None
-        self._show()
+            self._rule, self._coverage, self._past_calls = rule, None, None
+            if self._compare_timer is not None:
+                self._compare_timer.stop()
+            self._compare_timer = self.set_timer(_COMPARE_DELAY, self._request_comparison) if rule is not None else None
+        self._show_status()
 
-    def _compare(self) -> None:
+    def _request_comparison(self) -> None:
         """Ask what the rule covers; an answer about an earlier rule is not looked at."""
         rule = self._rule
         if rule is None:
             return
 
-        def compared(answer: Answer, past: tuple[PastCall, ...] | None) -> None:
+        def compared(answer: RuleMatch, past: tuple[PastCall, ...] | None) -> None:
             if self._rule is rule and self.is_attached:
-                self._answer, self._past = answer, past
-                self._show()
-                if answer != "yes" and self._initial:
-                    self._initial = False
+                self._coverage, self._past_calls = answer, past
+                self._show_status()
+                if answer != "yes" and self._is_initial:
+                    self._is_initial = False
                     self.call_later(self._bind_exactly)
 
-        self.post_message(RuleWanted(rule, self.asked.tool, self.asked.arguments, compared))
+        self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
         """Nobody can tell whether the paths of this call are in their folders: start with the paths themselves."""
-        for number in range(len(self.found)):
-            if self._value(f"condition {number}") == rule_form.FOLDER:
-                self._tests[f"condition {number}"] = rule_form.EXACT
-                await self._row(f"condition {number}").put(rule_form.EXACT)
+        for number in range(len(self.arguments)):
+            if self._value(f"condition {number}") == rule_form.IN_FOLDER:
+                self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
+                await self._row(f"condition {number}").set_value(rule_form.EXACT_VALUE)
 
-    def _show(self) -> None:
+    def _show_status(self) -> None:
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
             return  # an answer that comes while the page is taken away
@@ -160,92 +164,94 @@ class RuleBuilder(Dialog[Rule | None]):
         if self._rule is None:
             lines.append(Content.styled(f"✗ {clean_line(self._fault, 400)}", "$error"))
         else:
-            lines.append(Content.styled(rule_form.in_words(self._rule, self._value("until")), "bold $text"))
-            lines.append(Content.styled(clean_line(write(self._rule), 2 * rule_form.SHOWN_LIMIT), "$accent"))
-            if self._left_open:
-                lines.append(Content.styled(f"▲ any value of {self._left_open} is allowed", "bold $warning"))
-            lines += self._compared()
+            lines.append(Content.styled(rule_form.describe_rule(self._rule, self._value("until")), "bold $text"))
+            lines.append(Content.styled(clean_line(write(self._rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
+            if self._unbound_names:
+                lines.append(Content.styled(f"▲ any value of {self._unbound_names} is allowed", "bold $warning"))
+            lines += self._comparison_lines()
         live.update(Content("\n").join(lines))
-        self.show_locks()
+        self.update_locked_buttons()
         self.call_after_refresh(self.fit)
 
-    def _compared(self) -> list[Content]:
-        if self._answer is None:
+    def _comparison_lines(self) -> list[Content]:
+        if self._coverage is None:
             return [Content.styled("comparing it with this call and earlier ones …", "$faint")]
-        if self._answer != "yes":
-            return [Content.styled(f"▲ {self._uncovered()}", "bold $warning")]
-        if self._past is None:
+        if self._coverage != "yes":
+            return [Content.styled(f"▲ {self._uncovered_reason()}", "bold $warning")]
+        if self._past_calls is None:
             return [Content.styled("It covers this call. Earlier calls cannot be read now.", "$muted")]
-        matched = [call for call in self._past if call.answer == "yes"]
+        matched = [call for call in self._past_calls if call.answer == "yes"]
         seen = (
-            f"{len(matched)} of the {len(self._past)} earlier calls of this server" if self._past else "no earlier one"
+            f"{len(matched)} of the {len(self._past_calls)} earlier calls of this server"
+            if self._past_calls
+            else "no earlier one"
         )
         first = [
             Content.styled(clean_line(f"  {call.tool} {dumps(call.arguments)[:200]}", 66), "$faint")
-            for call in matched[:_FIRST]
+            for call in matched[:_MAX_SHOWN_CALLS]
         ]
         return [Content.styled(f"It covers this call, and {seen}.", "$muted"), *first]
 
-    def _uncovered(self) -> str:
+    def _uncovered_reason(self) -> str:
         return (
             "it would not cover this very call"
-            if self._answer == "no"
+            if self._coverage == "no"
             else "nobody can tell whether it covers this call"
         )
 
-    def withheld(self, ident: str) -> str:
-        if ident != "keep" or self._answer == "yes":
+    def disabled_reason(self, ident: str) -> str:
+        if ident != "save" or self._coverage == "yes":
             return ""
         if self._rule is None:
             return self._fault
-        return "it is still being compared with this call" if self._answer is None else self._uncovered()
+        return "it is still being compared with this call" if self._coverage is None else self._uncovered_reason()
 
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """The keys that work there."""
-        self.show_keys(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
+        self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
         self.fit()
 
     def action_step(self, by: int) -> None:
         """To the next stop: going back, each field, keeping it."""
-        if self.form.current is not None:
-            if not self.form.go(by):
-                self._leave(by)
-        elif self.query_one("#keep").has_focus:
-            self.form.end() if by < 0 else self.set_focus(self.query_one("#refuse"))
+        if self.form.current_row is not None:
+            if not self.form.move_focus(by):
+                self._focus_button(by)
+        elif self.query_one("#save").has_focus:
+            self.form.focus_last() if by < 0 else self.set_focus(self.query_one("#refuse"))
         elif by > 0:
-            self.form.begin()
+            self.form.focus_first()
         else:
-            self.set_focus(self.query_one("#keep"))
+            self.set_focus(self.query_one("#save"))
 
-    def on_form_ended(self, event: Form.Ended) -> None:
+    def on_form_focus_exited(self, event: Form.FocusExited) -> None:
         """After the last field comes keeping it."""
         event.stop()
-        self._leave(event.by)
+        self._focus_button(event.direction)
 
-    def _leave(self, by: int) -> None:
-        self.set_focus(self.query_one("#keep" if by > 0 else "#refuse"))
+    def _focus_button(self, by: int) -> None:
+        self.set_focus(self.query_one("#save" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
         """Back to the question; from a field, to the buttons first."""
-        if self.form.current is not None:
+        if self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
             self.dismiss(None)
 
-    def action_keep(self) -> None:
+    def action_save(self) -> None:
         """The rule, from now on."""
         rule = self._rule
         if rule is not None:
-            rule = replace(rule, expires=rule_form.expiry(self._value("until")))
-        self.agree("keep", rule)
+            rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
+        self.approve("save", rule)
 
 
-async def compare(permissions: Permissions, wanted: RuleWanted) -> None:
+async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
     """Find out what was asked for and tell it. Raises nothing but cancellation."""
     past = None
-    answer = await permissions.covers(wanted.rule, wanted.tool, wanted.arguments)
+    answer = await permissions.match(request.rule, request.tool, request.arguments)
     with suppress(McpHostError):
-        past = await permissions.preview(wanted.rule)
-    wanted.compared(answer, past)
+        past = await permissions.preview(request.rule)
+    request.on_compared(answer, past)

@@ -7,14 +7,23 @@ from typing import Any
 
 from mcphost.errors import UsageError
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.dialogs.rule_form import ANY, EXACT, FOLDER, TOOL, Argument, is_path, rule_of, unbound
+from mcphost.tui.dialogs.rule_form import (
+    ANY_VALUE,
+    EXACT_VALUE,
+    IN_FOLDER,
+    THIS_TOOL,
+    RuleArgument,
+    build_rule,
+    is_path,
+    iter_unbound_names,
+)
 
-WHERE, UNTIL = "this project", "30 days"
-BRIEFLY, SOON = "this conversation", "1 hour"
+DEFAULT_SCOPE, DEFAULT_EXPIRY = "this project", "30 days"
+NARROW_SCOPE, NARROW_EXPIRY = "this conversation", "1 hour"
 _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
-def initial_values(question: ApproveTool, found: tuple[Argument, ...]) -> dict[str, Any]:
+def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
     """Return the first values of the form's fields: this tool, these arguments, this project, for 30 days.
 
     A path is bound to its folder, every other value to itself. Where such a rule is too long to be shown, the longest
@@ -22,49 +31,49 @@ def initial_values(question: ApproveTool, found: tuple[Argument, ...]) -> dict[s
     this conversation and in an hour: it allows calls that do something else.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
-    values: dict[str, Any] = {"covers": TOOL, "names": f"{head}*", "where": WHERE, "until": UNTIL}
-    for number, one in enumerate(found):
+    values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
+    for number, one in enumerate(arguments):
         folder = narrow_folder(question, one)
-        values[f"condition {number}"] = FOLDER if folder else EXACT
+        values[f"condition {number}"] = IN_FOLDER if folder else EXACT_VALUE
         values[f"value {number}"] = folder or None
-    longest = sorted(range(len(found)), key=lambda number: len(str(found[number].value)), reverse=True)
+    longest = sorted(range(len(arguments)), key=lambda number: len(str(arguments[number].value)), reverse=True)
     for number in longest:
-        if _fits(question, found, values):
+        if _is_valid(question, arguments, values):
             break
-        values[f"condition {number}"] = ANY
-    bound = [one for number, one in enumerate(found) if values[f"condition {number}"] != ANY]
-    if not any(map(is_path, bound)) and next(unbound(question, tuple(bound)), ""):
-        values |= {"where": BRIEFLY, "until": SOON}
+        values[f"condition {number}"] = ANY_VALUE
+    bound = [one for number, one in enumerate(arguments) if values[f"condition {number}"] != ANY_VALUE]
+    if not any(map(is_path, bound)) and next(iter_unbound_names(question, tuple(bound)), ""):
+        values |= {"where": NARROW_SCOPE, "until": NARROW_EXPIRY}
     return values
 
 
-def _fits(question: ApproveTool, found: tuple[Argument, ...], values: dict[str, Any]) -> bool:
+def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> bool:
     try:
-        rule_of(question, found, values)
+        build_rule(question, arguments, values)
     except UsageError:
         return False
     return True
 
 
-def narrow_folder(question: ApproveTool, one: Argument) -> str:
+def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
     """Return the folder of the path in this argument; empty where it is no path, or where the folder is too wide.
 
     Judged by the text alone: the file system may be slow, and the path may not be there yet. A last name without an
     extension is taken for a folder, which covers less than its parent.
     """
-    value = one.value
-    if question.folder is None or not isinstance(value, str) or not is_path(one):
+    value = argument.value
+    if question.folder is None or not isinstance(value, str) or not is_path(argument):
         return ""
     if value.startswith(("~", "-", "@")) or ".." in value.split("/"):
         return ""
     path = os.path.normpath(os.path.join(question.folder, value))
-    names = f"{one.way[-1]} {question.tool}"
+    names = f"{argument.path[-1]} {question.tool}"
     if not (value.endswith("/") or not PurePosixPath(path).suffix or _FOLDER_WORDS.search(names)):
         path = os.path.dirname(path)
-    return "" if _too_wide(path, question.folder) else path
+    return "" if _is_too_wide(path, question.folder) else path
 
 
-def _too_wide(path: str, folder: str) -> bool:
+def _is_too_wide(path: str, folder: str) -> bool:
     """Whether it is a folder of the root, or holds the user's home folder or the folder where the server runs."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")

@@ -13,119 +13,126 @@ from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, is_number
-from mcphost.tui.dialogs.call_view import hides
+from mcphost.tui.dialogs.call_view import has_hidden_characters
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.code_text import looks_like_path
 
-ANY, EXACT, FOLDER = "any value", "exactly this", "in this folder"
-TOOL, NAMES, SERVER = "this tool", "tools whose names match", "every tool of this server"
+ANY_VALUE, EXACT_VALUE, IN_FOLDER = "any value", "exactly this", "in this folder"
+THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL = "this tool", "tools whose names match", "every tool of this server"
 SCOPES: dict[str, Scope] = {
     "this conversation": "conversation", "this project": "project", "everywhere": "everywhere",
 }  # fmt: skip
-TIMES = ("1 hour", "today", "30 days", "never")
-SHOWN_LIMIT = 400
+EXPIRIES = ("1 hour", "today", "30 days", "never")
+MAX_RULE_LENGTH = 400
 """A longer rule would not be on the screen whole."""
 _TESTS: dict[str, Test] = {
-    EXACT: "is", FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
+    EXACT_VALUE: "is", IN_FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
     "fits a pattern": "re",
 }  # fmt: skip
-_WORDS: dict[Test, str] = {
+_TEST_PHRASES: dict[Test, str] = {
     "is": "is", "under": "is in", "<=": "is at most", ">=": "is at least", "in": "is one of", "re": "fits",
 }  # fmt: skip
-_MOST = 12
-_LONGEST = 200
+_MAX_ARGUMENTS = 12
+_MAX_VALUE_LENGTH = 200
 
 
-class Argument(NamedTuple):
+class RuleArgument(NamedTuple):
     """One value of the call that a condition can be about; `way` leads to it through nested objects."""
 
-    way: tuple[str, ...]
+    path: tuple[str, ...]
     value: Value
 
     @property
     def name(self) -> str:
         """For people."""
-        return clean_line(".".join(self.way), 60)
+        return clean_line(".".join(self.path), 60)
 
 
-def arguments(question: ApproveTool) -> tuple[Argument, ...]:
+def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
     """What conditions can be about: plain values that are not too long, the first twelve."""
-    found: list[Argument] = []
-    for one in _plain(question.arguments, ()):
-        if len(found) == _MOST:
+    found: list[RuleArgument] = []
+    for one in _iter_plain_arguments(question.arguments, ()):
+        if len(found) == _MAX_ARGUMENTS:
             break
         found.append(one)
     return tuple(found)
 
 
-def _plain(members: dict[str, Any], way: tuple[str, ...]) -> Iterator[Argument]:
+def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Iterator[RuleArgument]:
     for name, value in members.items():
-        if not name or hides(name) or len(name) > _LONGEST:
+        if not name or has_hidden_characters(name) or len(name) > _MAX_VALUE_LENGTH:
             continue
-        if isinstance(value, dict) and len(way) < 3:
-            yield from _plain(cast("dict[str, Any]", value), (*way, name))
-        elif _usable(value):
-            yield Argument((*way, name), cast("Value", value))
+        if isinstance(value, dict) and len(path) < 3:
+            yield from _iter_plain_arguments(cast("dict[str, Any]", value), (*path, name))
+        elif _is_usable(value):
+            yield RuleArgument((*path, name), cast("Value", value))
 
 
-def unbound(question: ApproveTool, found: tuple[Argument, ...]) -> Iterator[str]:
+def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
     """Name each argument that no condition can be about, such as a list or a long text: a rule allows any value."""
-    return _others(question.arguments, (), {one.way for one in found})
+    return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
-def _others(members: dict[str, Any], way: tuple[str, ...], bound: set[tuple[str, ...]]) -> Iterator[str]:
+def _iter_other_names(members: dict[str, Any], path: tuple[str, ...], bound: set[tuple[str, ...]]) -> Iterator[str]:
     for name, value in members.items():
-        if isinstance(value, dict) and value and len(way) < 3 and name and not hides(name) and len(name) <= _LONGEST:
-            yield from _others(cast("dict[str, Any]", value), (*way, name), bound)
-        elif (*way, name) not in bound:
-            yield clean_line(".".join((*way, name)), 60)
+        if (
+            isinstance(value, dict)
+            and value
+            and len(path) < 3
+            and name
+            and not has_hidden_characters(name)
+            and len(name) <= _MAX_VALUE_LENGTH
+        ):
+            yield from _iter_other_names(cast("dict[str, Any]", value), (*path, name), bound)
+        elif (*path, name) not in bound:
+            yield clean_line(".".join((*path, name)), 60)
 
 
-def _usable(value: Any) -> bool:
+def _is_usable(value: Any) -> bool:
     if isinstance(value, str):
-        return len(value) <= _LONGEST and not hides(value) and "\n" not in value
+        return len(value) <= _MAX_VALUE_LENGTH and not has_hidden_characters(value) and "\n" not in value
     return isinstance(value, bool) or is_number(value)
 
 
-def fields(question: ApproveTool, found: tuple[Argument, ...]) -> tuple[Field, ...]:
+def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
     """All of them; those of a value are hidden until their test needs one."""
     out = [
-        _choice("covers", "covers", (TOOL, NAMES, SERVER)),
+        _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
     ]
-    for number, one in enumerate(found):
-        out.append(_choice(f"condition {number}", one.name, (ANY, *_offered(one, question.folder))))
+    for number, one in enumerate(arguments):
+        out.append(_choice_field(f"condition {number}", one.name, (ANY_VALUE, *_offered_tests(one, question.folder))))
         out.append(Field(name=f"value {number}", kind="text", title="  value", required=True))
-    return (*out, _choice("where", "where", tuple(SCOPES)), _choice("until", "until", TIMES))
+    return (*out, _choice_field("where", "where", tuple(SCOPES)), _choice_field("until", "until", EXPIRIES))
 
 
-def _choice(name: str, title: str, words: tuple[str, ...]) -> Field:
+def _choice_field(name: str, title: str, words: tuple[str, ...]) -> Field:
     return Field(
         name=name, kind="choice", title=title, required=True, options=tuple(Option(word, word) for word in words)
     )
 
 
-def is_path(one: Argument) -> bool:
+def is_path(argument: RuleArgument) -> bool:
     """Whether the argument is a path, by how it begins or by the name of the argument."""
-    return isinstance(one.value, str) and looks_like_path(one.way[-1], one.value)
+    return isinstance(argument.value, str) and looks_like_path(argument.path[-1], argument.value)
 
 
-def _offered(one: Argument, folder: str | None) -> tuple[str, ...]:
-    value = one.value
+def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...]:
+    value = argument.value
     if isinstance(value, bool):
-        return (EXACT,)
+        return (EXACT_VALUE,)
     if isinstance(value, str):
-        path = folder is not None and ("/" in value or value.startswith((".", "~")) or is_path(one))
-        return (EXACT, *((FOLDER,) if path else ()), "one of", "fits a pattern")
-    return (EXACT, "at most", "at least", "one of")
+        path = folder is not None and ("/" in value or value.startswith((".", "~")) or is_path(argument))
+        return (EXACT_VALUE, *((IN_FOLDER,) if path else ()), "one of", "fits a pattern")
+    return (EXACT_VALUE, "at most", "at least", "one of")
 
 
 def takes_value(test: str) -> bool:
     """Whether that test has something to fill in."""
-    return test not in (ANY, EXACT)
+    return test not in (ANY_VALUE, EXACT_VALUE)
 
 
-def suggestion(test: str, value: Value, folder: str | None) -> str:
+def suggest_value(test: str, value: Value, folder: str | None) -> str:
     """What to begin with, so that the call that is asked about fits."""
     match test:
         case "in this folder":
@@ -137,7 +144,7 @@ def suggestion(test: str, value: Value, folder: str | None) -> str:
             return value if isinstance(value, str) else dumps(value)
 
 
-def rule_of(question: ApproveTool, found: tuple[Argument, ...], values: dict[str, Any]) -> Rule:
+def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
     """The rule that the fields say, without its expiry. Raises UsageError: what is missing or wrong."""
     match values["covers"]:
         case "this tool":
@@ -150,36 +157,38 @@ def rule_of(question: ApproveTool, found: tuple[Argument, ...], values: dict[str
         case _:
             tool = ""
     conditions = tuple(
-        _condition(one, _TESTS[values[f"condition {number}"]], values[f"value {number}"] or "")
-        for number, one in enumerate(found)
-        if values[f"condition {number}"] != ANY
+        _build_condition(one, _TESTS[values[f"condition {number}"]], values[f"value {number}"] or "")
+        for number, one in enumerate(arguments)
+        if values[f"condition {number}"] != ANY_VALUE
     )
     rule = Rule(server=question.server, tool=tool, conditions=conditions, scope=SCOPES[values["where"]])
     text = write(rule)
-    if len(text) > SHOWN_LIMIT:
-        raise UsageError(f"The rule is over {SHOWN_LIMIT} characters, which is more than can be shown.")
+    if len(text) > MAX_RULE_LENGTH:
+        raise UsageError(f"The rule is over {MAX_RULE_LENGTH} characters, which is more than can be shown.")
     read = parse(text)
     if (read.server, read.tool, read.conditions) != (rule.server, tool, conditions):
         raise UsageError("That cannot be written as a rule.")
     return rule
 
 
-def _condition(one: Argument, test: Test, typed: str) -> Condition:
+def _build_condition(argument: RuleArgument, test: Test, text: str) -> Condition:
     if test == "is":
-        return Condition(one.way, "is", (one.value,))
-    if not typed:
-        raise UsageError(f"{one.name}: something is to be filled in.")
+        return Condition(argument.path, "is", (argument.value,))
+    if not text:
+        raise UsageError(f"{argument.name}: something is to be filled in.")
     if test in ("<=", ">="):
-        return Condition(one.way, test, (_number(one.name, typed),))
+        return Condition(argument.path, test, (_parse_number(argument.name, text),))
     if test == "in":
-        parts = [part.strip() for part in typed.split(",")]
+        parts = [part.strip() for part in text.split(",")]
         return Condition(
-            one.way, "in", tuple(part if isinstance(one.value, str) else _number(one.name, part) for part in parts)
+            argument.path,
+            "in",
+            tuple(part if isinstance(argument.value, str) else _parse_number(argument.name, part) for part in parts),
         )
-    return Condition(one.way, test, (typed,))
+    return Condition(argument.path, test, (text,))
 
 
-def _number(name: str, text: str) -> Value:
+def _parse_number(name: str, text: str) -> Value:
     try:
         number = int(text) if re.fullmatch(r"-?[0-9]{1,300}", text.strip()) else float(text)
     except ValueError:
@@ -189,7 +198,7 @@ def _number(name: str, text: str) -> Value:
     return number
 
 
-def expiry(until: str) -> float | None:
+def expiry_time(until: str) -> float | None:
     """When that is from now on, in seconds since 1970; None for never."""
     match until:
         case "1 hour":
@@ -203,18 +212,19 @@ def expiry(until: str) -> float | None:
             return None
 
 
-def in_words(rule: Rule, until: str) -> str:
+def describe_rule(rule: Rule, until: str) -> str:
     """The rule as a sentence; clean."""
     run = "runs"
     match rule.tool, rule.exactly:
         case "", _:
-            what = f"Every tool of {clean_line(rule.server, _LONGEST)}"
+            what = f"Every tool of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
         case _, None:
-            what = f"Tools of {clean_line(rule.server, _LONGEST)} named {clean_line(rule.tool, _LONGEST)}"
+            server, tool = (clean_line(name, _MAX_VALUE_LENGTH) for name in (rule.server, rule.tool))
+            what = f"Tools of {server} named {tool}"
             run = "run"
         case _, name:
-            what = f"{clean_line(name, _LONGEST)} of {clean_line(rule.server, _LONGEST)}"
-    tests = ", ".join(map(_said, rule.conditions))
+            what = f"{clean_line(name, _MAX_VALUE_LENGTH)} of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
+    tests = ", ".join(map(_describe_condition, rule.conditions))
     when = f" when {tests}, whatever its other arguments are" if tests else ", whatever its arguments are"
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
     where = where if where == "everywhere" else f"in {where}"
@@ -222,6 +232,6 @@ def in_words(rule: Rule, until: str) -> str:
     return f"{what} {run} unasked{when}; {where}, {ends}."
 
 
-def _said(condition: Condition) -> str:
+def _describe_condition(condition: Condition) -> str:
     values = ", ".join(one if isinstance(one, str) else dumps(one) for one in condition.values)
-    return clean_line(f"{'.'.join(condition.argument)} {_WORDS[condition.test]} {values}", SHOWN_LIMIT)
+    return clean_line(f"{'.'.join(condition.argument)} {_TEST_PHRASES[condition.test]} {values}", MAX_RULE_LENGTH)

@@ -1,17 +1,17 @@
 """What a request to a model can cost, in words."""
 
-from mcphost.host.questions.sampling_context import ModelOffer
+from mcphost.host.questions.sampling_context import ModelCandidate
 
 
-def cost(offer: ModelOffer | None, tokens: int, most: int) -> str:
+def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
     """What a request of about so many tokens, and at most so many in the answer, can cost there."""
     if offer is None or offer.input_price is None or offer.output_price is None:
         return "cost not known"
-    dollars = tokens * offer.input_price + most * offer.output_price
-    return f"about {money(dollars)}" if dollars > 0 else "costs nothing"
+    dollars = tokens * offer.input_price + max_tokens * offer.output_price
+    return f"about {format_dollars(dollars)}" if dollars > 0 else "costs nothing"
 
 
-def money(dollars: float) -> str:
+def format_dollars(dollars: float) -> str:
     """US dollars; what is less than a cent is not rounded to nothing."""
     if dollars <= 0:
         return "nothing"

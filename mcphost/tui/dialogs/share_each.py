@@ -7,19 +7,19 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcphost.host.questions.questions import DoNotShare, FolderAsker, RootsVerdict, ShareEach, ShareRoots
-from mcphost.pluralize import counted
+from mcphost.host.questions.questions import DoNotShare, RequestingServer, RootsVerdict, SharePerServer, ShareRoots
+from mcphost.pluralize import pluralize
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.share_roots import folders_shown
+from mcphost.tui.dialogs.share_roots import render_folders
 from mcphost.tui.screen_text import clean_line
 
-_WORDS = {
+_CHOICE_LABELS = {
     "deny": ("do not tell", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
     "session": ("this run", "$success"), "always": ("always", "$success"),
 }  # fmt: skip
 
 
-class ShareEachDialog(Dialog[RootsVerdict]):
+class SharePerServerDialog(Dialog[RootsVerdict]):
     """May these servers be told where the user works?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -33,9 +33,9 @@ class ShareEachDialog(Dialog[RootsVerdict]):
         "esc tell none · ↑↓ server · d do not tell · n never · o once · s this run · a always · f as chosen · "
         "O S A the same for all"
     )
-    NAMES_ACCOUNT: ClassVar[bool] = False
+    SHOW_ACCOUNT: ClassVar[bool] = False
     # All that may agree; whether "done" does depends on what is chosen.
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "choose('deny')", show=False),
         Binding("n", "choose('never')", show=False),
@@ -50,69 +50,69 @@ class ShareEachDialog(Dialog[RootsVerdict]):
 
     def __init__(self, question: ShareRoots) -> None:
         super().__init__(question)
-        self.asked = question
-        self.place = 0
+        self.details = question
+        self.cursor_row = 0
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
-        return f"Tell {counted(len(self.asked.askers), 'server')} where your folders are?"
+        return f"Tell {pluralize(len(self.details.askers), 'server')} where your folders are?"
 
     def preview(self) -> str:
-        return ", ".join(one.server for one in self.asked.askers)
+        return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
-        return [Static(self._rows(), id="servers", markup=False), *folders_shown(self.asked)]
+        return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
-    def _asker(self) -> str:
+    def _requester_text(self) -> str:
         """Nothing above the list: it says of each server why it asks, and with which account."""
         return ""
 
-    def _rows(self) -> Content:
+    def _server_rows(self) -> Content:
         """Two rows for each server: its name and what is chosen, and why it asks."""
         rows: list[tuple[str, str]] = []
-        names = [_named(one) for one in self.asked.askers]
+        names = [_server_label(one) for one in self.details.askers]
         widest = max(Content(name).cell_length for name in names)
-        for at, (one, name) in enumerate(zip(self.asked.askers, names, strict=True)):
-            here = at == self.place
-            words, style = _WORDS[self.choices[one.server]]
+        for at, (one, name) in enumerate(zip(self.details.askers, names, strict=True)):
+            here = at == self.cursor_row
+            words, style = _CHOICE_LABELS[self.choices[one.server]]
             rows.append(("▸ " if here else "  ", "$accent"))
             rows.append((name + " " * (widest + 2 - Content(name).cell_length), "bold $text" if here else "$text"))
             rows.append((f"{words}\n", style))
-            which = [str(number + 1) for number, root in enumerate(self.asked.roots) if root in one.roots]
-            only = f"only of folder {', '.join(which)}" if len(which) < len(self.asked.roots) else ""
+            which = [str(number + 1) for number, root in enumerate(self.details.roots) if root in one.roots]
+            only = f"only of folder {', '.join(which)}" if len(which) < len(self.details.roots) else ""
             why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
             rows.append((f"    {why}\n", "$muted"))
         return Content.assemble(*rows)
 
-    def _show(self) -> None:
-        self.query_one("#servers", Static).update(self._rows())
-        self.query_one("#body").scroll_to(y=max(0, self.place * 2 - 2), animate=False)
-        self.show_locks()
+    def _update_rows(self) -> None:
+        self.query_one("#servers", Static).update(self._server_rows())
+        self.query_one("#body").scroll_to(y=max(0, self.cursor_row * 2 - 2), animate=False)
+        self.update_locked_buttons()
 
-    def withheld(self, ident: str) -> str:
+    def disabled_reason(self, ident: str) -> str:
         """Telling none needs no reading."""
-        agrees = ident.startswith("all") or (ident == "done" and self._agrees)
-        return self._read_on() if agrees and not self.was_read else ""
+        agrees = ident.startswith("all") or (ident == "done" and self._has_approval)
+        return self._unread_message() if agrees and not self.is_read else ""
 
     @property
-    def _agrees(self) -> bool:
+    def _has_approval(self) -> bool:
         return any(choice not in ("deny", "never") for choice in self.choices.values())
 
     # -- choosing
 
     def action_line(self, by: int) -> None:
         """Another server; past the ends of the list, read on."""
-        if 0 <= self.place + by < len(self.asked.askers):
-            self.place += by
-            self._show()
+        if 0 <= self.cursor_row + by < len(self.details.askers):
+            self.cursor_row += by
+            self._update_rows()
         else:
             super().action_line(by)
 
     def action_choose(self, choice: str) -> None:
         """For the server under the cursor, then on to the next one."""
-        self.choices[self.asked.askers[self.place].server] = choice
-        self.place = min(self.place + 1, len(self.asked.askers) - 1)
-        self._show()
+        self.choices[self.details.askers[self.cursor_row].server] = choice
+        self.cursor_row = min(self.cursor_row + 1, len(self.details.askers) - 1)
+        self._update_rows()
 
     # -- answers
 
@@ -122,24 +122,24 @@ class ShareEachDialog(Dialog[RootsVerdict]):
 
     def action_done(self) -> None:
         """What was chosen for each."""
-        self.agree("done", ShareEach(dict(self.choices)))
+        self.approve("done", SharePerServer(dict(self.choices)))
 
     def action_all_once(self) -> None:
         """Tell all of them now."""
-        self._all("once")
+        self._choose_all("once")
 
     def action_all_session(self) -> None:
         """Tell all of them whenever they ask in this run."""
-        self._all("session")
+        self._choose_all("session")
 
     def action_all_always(self) -> None:
         """Tell all of them whenever they ask, also in later runs."""
-        self._all("always")
+        self._choose_all("always")
 
-    def _all(self, choice: str) -> None:
-        self.agree(f"all_{choice}", ShareEach(dict.fromkeys(self.choices, choice)))
+    def _choose_all(self, choice: str) -> None:
+        self.approve(f"all_{choice}", SharePerServer(dict.fromkeys(self.choices, choice)))
 
 
-def _named(one: FolderAsker) -> str:
+def _server_label(one: RequestingServer) -> str:
     name, account = clean_line(one.server, 40), clean_line(one.account, 40)
     return f"{name}, account {account}" if account else name

@@ -18,32 +18,32 @@ from mcphost.host.questions.questions import (
 from mcphost.host.server_requests.root_list import uri_path
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.key_values import KeyValueList
 
-_LONGEST = 4_096
+_MAX_PATH = 4_096
 
 
-def folders_shown(asked: ShareRoots) -> list[Content | Widget]:
+def render_folders(details: ShareRoots) -> list[Content | Widget]:
     """The folders, with what is to be known of each, and what telling of them means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
-    for at, root in enumerate(asked.roots):
-        pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _LONGEST)))
-        origin, warning = ("".join(given[at : at + 1]) for given in (asked.origins, asked.warnings))
+    for at, root in enumerate(details.roots):
+        pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _MAX_PATH)))
+        origin, warning = ("".join(given[at : at + 1]) for given in (details.origins, details.warnings))
         name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
         for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
             if words:
                 styles[len(pairs)] = (style, style)
-                pairs.append(("", clean_line(words, _LONGEST)))
-    out: list[Content | Widget] = [Pairs(pairs, styles=styles)]
-    if any(asked.warnings):
+                pairs.append(("", clean_line(words, _MAX_PATH)))
+    out: list[Content | Widget] = [KeyValueList(pairs, styles=styles)]
+    if any(details.warnings):
         out.append(Content.styled("\nMany servers take what they are told for what they may touch.", "$warning"))
-    if asked.gone:
-        lost = "\n".join(clean_line(path, _LONGEST) for path in asked.gone)
+    if details.gone:
+        lost = "\n".join(clean_line(path, _MAX_PATH) for path in details.gone)
         out.append(Content.assemble(("\nNot told, because they cannot be read now:\n", "$warning"), (lost, "$muted")))
     they = (
         "They learn these paths, not what is in them, and are"
-        if asked.askers
+        if details.askers
         else ("It learns these paths, not what is in them, and is")
     )
     out.append(
@@ -67,7 +67,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         ("always", "Always"),
         ("never", "Never"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
     KEYS: ClassVar[str] = "esc/d do not tell · o once · s this run · a always · n never"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -79,16 +79,16 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     def __init__(self, question: ShareRoots) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
 
     def headline(self) -> str:
-        return f"Tell {self.asked.server} where your folders are?"
+        return f"Tell {self.details.server} where your folders are?"
 
     def preview(self) -> str:
-        return " · ".join(uri_path(root.uri) for root in self.asked.roots)
+        return " · ".join(uri_path(root.uri) for root in self.details.roots)
 
     def body(self) -> list[Content | Widget]:
-        return folders_shown(self.asked)
+        return render_folders(self.details)
 
     def action_refuse(self) -> None:
         """Tell it nothing."""
@@ -96,15 +96,15 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     def action_once(self) -> None:
         """Tell it now."""
-        self.agree("once", ShareOnce())
+        self.approve("once", ShareOnce())
 
     def action_session(self) -> None:
         """Tell it whenever it asks in this run."""
-        self.agree("session", ShareSession())
+        self.approve("session", ShareSession())
 
     def action_always(self) -> None:
         """Tell it whenever it asks, also in later runs."""
-        self.agree("always", ShareAlways())
+        self.approve("always", ShareAlways())
 
     def action_never(self) -> None:
         """Tell it nothing of these folders, also in later runs."""

@@ -9,43 +9,43 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from mcphost.host.events import SigningIn
-from mcphost.host.questions.scope_descriptions import in_words
+from mcphost.host.events import SignInUpdated
+from mcphost.host.questions.scope_descriptions import describe_scope
 from mcphost.host.questions.sign_in_questions import (
-    InBrowser,
-    NoSignIn,
-    OtherWay,
+    DeclineSignIn,
+    OpenInBrowser,
     PastedRedirect,
-    SignIn,
+    SignInQuestion,
     SignInVerdict,
+    SwitchSignInMethod,
 )
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.messages import CopyWanted, QrWanted
+from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.address import marked
-from mcphost.tui.widgets.key_values import Pairs
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.address import highlight_host
+from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
-NOWHERE = "No browser can open on this machine."
-ELSEWHERE = (
+NO_BROWSER = "No browser can open on this machine."
+BROWSER_HELP = (
     "\nmcphost never sees your password. Where no browser can come back here, open the address elsewhere, sign in, and "
     "paste where it ended, even if that page cannot be shown."
 )
-FEW = 5
+MAX_UNCOUNTED_SCOPES = 5
 """How many rights are seen at a glance; more are counted, so that a reader knows how many there are to read."""
-ANYWHERE = "\nAny browser will do, anywhere. mcphost never sees your password."
+DEVICE_CODE_HELP = "\nAny browser will do, anywhere. mcphost never sees your password."
 
 
-def rights(scopes: tuple[str, ...]) -> str:
+def describe_scopes(scopes: tuple[str, ...]) -> str:
     """What the scopes permit, in words where their names say it, each with its raw name beside."""
     if not scopes:
         return "do what the server permits every user"
-    told = [(in_words(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
+    told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
     lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
-    return "\n".join([f"{len(lines)} things:", *lines] if len(lines) > FEW else lines)
+    return "\n".join([f"{len(lines)} things:", *lines] if len(lines) > MAX_UNCOUNTED_SCOPES else lines)
 
 
-def clock(seconds: float) -> str:
+def format_remaining(seconds: float) -> str:
     """What is left, as minutes and seconds; never less than nothing."""
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
@@ -54,38 +54,38 @@ def clock(seconds: float) -> str:
 class SignInDialog(Dialog[SignInVerdict]):
     """May the browser open this address?"""
 
-    NAMES_ACCOUNT: ClassVar[bool] = False
+    SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Cancel"),
         ("browser", "Open the browser"),
         ("paste", "Paste an address"),
-        ("other", "Use a code"),
-        ("picture", "QR code"),
+        ("switch_method", "Use a code"),
+        ("qr_code", "QR code"),
     )
-    OPENING: ClassVar[frozenset[str]] = frozenset({"paste"})
-    PASTING_KEYS: ClassVar[str] = "enter takes the address · esc goes back"
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"paste"})
+    INPUT_KEYS: ClassVar[str] = "enter takes the address · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "browser", show=False),
         Binding("p", "paste", show=False, priority=True),
-        Binding("c", "other", show=False),
-        Binding("q", "picture", show=False),
+        Binding("c", "switch_method", show=False),
+        Binding("q", "qr_code", show=False),
         Binding("y", "copy", show=False),
     ]
     DEFAULT_CSS = """
     SignInDialog #redirect { border: none; height: 1; background: $surface; padding: 0 1; }
     """
 
-    def __init__(self, question: SignIn) -> None:
+    def __init__(self, question: SignInQuestion) -> None:
         super().__init__(question)
-        self.asked = question
-        self._now: SigningIn | None = None
-        self._heard = 0.0
-        self._keys = self.keys()
+        self.details = question
+        self._progress: SignInUpdated | None = None
+        self._progress_at = 0.0
+        self._key_hints = self.key_hints()
 
-    def keys(self) -> str:
+    def key_hints(self) -> str:
         """The keys that do something here."""
-        asked = self.asked
+        asked = self.details
         words = ["esc/d cancel"]
         if asked.browser:
             words.append("o open the browser")
@@ -96,21 +96,21 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
-        return f"Sign in to {self.asked.server}?"
+        return f"Sign in to {self.details.server}?"
 
     def preview(self) -> str:
-        return f"you sign in at {self.asked.host}"
+        return f"you sign in at {self.details.host}"
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
+        asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
         elif not asked.browser and not asked.code:
-            out.append(Content.styled(NOWHERE + "\n", "bold $warning"))
+            out.append(Content.styled(NO_BROWSER + "\n", "bold $warning"))
         out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
         if asked.code:
-            out.append(Content.assemble(("Enter this code at ", "$faint"), marked(asked.url)))
+            out.append(Content.assemble(("Enter this code at ", "$faint"), highlight_host(asked.url)))
             # Letters apart from each other, so that they are read out and typed right.
             spaced = f"    {' '.join(clean_line(asked.code, 100))}    "
             blank = " " * Content(spaced).cell_length
@@ -118,90 +118,94 @@ class SignInDialog(Dialog[SignInVerdict]):
         pairs = [
             ("you sign in at", clean_line(asked.host, 300)),
             ("which signs for", clean(asked.issuer)),
-            ("it may then", rights(asked.scopes)),
+            ("it may then", describe_scopes(asked.scopes)),
         ]
         if asked.account:
             pairs.append(("account", clean_line(asked.account, 100)))
         if asked.others:
             names = clean_line(", ".join(asked.others), 300)
             pairs.append(("signed in already", f"{names}; to use it instead: esc, then /accounts"))
-        out.append(Pairs(pairs))
+        out.append(KeyValueList(pairs))
         if not asked.code:
             told = "\nThe whole address, as the browser gets it:\n"
-            out.append(Content.assemble((told, "$faint"), marked(asked.url)))
-        out.append(Content.styled(ANYWHERE if asked.code else ELSEWHERE, "$faint"))
+            out.append(Content.assemble((told, "$faint"), highlight_host(asked.url)))
+        out.append(Content.styled(DEVICE_CODE_HELP if asked.code else BROWSER_HELP, "$faint"))
         return out
 
-    def extra(self) -> ComposeResult:
-        yield TextLine(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
+    def compose_extra(self) -> ComposeResult:
+        yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
         """Only what can be done here, and how long there is for it."""
         super().on_mount()
-        asked = self.asked
-        for ident, there in (("browser", asked.browser), ("paste", not asked.code), ("other", bool(asked.other))):
+        asked = self.details
+        for ident, there in (
+            ("browser", asked.browser),
+            ("paste", not asked.code),
+            ("switch_method", bool(asked.other)),
+        ):
             self.query_one(f"#{ident}").display = there
         if asked.other == "browser":
-            self.query_one("#other", Button).label = Content("Without a code")
-        self.show_keys(self.keys())
-        self._tick()
-        self.set_interval(1.0, self._tick)
+            self.query_one("#switch_method", Button).label = Content("Without a code")
+        self.show_key_hints(self.key_hints())
+        self._update_remaining_time()
+        self.set_interval(1.0, self._update_remaining_time)
 
-    def _asker(self) -> str:
+    def _requester_text(self) -> str:
         """On whose behalf, what is waited for, and how much longer: by a clock that nobody sets."""
-        asked, now = self.asked, self._now
+        asked, now = self.details, self._progress
         words = [clean_line(asked.why, 400)]
         if asked.interval:
             polled = ""
             if now is not None and now.polls:
                 times = "once" if now.polls == 1 else f"{now.polls} times"
-                polled = f"asked {times}, {round(monotonic() - self._heard)} s ago, and "
+                polled = f"asked {times}, {round(monotonic() - self._progress_at)} s ago, and "
             every = now.interval if now is not None else asked.interval
             seldom = "only " if now is not None and now.slowed else ""
             words.append(f"mcphost {polled}asks {seldom}every {every:g} s")
         if asked.seconds:
-            words.append(f"{clock(asked.asked + asked.seconds - monotonic())} left")
+            words.append(f"{format_remaining(asked.asked + asked.seconds - monotonic())} left")
         return " · ".join(words)
 
-    def _tick(self) -> None:
-        self.query_one("#why", Static).update(Content(self._asker()))
+    def _update_remaining_time(self) -> None:
+        self.query_one("#why", Static).update(Content(self._requester_text()))
         self.fit()
 
-    def signing_in(self, event: SigningIn) -> None:
+    def show_sign_in_progress(self, event: SignInUpdated) -> None:
         """The authorization server was asked once more."""
-        if event.server == self.asked.server and event.step == "person" and self.asked.code:
-            self._now, self._heard = event, monotonic()
+        if event.server == self.details.server and event.step == "person" and self.details.code:
+            self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
-                self._tick()
+                self._update_remaining_time()
 
     def action_refuse(self) -> None:
         """Do not sign in; from the open box, go back to the buttons first."""
         if not self.close_extra():
-            self.dismiss(NoSignIn())
+            self.dismiss(DeclineSignIn())
 
     def action_browser(self) -> None:
         """Open the browser."""
-        if self.asked.browser:
-            self.dismiss(InBrowser())
+        if self.details.browser:
+            self.dismiss(OpenInBrowser())
 
-    def action_other(self) -> None:
+    def action_switch_method(self) -> None:
         """A code instead of a browser, or the other way round."""
-        if self.asked.other:
-            self.dismiss(OtherWay())
+        if self.details.other:
+            self.dismiss(SwitchSignInMethod())
 
-    def action_picture(self) -> None:
+    def action_qr_code(self) -> None:
         """The address as a QR code, with the code in it where there is such an address."""
-        self.post_message(QrWanted(f"Sign in at {self.asked.host}", self.asked.whole or self.asked.url))
+        self.post_message(QrCodeRequested(f"Sign in at {self.details.host}", self.details.whole or self.details.url))
 
     def action_copy(self) -> None:
         """To the clipboard, also through SSH where the terminal can."""
-        self.post_message(CopyWanted(self.asked.code or self.asked.url))
+        self.post_message(CopyRequested(self.details.code or self.details.url))
 
     def action_paste(self) -> None:
         """Open the box for the address."""
-        if self.asked.code:
+        if self.details.code:
             return
-        self.open_extra("redirect", self.PASTING_KEYS)
+        self.open_extra("redirect", self.INPUT_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The address is there."""

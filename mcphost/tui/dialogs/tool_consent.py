@@ -20,55 +20,64 @@ from mcphost.host.questions.questions import (
     Deny,
     ToolVerdict,
 )
-from mcphost.sanitize import literal
+from mcphost.sanitize import mark_unusual_spaces
 from mcphost.serialization import replace
-from mcphost.tui.dialogs.call_view import claims, first_line, hides, same, sections, shown_call
+from mcphost.tui.dialogs.call_view import (
+    argument_sections,
+    describe_annotations,
+    has_hidden_characters,
+    is_same_json,
+    render_call,
+    summarize_arguments,
+)
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.file_diff import Difference, FileWanted, replacements, target
-from mcphost.tui.messages import Section, TextWanted
+from mcphost.tui.file_diff import FileDiffRequested, TextDiff, diff_replacements, find_file_write
+from mcphost.tui.messages import Section, TextViewRequested
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.code_text import code_content
-from mcphost.tui.widgets.key_values import Pairs, differences
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.code_text import render_code
+from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
-_DESCRIBED = 4_000
-_HEADLINE = 56
-_PREVIEWED = 300
+_MAX_DESCRIPTION_LENGTH = 4_000
+_MAX_HEADLINE_LENGTH = 56
+_MAX_PREVIEW_LENGTH = 300
 
 
-class Reading:
+class CallReview:
     """How far one call was read, and what was edited; it outlives the dialog when the user goes back to the list."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        self.asked = arguments
+        self.original_arguments = arguments
         self.arguments = arguments
-        self.end_shown = False
-        self.whole_shown = False
+        self.is_end_shown = False
+        self.is_fully_shown = False
 
     @property
-    def edited(self) -> bool:
+    def is_edited(self) -> bool:
         """Whether the user changed what the model asked for."""
-        return not same(self.arguments, self.asked)
+        return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
         """Other arguments, to be read anew; whether they are others."""
-        if same(arguments, self.arguments):
+        if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
-        self.end_shown = self.whole_shown = False
+        self.is_end_shown = self.is_fully_shown = False
         return True
 
     @property
-    def is_done(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether everything that would be sent was on the screen."""
-        return self.end_shown and (self.whole_shown or not shown_call(self.arguments, self.asked).left_out)
+        return self.is_end_shown and (
+            self.is_fully_shown or not render_call(self.arguments, self.original_arguments).omitted_characters
+        )
 
 
-class ToolConsent(Dialog[ToolVerdict]):
+class ToolConsentDialog(Dialog[ToolVerdict]):
     """May this tool run with these arguments?"""
 
-    NAMES_ACCOUNT: ClassVar[bool] = False
-    NAMES_WHOLE: ClassVar[bool] = False
+    SHOW_ACCOUNT: ClassVar[bool] = False
+    REPEAT_LONG_TITLE: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Deny"),
         ("reason", "Deny with reason"),
@@ -76,8 +85,8 @@ class ToolConsent(Dialog[ToolVerdict]):
         ("session", "Allow this session"),
         ("always", "Always…"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
-    OPENING: ClassVar[frozenset[str]] = frozenset({"reason"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
+    INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason"})
     REASON_KEYS: ClassVar[str] = "enter denies with this reason · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -90,85 +99,85 @@ class ToolConsent(Dialog[ToolVerdict]):
         Binding("l", "list", show=False),
     ]
     DEFAULT_CSS = """
-    ToolConsent #reason-text { border: none; height: 1; background: $surface; padding: 0 1; }
+    ToolConsentDialog #reason-text { border: none; height: 1; background: $surface; padding: 0 1; }
     """
 
     def __init__(self, question: ApproveTool) -> None:
         super().__init__(question)
-        self.asked = question
-        self.reading = Reading(question.arguments)
-        self.shown = shown_call(self.reading.arguments, self.reading.asked)
-        self._in_list = False
-        self._file: Difference | None = None
+        self.details = question
+        self.review = CallReview(question.arguments)
+        self.call_view = render_call(self.review.arguments, self.review.original_arguments)
+        self._has_list = False
+        self._file_diff: TextDiff | None = None
 
-    def keep(self, kept: Any) -> Reading:
+    def restore_review(self, review: Any) -> CallReview:
         """How far it was read already, and what was edited."""
-        if isinstance(kept, Reading):
-            self.reading, self.was_read = kept, kept.end_shown
-        return self.reading
+        if isinstance(review, CallReview):
+            self.review, self.is_read = review, review.is_end_shown
+        return self.review
 
-    def offer_list(self, *, several: bool) -> None:
-        self._in_list = several
+    def set_list_available(self, *, is_available: bool) -> None:
+        self._has_list = is_available
         if self.is_attached and not self.query("#extra.shown"):
-            self.show_keys(self.keys())
+            self.show_key_hints(self.key_hints())
 
     def action_list(self) -> None:
         """Decide later: back to the list of calls that wait."""
-        if self._in_list:
-            self.dismiss(cast("ToolVerdict", self.LATER))
+        if self._has_list:
+            self.dismiss(cast("ToolVerdict", self.POSTPONED))
 
     def headline(self) -> str:
-        return f"{literal(self.asked.server)} wants to run {literal(self.asked.tool)}"
+        return f"{mark_unusual_spaces(self.details.server)} wants to run {mark_unusual_spaces(self.details.tool)}"
 
     def preview(self) -> str:
-        words = first_line(self.reading.arguments, _PREVIEWED) or "no arguments"
-        return f"{self.asked.tool}: {words}" if len(self.headline()) > _HEADLINE else words
+        words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or "no arguments"
+        return f"{self.details.tool}: {words}" if len(self.headline()) > _MAX_HEADLINE_LENGTH else words
 
     # -- what is on it
 
     def body(self) -> Sequence[Content | Widget]:
-        self.shown = shown_call(self.reading.arguments, self.reading.asked)
+        self.call_view = render_call(self.review.arguments, self.review.original_arguments)
         out: list[Content | Widget] = [*self._notes()]
-        if pairs := self._names():
-            out.append(Pairs(pairs))
-        out += self._differences()
-        sent: list[tuple[str, str | Content]] = [*self.shown.pairs] or [("", "It takes no arguments.")]
-        for at, language in self.shown.codes.items():
-            sent[at] = (sent[at][0], code_content(str(sent[at][1]), language))
-        out.append(Pairs(sent, styles=self.shown.styles, id="sent"))
-        if self._hides:
+        if pairs := self._name_pairs():
+            out.append(KeyValueList(pairs))
+        out += self._diff_widgets()
+        sent: list[tuple[str, str | Content]] = [*self.call_view.pairs] or [("", "It takes no arguments.")]
+        for at, language in self.call_view.languages.items():
+            sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
+        out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
+        if self._has_hidden_characters:
             words = "▲ Hidden or control characters are shown as marks. Such a call is allowed once at most."
             out.append(Content.styled(words, "$warning"))
-        return [*out, *self._said()]
+        return [*out, *self._server_statements()]
 
-    def _differences(self) -> Iterator[Content | Widget]:
+    def _diff_widgets(self) -> Iterator[Content | Widget]:
         """What the call would change, as far as that is known: before what is sent, which stays complete."""
-        for found in (*replacements(self.reading.arguments), *filter(None, (self._file,))):
+        for found in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
             yield Content.styled(found.title, "$muted")
             if found.rows:
-                yield differences(found.rows)
+                yield render_diff_lines(found.rows)
             yield Content("")
 
     def on_mount(self) -> None:
         """Compare the call with the file that it names."""
-        self._compare()
+        self._request_file_diff()
 
-    def _compare(self) -> None:
-        wanted = target(self.asked, self.reading.arguments)
+    def _request_file_diff(self) -> None:
+        wanted = find_file_write(self.details, self.review.arguments)
         if wanted is None:
             return
 
-        async def compared(found: Difference) -> None:
-            now = target(self.asked, self.reading.arguments)
+        async def compared(found: TextDiff) -> None:
+            now = find_file_write(self.details, self.review.arguments)
             # With a line open for a reason, the text above must not move.
-            if now == wanted and self.is_there and not self.query("#extra.shown"):
-                self._file = found
+            if now == wanted and self.is_open and not self.query("#extra.shown"):
+                self._file_diff = found
                 await self.show_body()
 
-        self.post_message(FileWanted(wanted, compared))
+        self.post_message(FileDiffRequested(wanted, compared))
 
     def _notes(self) -> list[Content]:
-        question = self.asked
+        question = self.details
         out: list[Content] = []
         if danger := name_danger(question.server):
             out.append(Content.styled(f"▲ The server {danger}", "bold $warning"))
@@ -179,30 +188,30 @@ class ToolConsent(Dialog[ToolVerdict]):
             out.append(Content.styled("first use of this tool", "$warning"))
         if question.fault:
             out.append(Content.styled(f"▲ {clean(question.fault)}", "bold $error"))
-        if self.reading.edited:
-            words = f"edited by you: {self.shown.changes} · allowed once, or by a rule"
+        if self.review.is_edited:
+            words = f"edited by you: {self.call_view.changes} · allowed once, or by a rule"
             out.append(Content.styled(words, "$accent"))
         return out
 
-    def _names(self) -> list[tuple[str, str]]:
+    def _name_pairs(self) -> list[tuple[str, str]]:
         """The account, and the names where the title has no room for them."""
         pairs: list[tuple[str, str]] = []
-        if len(self.headline()) > _HEADLINE:
-            server, tool = literal(self.asked.server), literal(self.asked.tool)
+        if len(self.headline()) > _MAX_HEADLINE_LENGTH:
+            server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
             pairs += [("server", clean_line(server, 400)), ("tool", clean_line(tool, 400))]
-        if self.asked.account:
-            pairs.append(("account", clean_line(self.asked.account, 200)))
+        if self.details.account:
+            pairs.append(("account", clean_line(self.details.account, 200)))
         return [*pairs, ("", "")] if pairs else []
 
-    def _said(self) -> list[Content]:
+    def _server_statements(self) -> list[Content]:
         """What the server says of the tool: after what is sent, and never as our own words."""
-        question = self.asked
-        told = claims(question.claims)
+        question = self.details
+        told = describe_annotations(question.claims)
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
         out = [Content.assemble("\n", (said, "$text"), ("   (a claim, not checked)" if told else "", "$faint"))]
         if question.description:
-            words = clean(question.description[:_DESCRIBED])
-            rest = len(question.description) - _DESCRIBED
+            words = clean(question.description[:_MAX_DESCRIPTION_LENGTH])
+            rest = len(question.description) - _MAX_DESCRIPTION_LENGTH
             more = f"\n… {rest:,} more characters of the description: v shows all of it" if rest > 0 else ""
             said = ("The server describes it as: ", "$faint"), (words, "$muted"), (more, "$warning")
             out.append(Content.assemble(*said))
@@ -211,61 +220,65 @@ class ToolConsent(Dialog[ToolVerdict]):
         return out
 
     @property
-    def _hides(self) -> bool:
-        return self.shown.hidden or hides(self.asked.tool) or hides(self.asked.server)
+    def _has_hidden_characters(self) -> bool:
+        return (
+            self.call_view.has_hidden_characters
+            or has_hidden_characters(self.details.tool)
+            or has_hidden_characters(self.details.server)
+        )
 
     # -- what may be chosen
 
-    def withheld(self, ident: str) -> str:
-        if ident not in self.AGREEING:
+    def disabled_reason(self, ident: str) -> str:
+        if ident not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
             # A key that was typed before the line or the page over it opened, and is meant for that.
             return "something else is open: esc goes back"
-        if unread := super().withheld(ident):
+        if unread := super().disabled_reason(ident):
             return unread
         if unread := self.reminder():
             return unread
-        return self._kept_out(ident)
+        return self._excluded_reason(ident)
 
     def reminder(self) -> str:
-        if not self.shown.left_out or self.reading.whole_shown:
+        if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
-        return f"{self.shown.left_out:,} characters are left out here: read them with v, to the end"
+        return f"{self.call_view.omitted_characters:,} characters are left out here: read them with v, to the end"
 
-    def _kept_out(self, ident: str) -> str:
+    def _excluded_reason(self, ident: str) -> str:
         """Why such a call never has that answer."""
-        if ident != "once" and self._hides:
+        if ident != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
-        if ident == "session" and self.reading.edited:
+        if ident == "session" and self.review.is_edited:
             return "an edited call is allowed once, or by a rule"
         return ""
 
-    def show_locks(self) -> None:
+    def update_locked_buttons(self) -> None:
         """Buttons and keys say what can be chosen now."""
-        self.reading.end_shown = self.reading.end_shown or self.was_read
+        self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for ident in ("session", "always"):
-            self.query_one(f"#{ident}").display = not self._kept_out(ident)
-        super().show_locks()
+            self.query_one(f"#{ident}").display = not self._excluded_reason(ident)
+        super().update_locked_buttons()
         if not self.query("#extra.shown"):
-            self.show_keys(self.keys())
+            self.show_key_hints(self.key_hints())
 
-    def keys(self) -> str:
+    def key_hints(self) -> str:
         """What can be chosen now."""
         words = ["esc/d deny", "r reason"]
-        if self.withheld("once"):
+        if self.disabled_reason("once"):
             words.append("a once: not yet")
         else:
             known = {"once": "a once", "session": "s session", "always": "A always"}
-            words += [text for ident, text in known.items() if not self._kept_out(ident)]
-        if self.asked.editable:
+            words += [text for ident, text in known.items() if not self._excluded_reason(ident)]
+        if self.details.editable:
             words.append("e edit")
-        return " · ".join([*words, "v all", *(["l list"] if self._in_list else [])])
+        return " · ".join([*words, "v all", *(["l list"] if self._has_list else [])])
 
     # -- the parts that open
 
-    def extra(self) -> ComposeResult:
-        yield TextLine(
+    def compose_extra(self) -> ComposeResult:
+        yield OrderedInput(
             placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
         )
 
@@ -285,54 +298,54 @@ class ToolConsent(Dialog[ToolVerdict]):
 
     def action_once(self) -> None:
         """Run it this time, with the arguments shown."""
-        self.agree("once", AllowOnce(arguments=self.reading.arguments if self.reading.edited else None))
+        self.approve("once", AllowOnce(arguments=self.review.arguments if self.review.is_edited else None))
 
     def action_session(self) -> None:
         """Run it now and until mcphost ends."""
-        self.agree("session", AllowSession())
+        self.approve("session", AllowSession())
 
     def action_always(self) -> None:
         """Say which calls run from now on: this tool, to begin with, while server and tool stay what they are."""
-        if self.withheld("always"):
-            self.agree("always", AllowAlways())
+        if self.disabled_reason("always"):
+            self.approve("always", AllowAlways())
             return
-        from mcphost.tui.dialogs.rule_builder import RuleBuilder
+        from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
 
-        asked = replace(self.asked, arguments=self.reading.arguments)
-        self.app.push_screen(RuleBuilder(asked), self._by_rule)  # pyright: ignore[reportUnknownMemberType]
+        asked = replace(self.details, arguments=self.review.arguments)
+        self.app.push_screen(RuleBuilderDialog(asked), self._apply_rule)  # pyright: ignore[reportUnknownMemberType]
 
-    def _by_rule(self, rule: Rule | None) -> None:
+    def _apply_rule(self, rule: Rule | None) -> None:
         if rule is not None:
-            plain = rule == Rule(server=self.asked.server, tool=exact(self.asked.tool))
-            if self.reading.edited:
-                self.agree("always", AllowRule(rule, self.reading.arguments))
+            plain = rule == Rule(server=self.details.server, tool=exact(self.details.tool))
+            if self.review.is_edited:
+                self.approve("always", AllowRule(rule, self.review.arguments))
             else:
-                self.agree("always", AllowAlways() if plain else AllowRule(rule))
+                self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
         """Every argument, whole, on a page of its own; the question waits under it."""
 
         def seen() -> None:
-            self.reading.whole_shown = True
-            self.show_locks()
+            self.review.is_fully_shown = True
+            self.update_locked_buttons()
 
-        title = f"{self.asked.server} · {self.asked.tool}"
-        shown = sections(self.reading.arguments)
-        if len(self.asked.description) > _DESCRIBED:
-            shown = (*shown, Section("── how the server describes the tool", self.asked.description))
-        self.post_message(TextWanted(title, "It takes no arguments.", seen, sections=shown))
+        title = f"{self.details.server} · {self.details.tool}"
+        shown = argument_sections(self.review.arguments)
+        if len(self.details.description) > _MAX_DESCRIPTION_LENGTH:
+            shown = (*shown, Section("── how the server describes the tool", self.details.description))
+        self.post_message(TextViewRequested(title, "It takes no arguments.", seen, sections=shown))
 
     def action_edit(self) -> None:
         """Edit the arguments; where they cannot be edited, nothing."""
-        if self.asked.editable and not self.query("#extra.shown"):
-            from mcphost.tui.dialogs.edit_arguments import EditArguments
+        if self.details.editable and not self.query("#extra.shown"):
+            from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
-            editor = EditArguments(self.asked, self.reading.arguments)
-            self.app.push_screen(editor, self._edited)  # pyright: ignore[reportUnknownMemberType]
+            editor = EditArgumentsDialog(self.details, self.review.arguments)
+            self.app.push_screen(editor, self._apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
-    async def _edited(self, arguments: dict[str, Any] | None) -> None:
+    async def _apply_edits(self, arguments: dict[str, Any] | None) -> None:
         """Show the edited arguments as they will be sent; they are to be read like the first ones."""
-        if arguments is not None and self.reading.edit(arguments):
-            self._file = None
+        if arguments is not None and self.review.edit(arguments):
+            self._file_diff = None
             await self.show_body()
-            self._compare()
+            self._request_file_diff()

@@ -10,12 +10,12 @@ from textual.widget import Widget
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.key_values import Pairs, differences
+from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 
-_ONE_LINE = 50
+_MAX_COMMAND_LINE = 50
 
 
-def _word(text: str) -> str:
+def _quote_value(text: str) -> str:
     """One line; quoted when it is empty or its ends would not be seen."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
@@ -29,7 +29,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         ("once", "This run"),
         ("always", "Always"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
     KEYS: ClassVar[str] = "esc/d do not use · o this run · A always"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
@@ -39,16 +39,16 @@ class TrustServerDialog(Dialog[TrustVerdict]):
 
     def __init__(self, question: TrustServer) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
 
     def headline(self) -> str:
-        return f"Use the server {self.asked.server}?"
+        return f"Use the server {self.details.server}?"
 
     def preview(self) -> str:
-        return shlex.join(self.asked.command) or self.asked.url
+        return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
+        asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
@@ -59,7 +59,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             out.append(Content("It starts this program on your machine, with your rights:"))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
             # A long one is a line per word: where one argument ends and the next begins must be plain to see.
-            pairs.append(("command", ("\n" if sum(map(len, words)) > _ONE_LINE else " ").join(words)))
+            pairs.append(("command", ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append(("folder", clean(asked.cwd)))
         if asked.url:
@@ -70,7 +70,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         if asked.file:
             pairs.append(("written in", clean(asked.file)))
         out.append(Content(""))
-        out.append(Pairs(pairs))
+        out.append(KeyValueList(pairs))
         for heading, values in (
             ("It is given these environment variables:", asked.environment),
             ("It is sent these headers:", asked.headers),
@@ -78,16 +78,16 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         ):
             if values:
                 # Names in a column of their own: a long value cannot look like the next variable where it wraps.
-                named = [(_word(name), _word(text)) for name, text in values.items()]
-                out += [Content(f"\n{heading}"), Pairs(named)]
+                named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
+                out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
             named = [
                 (clean(what), clean(value)) for what, _, value in (one.partition(": ") for one in asked.restrictions)
             ]
-            out += [Content("\nThis restricts it:"), Pairs(named)]
+            out += [Content("\nThis restricts it:"), KeyValueList(named)]
         if asked.changed:
             out.append(Content.styled("\n▲ Not what you approved earlier:", "bold $warning"))
-            out.append(differences([line[:2] + clean(line[2:]) for line in asked.changed]))
+            out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]))
         out.append(
             Content.styled(
                 "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
@@ -102,8 +102,8 @@ class TrustServerDialog(Dialog[TrustVerdict]):
 
     def action_once(self) -> None:
         """Use it in this run."""
-        self.agree("once", TrustOnce())
+        self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
         """Use it as long as it stays this."""
-        self.agree("always", TrustAlways())
+        self.approve("always", TrustAlways())

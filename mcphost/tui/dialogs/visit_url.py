@@ -8,20 +8,20 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mcphost.host.questions.questions import Cancel, Decline, RetryCall, UrlVerdict, Visited, VisitUrl
+from mcphost.host.questions.questions import AcceptUrl, Cancel, Decline, RetryCall, UrlVerdict, VisitUrl
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.address import marked as emphasised
-from mcphost.tui.widgets.key_values import Pairs
+from mcphost.tui.widgets.address import highlight_host as emphasised
+from mcphost.tui.widgets.key_values import KeyValueList
 
 
-def marked(question: VisitUrl) -> Content:
+def highlight_question_host(question: VisitUrl) -> Content:
     """The whole address with its host emphasised. Which part of a host is its owner's nobody knows without a list."""
-    before, host, after = _parts(question)
+    before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
 
 
-def _parts(question: VisitUrl) -> tuple[str, str, str]:
+def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
     url, host = question.url, question.host
     start = url.find("://") + 3
     end = next((at for at in range(start, len(url)) if url[at] in "/?#"), len(url))
@@ -37,7 +37,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         ("decline", "Decline: tell it no"),
         ("visit", "Open the browser"),
     )
-    AGREEING: ClassVar[frozenset[str]] = frozenset({"visit"})
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"visit"})
     KEYS: ClassVar[str] = "esc leave it unanswered · d decline · o open the browser"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
@@ -46,19 +46,21 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
     def __init__(self, question: VisitUrl) -> None:
         super().__init__(question)
-        self.asked = question
+        self.details = question
 
     def headline(self) -> str:
-        return f"Go to an address for {self.asked.server}?"
+        return f"Go to an address for {self.details.server}?"
 
     def preview(self) -> str:
-        return f"{self.asked.host}: {self.asked.message}"
+        return f"{self.details.host}: {self.details.message}"
 
     def body(self) -> list[Content | Widget]:
-        asked = self.asked
-        out: list[Content | Widget] = [Pairs([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
+        asked = self.details
+        out: list[Content | Widget] = [KeyValueList([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
-        whole = Content.assemble(("\nThe whole address, as the browser gets it:\n", "$faint"), marked(asked))
+        whole = Content.assemble(
+            ("\nThe whole address, as the browser gets it:\n", "$faint"), highlight_question_host(asked)
+        )
         out.append(Static(whole, id="sent", markup=False))
         out.append(Content.assemble(("\nThe server says:\n", "$faint"), clean(asked.message)))
         out.append(
@@ -79,43 +81,43 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
     def action_visit(self) -> None:
         """Open it."""
-        self.agree("visit", Visited())
+        self.approve("visit", AcceptUrl())
 
 
 class RetryCallDialog(Dialog[bool]):
     """Is the user done there, so that the call can be repeated?"""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("again", "Repeat the call"))
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "refuse", show=False), Binding("r", "again", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("d", "refuse", show=False), Binding("r", "retry", show=False)]
 
     def __init__(self, question: RetryCall) -> None:
         super().__init__(question)
-        self.asked = question
-        self._since = monotonic()
+        self.details = question
+        self._started_at = monotonic()
 
     def headline(self) -> str:
-        return f"Repeat the call of {self.asked.server}?"
+        return f"Repeat the call of {self.details.server}?"
 
     def preview(self) -> str:
-        return " · ".join(self.asked.urls)
+        return " · ".join(self.details.urls)
 
     def on_mount(self) -> None:
         super().on_mount()
         # First, so that however long the addresses are, it is seen that something goes on.
-        self.query_one("#body").mount(Static(self._waited(), id="waited", markup=False), before=0)
-        self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waited()))
+        self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
+        self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waiting_text()))
 
-    def _waited(self) -> Content:
-        seconds = int(monotonic() - self._since)
+    def _waiting_text(self) -> Content:
+        seconds = int(monotonic() - self._started_at)
         shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
         closes = " · closes by itself when the server says that you are done\n"
         return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
-        urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.asked.urls]
+        urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.details.urls]
         return [Content("The call waits until you are done in the browser at:"), *urls]
 
-    def action_again(self) -> None:
+    def action_retry(self) -> None:
         """Repeat it."""
         self.dismiss(True)

@@ -10,45 +10,45 @@ from textual.widgets import Button, OptionList
 from textual.widgets.option_list import Option
 
 from mcphost.host.questions.questions import ApproveTool, Question
-from mcphost.serialization import Data
-from mcphost.tui.dialogs.call_view import first_line
+from mcphost.serialization import Struct
+from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.tool_consent import Reading
+from mcphost.tui.dialogs.tool_consent import CallReview
 from mcphost.tui.screen_text import clean_line
 
-_LINE = 200
+_MAX_ARGUMENTS_LENGTH = 200
 
 
-class Entry(NamedTuple):
+class WaitingCall(NamedTuple):
     """One waiting call. `key` is unique while it waits; `reading` is None until it was opened."""
 
     key: str
     question: ApproveTool
-    reading: Reading | None
+    review: CallReview | None
 
     @property
-    def was_read(self) -> bool:
+    def is_read(self) -> bool:
         """Whether everything that would be sent was on the screen."""
-        return self.reading is not None and self.reading.is_done
+        return self.review is not None and self.review.is_complete
 
 
-class RefuseAll(Data, frozen=True):
+class RefuseAll(Struct, frozen=True):
     """None of them."""
 
 
-class AllowAll(Data, frozen=True):
+class AllowAll(Struct, frozen=True):
     """Each of these once; all of them were read to their end."""
 
     keys: tuple[str, ...]
 
 
-class OpenOne(Data, frozen=True):
+class OpenOne(Struct, frozen=True):
     """Show this one."""
 
     key: str
 
 
-class DenyOne(Data, frozen=True):
+class DenyOne(Struct, frozen=True):
     """Not this one."""
 
     key: str
@@ -57,7 +57,7 @@ class DenyOne(Data, frozen=True):
 ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
 
 
-class Several(Question[ListVerdict], frozen=True, kw_only=True):
+class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
     """What to do about several calls; asked by the screen itself, so no front has to know it."""
 
     KIND: ClassVar[str] = "waiting_calls"
@@ -66,7 +66,7 @@ class Several(Question[ListVerdict], frozen=True, kw_only=True):
         return RefuseAll()
 
 
-class WaitingCalls(Dialog[ListVerdict]):
+class WaitingCallsDialog(Dialog[ListVerdict]):
     """The list. Calls may join and leave while it is open; the cursor stays on its row."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -76,27 +76,27 @@ class WaitingCalls(Dialog[ListVerdict]):
         ("allow_all", "Allow all once"),
     )
     KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one"
-    READ_KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one · A allow all once"
+    ALL_READ_KEYS: ClassVar[str] = "esc refuse all · up/down choose · o open · d deny this one · A allow all once"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", show=False),
         Binding("d", "deny", show=False),
         Binding("A", "allow_all", show=False),
     ]
     DEFAULT_CSS = """
-    WaitingCalls OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
+    WaitingCallsDialog OptionList { height: auto; border: none; background: $panel; padding: 0; text-wrap: nowrap;
                               text-overflow: ellipsis; scrollbar-size-vertical: 1; }
-    WaitingCalls OptionList > .option-list--option-highlighted {
+    WaitingCallsDialog OptionList > .option-list--option-highlighted {
         background: $accent 30%; color: $text; text-style: bold;
     }
     """
 
-    def __init__(self, entries: Sequence[Entry], cursor: str = "") -> None:
-        super().__init__(Several(server="", why="None of them runs before you say so."))
+    def __init__(self, entries: Sequence[WaitingCall], cursor: str = "") -> None:
+        super().__init__(WaitingCallsQuestion(server="", why="None of them runs before you say so."))
         self._entries = list(entries)
-        self._cursor = self._chosen = cursor
+        self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
-        unread = sum(not entry.was_read for entry in self._entries)
+        unread = sum(not entry.is_read for entry in self._entries)
         words = f"{unread} not read yet" if unread else "all were read to their end"
         return f"{len(self._entries)} calls wait · {words}"
 
@@ -104,39 +104,41 @@ class WaitingCalls(Dialog[ListVerdict]):
         return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
-        options = OptionList(*(Option(_row(entry), id=entry.key) for entry in self._entries), id="calls", markup=False)
+        options = OptionList(
+            *(Option(_render_entry(entry), id=entry.key) for entry in self._entries), id="calls", markup=False
+        )
         return [options]
 
     def on_mount(self) -> None:
-        self._calls.highlighted = self._place(self._cursor)
-        self._show_all()
+        self._option_list.highlighted = self._index_of_key(self._cursor)
+        self._update_actions()
 
     @property
-    def _calls(self) -> OptionList:
+    def _option_list(self) -> OptionList:
         return self.query_one(OptionList)
 
-    def _place(self, key: str) -> int:
+    def _index_of_key(self, key: str) -> int:
         return next((number for number, entry in enumerate(self._entries) if entry.key == key), 0)
 
     @property
     def cursor(self) -> str:
         """The key of the row under the cursor."""
-        at = self._calls.highlighted
+        at = self._option_list.highlighted
         return self._entries[at].key if at is not None and at < len(self._entries) else ""
 
     @property
     def next_cursor(self) -> str:
         """Where the cursor goes when the list is shown again: to the next call that was not read."""
-        at = self._place(self._chosen)
+        at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
-        return next((entry.key for entry in later if not entry.was_read), "")
+        return next((entry.key for entry in later if not entry.is_read), "")
 
-    def show_calls(self, entries: Sequence[Entry]) -> None:
+    def show_calls(self, entries: Sequence[WaitingCall]) -> None:
         """The calls that wait now: new ones go to the end, and the cursor keeps its row."""
         if not self.is_attached:
             self._entries = list(entries)
             return
-        calls, kept, at = self._calls, self.cursor, self._calls.highlighted or 0
+        calls, kept, at = self._option_list, self.cursor, self._option_list.highlighted or 0
         now = {entry.key for entry in entries}
         before = {entry.key for entry in self._entries}
         for entry in self._entries:
@@ -144,55 +146,55 @@ class WaitingCalls(Dialog[ListVerdict]):
                 calls.remove_option(entry.key)
         for entry in entries:
             if entry.key not in before:
-                calls.add_option(Option(_row(entry), id=entry.key))
+                calls.add_option(Option(_render_entry(entry), id=entry.key))
         self._entries = [entry for entry in entries if entry.key in before]
         self._entries += [entry for entry in entries if entry.key not in before]
         if self._entries:
-            calls.highlighted = self._place(kept) if kept in now else min(at, len(self._entries) - 1)
-        self._show_all()
+            calls.highlighted = self._index_of_key(kept) if kept in now else min(at, len(self._entries) - 1)
+        self._update_actions()
 
-    def _show_all(self) -> None:
-        offered = all(entry.was_read for entry in self._entries)
+    def _update_actions(self) -> None:
+        offered = all(entry.is_read for entry in self._entries)
         button = self.query_one("#allow_all", Button)
         button.display = offered
-        self.show_keys(self.READ_KEYS if offered else self.KEYS)
+        self.show_key_hints(self.ALL_READ_KEYS if offered else self.KEYS)
         self.query_one("#box").border_title = Content(self.headline())
         self.fit()
 
     def fit(self) -> None:
         super().fit()
         rows = self.query_one("#body").styles.max_height
-        self._calls.styles.max_height = rows.value if rows is not None else 10
+        self._option_list.styles.max_height = rows.value if rows is not None else 10
 
     # -- what may be chosen
 
     def action_line(self, by: int) -> None:
         """The next or the previous call."""
-        (self._calls.action_cursor_down if by > 0 else self._calls.action_cursor_up)()
+        (self._option_list.action_cursor_down if by > 0 else self._option_list.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
         """A page of calls on or back."""
-        (self._calls.action_page_down if by > 0 else self._calls.action_page_up)()
+        (self._option_list.action_page_down if by > 0 else self._option_list.action_page_up)()
 
     def action_edge(self, which: int) -> None:
         """The last or the first call."""
-        (self._calls.action_last if which > 0 else self._calls.action_first)()
+        (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_open(self) -> None:
         """Show the call under the cursor."""
         if self.cursor:
-            self._chosen = self.cursor
-            self.dismiss(OpenOne(self._chosen))
+            self._selected_key = self.cursor
+            self.dismiss(OpenOne(self._selected_key))
 
     def action_deny(self) -> None:
         """Refuse the call under the cursor."""
         if self.cursor:
-            self._chosen = self.cursor
-            self.dismiss(DenyOne(self._chosen))
+            self._selected_key = self.cursor
+            self.dismiss(DenyOne(self._selected_key))
 
     def action_allow_all(self) -> None:
         """Run each of them once; only when each was opened and read to its end."""
-        if self._entries and all(entry.was_read for entry in self._entries):
+        if self._entries and all(entry.is_read for entry in self._entries):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
@@ -201,14 +203,14 @@ class WaitingCalls(Dialog[ListVerdict]):
         self.action_open()
 
 
-def _row(entry: Entry) -> Content:
+def _render_entry(entry: WaitingCall) -> Content:
     question = entry.question
-    mark = ("✓ read    ", "$success") if entry.was_read else ("○ not read", "$warning")
-    arguments = entry.reading.arguments if entry.reading else question.arguments
+    mark = ("✓ read    ", "$success") if entry.is_read else ("○ not read", "$warning")
+    arguments = entry.review.arguments if entry.review else question.arguments
     return Content.assemble(
         mark,
         # On 80 columns there is room for the beginning of the arguments, which tells calls of one tool apart.
         (f"  {clean_line(question.server, 16)} · ", "$muted"),
         (clean_line(question.tool, 26), "bold"),
-        (f"  {clean_line(first_line(arguments, _LINE), _LINE)}", "$muted"),
+        (f"  {clean_line(summarize_arguments(arguments, _MAX_ARGUMENTS_LENGTH), _MAX_ARGUMENTS_LENGTH)}", "$muted"),
     )

@@ -5,10 +5,10 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mcphost.errors import UsageError
-from mcphost.host.servers.accounts import MOST_NAME, name_of
+from mcphost.host.servers.accounts import MAX_NAME, parse_account_name
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.form_screen import Panel
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
 ABOUT = (
     "You sign in beside whoever is signed in already, and mcphost uses the new account from then on. The name is yours "
@@ -16,46 +16,46 @@ ABOUT = (
 )
 
 
-class AccountName(Panel[str]):
+class AccountNameForm(FormScreen[str]):
     """One field; ends with the name, or None. `taken` are the names that exist: signing in there renews that one."""
 
     DEFAULT_CSS = """
-    AccountName #box { max-width: 76; }
-    AccountName Input { border: none; height: 1; background: $surface; margin: 1 0; }
+    AccountNameForm #box { max-width: 76; }
+    AccountNameForm Input { border: none; height: 1; background: $surface; margin: 1 0; }
     """
 
-    def __init__(self, server: str, taken: tuple[str, ...]) -> None:
+    def __init__(self, server: str, existing_names: tuple[str, ...]) -> None:
         super().__init__()
-        self.server, self.taken = server, taken
+        self.server, self.existing_names = server, existing_names
 
     def headline(self) -> str:
         return f"Sign in to {self.server} under another name"
 
     def body(self) -> ComposeResult:
         yield Static(Content.styled(ABOUT, "$muted"), markup=False)
-        yield TextLine(placeholder="work", id="name", max_length=MOST_NAME, compact=True)
+        yield OrderedInput(placeholder="work", id="name", max_length=MAX_NAME, compact=True)
 
-    def keys(self) -> str:
+    def key_hints(self) -> str:
         return "enter signs in · esc back"
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Say what is wrong with it, or what it means."""
         event.stop()
-        self.query_one("#fault", Static).update(self._said(event.value))
+        self.query_one("#fault", Static).update(self._name_message(event.value))
 
-    def _said(self, text: str) -> Content:
+    def _name_message(self, text: str) -> Content:
         try:
-            name = name_of(text)
+            name = parse_account_name(text)
         except UsageError as error:
             return Content.styled(error.message, "$error")
-        again = f"{name} is signed in already; this signs in anew." if name in self.taken else ""
+        again = f"{name} is signed in already; this signs in anew." if name in self.existing_names else ""
         return Content.styled(clean_line(again, 120), "$warning")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """A name that can be one."""
         event.stop()
         try:
-            name = name_of(event.value)
+            name = parse_account_name(event.value)
         except UsageError:
             return
         if name:

@@ -13,28 +13,28 @@ from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import Verified, Wanted
 from mcphost.store.audit_store import Row as Written
-from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.screens.history import when
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.history import format_time
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
-PAGE = 200
+PAGE_SIZE = 200
 """Rows at a time: as many as a person reads through, and as few as a ledger of any size gives at once."""
-_REFUSED = frozenset({"deny", "decline", "cancel", "declined", "held back"})
-_FAULTS = frozenset({"failed", "error", "lost", "not opened"})
+_REFUSED_DECISIONS = frozenset({"deny", "decline", "cancel", "declined", "held back"})
+_FAILED_DECISIONS = frozenset({"failed", "error", "lost", "not opened"})
 
 
-class Audit(Browser):
+class AuditScreen(ListScreen):
     """A page of the ledger at a time; the search looks through all of it."""
 
     TITLE_TEXT: ClassVar[str] = "Audit"
-    EMPTY: ClassVar[str] = (
+    EMPTY_TEXT: ClassVar[str] = (
         "Nothing is recorded yet.\n\n"
         "Every question, its answer and what came of it is listed here before it takes effect."
     )
-    WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.verify"})
+    ACTIONS_WITHOUT_ENTRY: ClassVar[frozenset[str]] = frozenset({"screen.verify"})
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("v", "verify", "screen.verify"),
         ("o", "older", "screen.older"),
@@ -51,91 +51,91 @@ class Audit(Browser):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._found: tuple[Written, ...] = ()
-        self._pages: list[int] = [0]
-        self._text = ""
+        self._audit_rows: tuple[Written, ...] = ()
+        self._page_starts: list[int] = [0]
+        self._search_text = ""
         self._total = 0
-        self._armed = ""
-        self._leaving = False
+        self._revoke_candidate = ""
+        self._is_closing = False
 
     def on_mount(self) -> None:
         super().on_mount()
-        self._look()
+        self._request_page()
 
     def on_unmount(self) -> None:
         """A check that still runs ends."""
-        self._leaving = True
+        self._is_closing = True
 
-    def server_changed(self) -> None:
+    def handle_server_change(self) -> None:
         """Nothing of this follows what servers do now; what is read stays in its place."""
 
-    def load(self) -> Sequence[Row]:
-        return [_entry(row) for row in self._found]
+    def load(self) -> Sequence[ListRow]:
+        return [_list_row(row) for row in self._audit_rows]
 
     # -- pages
     def filter(self, text: str) -> None:
         """Ask for what matches: the ledger may hold far more than what is here."""
-        if text != self._text:
-            self._text, self._pages = text, [0]
-            self._look()
+        if text != self._search_text:
+            self._search_text, self._page_starts = text, [0]
+            self._request_page()
 
-    def _look(self) -> None:
+    def _request_page(self) -> None:
         # A newer wish takes the place of one that is still being answered.
-        self.run_worker(self._read, group="page", exclusive=True)
+        self.run_worker(self._load_page, group="page", exclusive=True)
 
-    async def _read(self) -> None:
-        wanted = Wanted(text=self._text, before=self._pages[-1])
+    async def _load_page(self) -> None:
+        wanted = Wanted(text=self._search_text, before=self._page_starts[-1])
         try:
-            self._found = await self.host.journal.page(wanted, PAGE)
+            self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
         self.entries = list(self.load())
         super().filter("")
-        newest = f"newest {len(self._found)}" if len(self._pages) == 1 else f"page {len(self._pages)}"
-        which = f"  {newest}" if self._found else ""
+        newest = f"newest {len(self._audit_rows)}" if len(self._page_starts) == 1 else f"page {len(self._page_starts)}"
+        which = f"  {newest}" if self._audit_rows else ""
         self.query_one("#head", Static).update(Content.assemble((self.TITLE_TEXT, "bold $accent"), (which, "$faint")))
 
     def action_older(self) -> None:
         """The page before in time."""
-        if len(self._found) == PAGE:
-            self._pages.append(self._found[-1].seq)
-            self._look()
+        if len(self._audit_rows) == PAGE_SIZE:
+            self._page_starts.append(self._audit_rows[-1].seq)
+            self._request_page()
 
     def action_newer(self) -> None:
         """The page after in time."""
-        if len(self._pages) > 1:
-            self._pages.pop()
-            self._look()
+        if len(self._page_starts) > 1:
+            self._page_starts.pop()
+            self._request_page()
 
     # -- one row
-    def highlighted(self, row: Row) -> None:
-        self._armed = ""
-        self.about(facts(_facts(row.value)))
-        self.query_one(LongText).show(_words(row.value.detail))
+    def show_details(self, row: ListRow) -> None:
+        self._revoke_candidate = ""
+        self.show_about(clean_pairs(_detail_pairs(row.value)))
+        self.query_one(LongText).show(_format_detail(row.value.detail))
 
     def action_undo(self) -> None:
         """Pressed twice: revoke the grant that this row gave or used."""
-        row = self.current()
+        row = self.current_row()
         grant: str = row.value.grant if row is not None else ""
         if not grant or "/" in grant:
-            self.about(Content.styled("This row is not about a stored grant.", "$muted"))
-        elif self._armed != grant:
-            self._armed = grant
-            self.about(
+            self.show_about(Content.styled("This row is not about a stored grant.", "$muted"))
+        elif self._revoke_candidate != grant:
+            self._revoke_candidate = grant
+            self.show_about(
                 Content.styled(f"u again revokes the grant {grant}; its calls are then asked about.", "$warning")
             )
         else:
-            self._armed = ""
-            self.run_worker(partial(self._undo, grant))
+            self._revoke_candidate = ""
+            self.run_worker(partial(self._revoke_grant, grant))
 
-    async def _undo(self, grant: str) -> None:
+    async def _revoke_grant(self, grant: str) -> None:
         try:
-            await self.host.permissions.revoke(grant)
+            await self.host.grants.revoke(grant)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self.about(Content.styled(f"The grant {grant} is revoked.", "$success"))
+        self.show_about(Content.styled(f"The grant {grant} is revoked.", "$success"))
 
     # -- the check
     def action_verify(self) -> None:
@@ -143,43 +143,43 @@ class Audit(Browser):
         self.run_worker(self._verify, group="verify", exclusive=True)
 
     async def _verify(self) -> None:
-        self.about(Content.styled("Checking…", "$muted"))
+        self.show_about(Content.styled("Checking…", "$muted"))
         app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
 
         def progress(done: int, total: int) -> bool:
-            if not self._leaving and done < total:
-                app.call_from_thread(self._checked, done, total)
-            return not self._leaving
+            if not self._is_closing and done < total:
+                app.call_from_thread(self._show_verify_progress, done, total)
+            return not self._is_closing
 
-        found = await self.host.journal.verify(progress)
-        if not self._leaving:
+        found = await self.host.audit.verify(progress)
+        if not self._is_closing:
             self.query_one(LongText).show("\n".join(one.text for one in found.findings))
-            self.about(_verdict(found))
+            self.show_about(_describe_verification(found))
 
-    def _checked(self, done: int, total: int) -> None:
-        if not self._leaving:
-            self.about(Content.styled(f"Checking… {done:,} of {total:,} rows", "$muted"))
+    def _show_verify_progress(self, done: int, total: int) -> None:
+        if not self._is_closing:
+            self.show_about(Content.styled(f"Checking… {done:,} of {total:,} rows", "$muted"))
 
     def action_search(self) -> None:
         """To the search line."""
         self.query_one("#search", Input).focus()
 
 
-def _entry(row: Written) -> Row:
+def _list_row(row: Written) -> ListRow:
     what = " ".join(part for part in (row.server, row.subject) if part) or row.kind
     mark, style = "●", "$success"
-    if row.event == "broken" or row.decision in _FAULTS:
+    if row.event == "broken" or row.decision in _FAILED_DECISIONS:
         mark, style = "✕", "$error"
-    elif row.decision in _REFUSED or row.event in ("withdrawn", "held back"):
+    elif row.decision in _REFUSED_DECISIONS or row.event in ("withdrawn", "held back"):
         mark, style = "○", "$warning"
     elif row.event == "ended":
         mark, style = "·", "$muted"
     by = f" · {row.who}" if row.who not in ("", "mcphost") else ""
     title = f"{row.kind} {row.event}" + (f": {row.decision}" if row.decision else "")
-    return Row(row, title, f"{what}{by} · {when(row.at / 1_000_000)}", mark, style)
+    return ListRow(row, title, f"{what}{by} · {format_time(row.at / 1_000_000)}", mark, style)
 
 
-def _facts(row: Written) -> list[tuple[str, str]]:
+def _detail_pairs(row: Written) -> list[tuple[str, str]]:
     """What matters first: on a small screen the last ones are not seen."""
     took = f"{row.duration:,} ms" if row.duration else ""
     result = f"{row.size:,} bytes" if row.size else ""
@@ -190,7 +190,7 @@ def _facts(row: Written) -> list[tuple[str, str]]:
         ("grant", row.grant),
         ("took", ", ".join(part for part in (took, result) if part)),
         ("row", f"{row.seq:,}" + (f", about row {row.about:,}" if row.about else "")),
-        ("at", when(row.at / 1_000_000)),
+        ("at", format_time(row.at / 1_000_000)),
         ("arguments", row.arguments[:16]),
         ("shown", row.shown[:16]),
         ("definition", row.definition[:16]),
@@ -198,14 +198,14 @@ def _facts(row: Written) -> list[tuple[str, str]]:
     ]
 
 
-def _words(detail: str) -> str:
+def _format_detail(detail: str) -> str:
     try:
         return dumps(loads(detail), indent=2) if detail else ""
     except MalformedMessage:
         return detail
 
 
-def _verdict(found: Verified) -> Content:
+def _describe_verification(found: Verified) -> Content:
     if found.ok:
         text = f"All {found.rows:,} rows are as they were written."
         return Content.assemble((text, "$success"), (f"\nThe last one has the hash {found.reached.hash}", "$muted"))

@@ -11,24 +11,24 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from mcphost.errors import McpHostError
-from mcphost.tui.keymap import by_slash
+from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.messages import (
-    ActionWanted,
-    AttachWanted,
-    CopyWanted,
-    DetachWanted,
+    ActionRequested,
+    AttachRequested,
+    CopyRequested,
+    DetachRequested,
     LinkClicked,
-    PromptWanted,
-    ScrollWanted,
+    PromptRequested,
+    ScrollRequested,
 )
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.screens.completions import offers
-from mcphost.tui.widgets.auto_approve_bar import AutonomyBar
-from mcphost.tui.widgets.blocks import Words
-from mcphost.tui.widgets.composer import AROUND, ROOMY, Composer, Offer, Prompt
-from mcphost.tui.widgets.draft import Draft, join
+from mcphost.tui.screens.completions import build_completions
+from mcphost.tui.widgets.auto_approve_bar import AutoApprovalBar
+from mcphost.tui.widgets.blocks import UserMessage
+from mcphost.tui.widgets.composer import HORIZONTAL_MARGIN, ROOMY_HEIGHT, CompletionItem, Composer, ComposerInput
+from mcphost.tui.widgets.draft import Draft, join_drafts
 from mcphost.tui.widgets.server_list import ServerList
-from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, Status, TopBar
+from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, TopBar, TopBarStatus
 from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from mcphost.host.host import Host
     from mcphost.host.questions.questions import Question
     from mcphost.llm.messages import Part, ResourcePart
-    from mcphost.tui.screens.conversation import Conversation
-    from mcphost.tui.screens.status_model import Figures
+    from mcphost.tui.screens.conversation import TranscriptPresenter
+    from mcphost.tui.screens.status_model import StatusModel
     from mcphost.tui.widgets.tool_card import ToolCard
 
-WIDE = 100
-NOT_YET = "sent when mcphost is ready"
+SIDEBAR_MIN_WIDTH = 100
+SENT_WHEN_READY = "sent when mcphost is ready"
 WELCOME = "Say what you want. Before the model uses a tool you are asked. F1 shows all keys, ctrl+q leaves."
 NO_MODEL = "No model is chosen yet, so nobody answers."
 NO_MODEL_HINT = (
@@ -50,7 +50,7 @@ NO_MODEL_HINT = (
 )
 SENT_AS_MESSAGE = "Sent as a message, because it was not typed. Type a call or a command to run it."
 PARTLY_TYPED = "Nothing was run or sent: a part of it was not typed. A space before it makes it a message."
-READING_KEYS = (
+TRANSCRIPT_KEYS = (
     ("[ ]", "step", ""),
     ("enter", "open", ""),
     ("c", "copy", ""),
@@ -60,61 +60,61 @@ READING_KEYS = (
 )
 
 
-class Middle(Horizontal):
+class ChatBody(Horizontal):
     """The transcript and the servers beside each other."""
 
     BLANK = True
 
 
-class Chat(Screen[None]):
+class ChatScreen(Screen[None]):
     """Shows what happens, takes what the user says."""
 
     AUTO_FOCUS = "#prompt"
     BLANK = True  # its widgets cover it, so that it needs no strips of its own for each line
     DEFAULT_CSS = """
-    Chat { background: $background; color: $text; layout: vertical; }
-    Chat #middle { height: 1fr; }
-    Chat Transcript { width: 1fr; height: 1fr; margin: 0 0 1 0; }
-    Chat ServerList { display: none; margin: 0; }
-    Chat.sidebar ServerList { display: block; }
+    ChatScreen { background: $background; color: $text; layout: vertical; }
+    ChatScreen #middle { height: 1fr; }
+    ChatScreen Transcript { width: 1fr; height: 1fr; margin: 0 0 1 0; }
+    ChatScreen ServerList { display: none; margin: 0; }
+    ChatScreen.sidebar ServerList { display: block; }
     """
     BINDINGS: ClassVar[list[Any]] = []
 
-    talk: "Conversation"
+    presenter: "TranscriptPresenter"
     """The conversation, once the host is there."""
-    figures: "Figures"
+    status_model: "StatusModel"
 
     def __init__(self, *, greeting: str = "", demo: bool = False) -> None:
         super().__init__()
         self._host: Host | None = None
-        self._early: list[Draft] = []
-        self._pending: list[Words] = []
+        self._early_drafts: list[Draft] = []
+        self._pending_messages: list[UserMessage] = []
         self.greeting = greeting
         self.demo = demo
         self.attachments: list[ResourcePart] = []
-        self.sidebar_wanted: bool | None = None
-        self.waiting = 0
-        self._dirty = self._passing = self._is_sending = False
-        self._calls = 0
-        self._told: dict[str, str] = {}
+        self.sidebar_preference: bool | None = None
+        self.pending_question_count = 0
+        self._is_status_stale = self._has_timed_state = self._is_sending = False
+        self._manual_call_count = 0
+        self._reported_failures: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         # Decided before the first layout, so that the first frame is drawn once.
-        self._fit(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
+        self._update_sidebar(self.app.size.width)  # pyright: ignore[reportUnknownMemberType]
         yield TopBar()
-        yield AutonomyBar()
-        with Middle(id="middle"):
+        yield AutoApprovalBar()
+        with ChatBody(id="middle"):
             yield ServerList()
             yield Transcript(id="transcript")
         size = self.app.size  # pyright: ignore[reportUnknownMemberType]
-        yield Composer(roomy=size.height >= ROOMY, width=size.width - AROUND)
+        yield Composer(roomy=size.height >= ROOMY_HEIGHT, width=size.width - HORIZONTAL_MARGIN)
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Everything that needs nothing from outside."""
         composer = self.query_one(Composer)
-        composer.offers, composer.submitted = self.offers, self.submit
-        self.query_one(TopBar).status = Status(demo=self.demo, model_state="")
+        composer.completion_source, composer.submit_handler = self.list_completions, self.submit
+        self.query_one(TopBar).status = TopBarStatus(demo=self.demo, model_state="")
 
     @property
     def host(self) -> "Host":
@@ -124,39 +124,39 @@ class Chat(Screen[None]):
         return self._host
 
     @property
-    def prompt(self) -> Prompt:
+    def composer_input(self) -> ComposerInput:
         """What the person types a message into."""
-        return self.query_one(Prompt)
+        return self.query_one(ComposerInput)
 
-    def begin(self, host: "Host") -> None:
+    def attach_host(self, host: "Host") -> None:
         """The host runs now: show the conversation, say what to do first, submit what was entered before."""
-        from mcphost.tui.screens.conversation import Conversation
-        from mcphost.tui.screens.status_model import Figures
+        from mcphost.tui.screens.conversation import TranscriptPresenter
+        from mcphost.tui.screens.status_model import StatusModel
 
         self._host = host
-        self.talk = Conversation(self.query_one(Transcript))
-        self.figures = Figures()
+        self.presenter = TranscriptPresenter(self.query_one(Transcript))
+        self.status_model = StatusModel()
         self.set_interval(1.0, self._tick)
-        self._greet()
+        self._show_greeting()
         self.refresh_status()
-        self._submit_early()
+        self._submit_early_drafts()
 
-    def _greet(self) -> None:
-        self.figures.model_state = "none" if self.host.model is None else "loading"
+    def _show_greeting(self) -> None:
+        self.status_model.model_state = "none" if self.host.model is None else "loading"
         if self.host.messages:
-            self.load()
+            self.load_conversation()
         else:
             if self.greeting:
-                self.talk.notice("info", self.greeting)
+                self.presenter.add_notice("info", self.greeting)
             if self.host.model is None:
-                self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
+                self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
             elif not self.greeting:
-                self.talk.notice("info", WELCOME)
+                self.presenter.add_notice("info", WELCOME)
 
-    def _submit_early(self) -> None:
+    def _submit_early_drafts(self) -> None:
         """Submit what was entered before there was a host; what cannot be sent yet stays in the composer."""
-        early, self._early = self._early, []
-        pending, self._pending = self._pending, []
+        early, self._early_drafts = self._early_drafts, []
+        pending, self._pending_messages = self._pending_messages, []
         transcript = self.query_one(Transcript)
         for words in pending:
             transcript.remove_block(words)
@@ -165,90 +165,90 @@ class Chat(Screen[None]):
             written = composer.draft
             composer.set_draft(early[0])
             self.submit(early[0])
-            composer.set_draft(join(composer.draft, *early[1:], written))
+            composer.set_draft(join_drafts(composer.draft, *early[1:], written))
             if self._is_sending:  # shown until the turn begins with it
-                self._pending = pending[:1]
+                self._pending_messages = pending[:1]
                 transcript.add(pending[0])
 
-    def _forget_pending(self) -> None:
+    def _remove_pending_messages(self) -> None:
         """A message that waited is shown as sent, or is in the composer again."""
-        for words in self._pending:
+        for words in self._pending_messages:
             self.query_one(Transcript).remove_block(words)
-        self._pending.clear()
+        self._pending_messages.clear()
 
-    def load(self) -> None:
+    def load_conversation(self) -> None:
         """Show the open conversation from its messages."""
         messages = self.host.messages
-        self.talk.load(messages)
-        self.figures.resume(messages)
-        self.query_one(Composer).remember([message.text for message in messages if message.role == "user"])
-        self.query_one(Composer).prompt.focus()
+        self.presenter.load(messages)
+        self.status_model.load_messages(messages)
+        self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
+        self.query_one(Composer).composer_input.focus()
 
     # -- what the host tells
 
-    def handle(self, event: "HostEvent") -> None:
+    def handle_event(self, event: "HostEvent") -> None:
         """One event of the host."""
         from mcphost.host import events
 
-        if self._pending and isinstance(event, events.TurnStarted):
-            self._forget_pending()
-        self.talk.handle(event)
-        self.figures.hear(event)
+        if self._pending_messages and isinstance(event, events.TurnStarted):
+            self._remove_pending_messages()
+        self.presenter.handle_event(event)
+        self.status_model.handle_event(event)
         if isinstance(event, events.ModelChanged) and event.state == "failed":
-            self.talk.notice("error", event.detail or f"The model {event.label} does not work.")
+            self.presenter.add_notice("error", event.detail or f"The model {event.label} does not work.")
         elif isinstance(event, events.ConversationOpened):
-            self.load()
+            self.load_conversation()
         elif isinstance(event, events.ServerState):
-            self._tell_state(event)
-        elif isinstance(event, events.AutonomyChanged) and not event.on and event.why != "started anew":
-            self.talk.notice("info", f"Tools ask again before they run: {event.why}.")
-        if not isinstance(event, events.TextDelta | events.ThinkingDelta | events.ToolProgress):
+            self._report_server_state(event)
+        elif isinstance(event, events.AutoApprovalChanged) and not event.on and event.why != "started anew":
+            self.presenter.add_notice("info", f"Tools ask again before they run: {event.why}.")
+        if not isinstance(event, events.TextDeltaEvent | events.ThinkingDeltaEvent | events.ToolProgress):
             self.refresh_status()
 
-    def _tell_state(self, event: "ServerState") -> None:
+    def _report_server_state(self, event: "ServerState") -> None:
         """What went wrong with a server, once for all the times it is tried again until it works or is restarted."""
         if event.state in ("ready", "waiting"):
-            self._told.pop(event.server, None)
+            self._reported_failures.pop(event.server, None)
         elif event.state in ("failed", "sign_in"):
             detail = event.detail or "the server failed."
             named = detail if event.server in detail else f"{event.server}: {detail}"
-            if self._told.get(event.server) != named:
-                self._told[event.server] = named
+            if self._reported_failures.get(event.server) != named:
+                self._reported_failures[event.server] = named
                 key = "s on its page (F3) signs in." if event.state == "sign_in" else ""
-                self.talk.notice("error", named, " ".join(filter(None, (key, event.hint))))
+                self.presenter.add_notice("error", named, " ".join(filter(None, (key, event.hint))))
 
-    def show_waiting(self, questions: "tuple[Question[Any], ...]") -> None:
+    def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
         """Which questions wait for the user."""
         from mcphost.host.questions.questions import ApproveTool
         from mcphost.host.questions.result_review_questions import ReviewResult
 
-        self.waiting = len(questions)
-        self.talk.mark_waiting(
+        self.pending_question_count = len(questions)
+        self.presenter.mark_waiting_calls(
             {question.call for question in questions if isinstance(question, ApproveTool | ReviewResult)}
         )
         self.refresh_status()
 
     def refresh_status(self) -> None:
         """Bring the top line and the server list up to date, once however often it is asked for."""
-        if not self._dirty:
-            self._dirty = True
+        if not self._is_status_stale:
+            self._is_status_stale = True
             self.set_timer(0.03, self._show_status)
 
     def _tick(self) -> None:
-        if self.host.busy or self._passing or self.query_one(AutonomyBar).state is not None:
+        if self.host.is_busy or self._has_timed_state or self.query_one(AutoApprovalBar).state is not None:
             self.refresh_status()
 
     def _show_status(self) -> None:
-        from mcphost.tui.screens.status_model import ends, row
+        from mcphost.tui.screens.status_model import build_server_row, has_expiring_sign_in
 
-        self._dirty = False
-        self.query_one(AutonomyBar).state = self.host.running_unasked
+        self._is_status_stale = False
+        self.query_one(AutoApprovalBar).state = self.host.auto_approval_status
         views = self.host.servers()
-        self._passing = any(ends(view) or view.starting for view in views)
-        self.query_one(TopBar).status = self.figures.status(
-            self.host, views, phase=self.talk.phase, waiting=self.waiting, demo=self.demo
+        self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)
+        self.query_one(TopBar).status = self.status_model.build_status(
+            self.host, views, phase=self.presenter.phase, pending_questions=self.pending_question_count, demo=self.demo
         )
-        self.query_one(ServerList).show(tuple(row(view) for view in views))
+        self.query_one(ServerList).show(tuple(build_server_row(view) for view in views))
 
     # -- what the user does
 
@@ -258,113 +258,113 @@ class Chat(Screen[None]):
         Commands and calls are typed: what a server, a paste or an earlier message brought is sent as a message.
         """
         if self._host is None:
-            self._early.append(draft)
-            self._pending.append(Words(draft.text, at=NOT_YET))
-            self.query_one(Transcript).add(self._pending[-1])
-            self.query_one(Composer).sent()
+            self._early_drafts.append(draft)
+            self._pending_messages.append(UserMessage(draft.text, time=SENT_WHEN_READY))
+            self.query_one(Transcript).add(self._pending_messages[-1])
+            self.query_one(Composer).mark_sent()
             return
         written = draft.text
         is_typed = draft.origin == "typed"
         may_run = draft.origin != "inserted"
         if may_run and not is_typed and (draft.is_call or draft.is_command):
             self.notify(PARTLY_TYPED, markup=False, timeout=8)
-        elif is_typed and draft.is_command and (action := by_slash(written[1:].rstrip())):
-            self.query_one(Composer).sent()
-            self.post_message(ActionWanted(action.name))
-        elif may_run and written.startswith("/") and (said := self._mistyped(written.strip())):
+        elif is_typed and draft.is_command and (action := find_slash_command(written[1:].rstrip())):
+            self.query_one(Composer).mark_sent()
+            self.post_message(ActionRequested(action.name))
+        elif may_run and written.startswith("/") and (said := self._explain_unknown_command(written.strip())):
             self.notify(said, markup=False, timeout=8)
         elif is_typed and draft.is_call:
-            self._by_hand(written)
+            self._start_manual_call(written)
         elif self.host.model is None:
-            self.talk.notice("warning", NO_MODEL, NO_MODEL_HINT)
-        elif self.host.busy or self._is_sending:
+            self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
+        elif self.host.is_busy or self._is_sending:
             self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
-            self.query_one(Composer).sent()
+            self.query_one(Composer).mark_sent()
             if draft.is_call or draft.is_command:
                 self.notify(SENT_AS_MESSAGE, markup=False, timeout=8)
             attachments, self.attachments = tuple(self.attachments), []
             self._show_attachments()
             self._is_sending = True
-            self.run_worker(_warm_up, thread=True, group="warm-up")
+            self.run_worker(_preload_markdown, thread=True, group="warm-up")
             self.run_worker(partial(self._send, written, attachments), group="turn")
 
-    def _mistyped(self, text: str) -> str:
-        from mcphost.tui.slash_commands import mistyped
+    def _explain_unknown_command(self, text: str) -> str:
+        from mcphost.tui.slash_commands import explain_unknown_command
 
-        return mistyped(text, (offer.title for offer in self.offers("/")))
+        return explain_unknown_command(text, (offer.title for offer in self.list_completions("/")))
 
     async def _send(self, text: str, attachments: "Sequence[Part]") -> None:
         try:
             await self.host.send(text, attachments)
         except McpHostError as error:
-            self._forget_pending()
+            self._remove_pending_messages()
             composer = self.query_one(Composer)
-            composer.set_draft(join(Draft(text), composer.draft))
-            self.talk.notice("error", error.message, error.hint)
+            composer.set_draft(join_drafts(Draft(text), composer.draft))
+            self.presenter.add_notice("error", error.message, error.hint)
         finally:
             self._is_sending = False
         self.refresh_status()
 
-    def go_on(self) -> None:
+    def continue_turn(self) -> None:
         """Have an answer that was cut off completed, or the model asked again."""
-        if self.host.busy:
+        if self.host.is_busy:
             self.notify("Still answering. Esc stops it.", markup=False, timeout=4)
         else:
-            self.run_worker(self._go_on, group="turn")
+            self.run_worker(self._continue_turn, group="turn")
 
-    async def _go_on(self) -> None:
+    async def _continue_turn(self) -> None:
         try:
-            await self.host.go_on()
+            await self.host.continue_turn()
         except McpHostError as error:
             self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
         self.refresh_status()
 
-    def _by_hand(self, text: str) -> None:
-        from mcphost.tui.screens.manual_call import parse
+    def _start_manual_call(self, text: str) -> None:
+        from mcphost.tui.screens.manual_call import parse_manual_call
         from mcphost.tui.widgets.tool_card import ToolCard
 
         try:
-            call = parse(text)
+            call = parse_manual_call(text)
         except McpHostError as error:
-            self.talk.notice("warning", error.message, error.hint)
+            self.presenter.add_notice("warning", error.message, error.hint)
             return
-        self.query_one(Composer).sent()
+        self.query_one(Composer).mark_sent()
         card = ToolCard("", call.server, call.tool, call.arguments)
         card.start(call.arguments, "user")
-        self.talk.call_by_hand(card)
-        self.run_worker(partial(self._call, card), group="hand")
+        self.presenter.add_manual_call(card)
+        self.run_worker(partial(self._run_manual_call, card), group="hand")
 
-    def stop_by_hand(self) -> bool:
+    def stop_manual_calls(self) -> bool:
         """Stop the calls made by hand; False when none runs."""
-        running = self._calls > 0
+        running = self._manual_call_count > 0
         self.workers.cancel_group(self, "hand")  # pyright: ignore[reportUnknownMemberType]
         return running
 
-    async def _call(self, card: "ToolCard") -> None:
-        self._calls += 1
+    async def _run_manual_call(self, card: "ToolCard") -> None:
+        self._manual_call_count += 1
         try:
             await self.host.call_tool(card.server, card.tool, card.arguments or {})
         except McpHostError as error:
-            self.talk.fail_by_hand(card, "failed", str(error))
+            self.presenter.fail_manual_call(card, "failed", str(error))
         except asyncio.CancelledError:
-            self.talk.fail_by_hand(card, "stopped", "")
+            self.presenter.fail_manual_call(card, "stopped", "")
             raise
         finally:
-            self._calls -= 1
+            self._manual_call_count -= 1
 
-    def on_scroll_wanted(self, message: ScrollWanted) -> None:
+    def on_scroll_requested(self, message: ScrollRequested) -> None:
         """Page up and down while the message is written."""
         message.stop()
         transcript = self.query_one(Transcript)
         transcript.scroll_relative(y=message.pages * max(1, transcript.size.height - 1), animate=False)
 
-    def on_attach_wanted(self, message: AttachWanted) -> None:
+    def on_attach_requested(self, message: AttachRequested) -> None:
         """@ chose a resource."""
         message.stop()
-        self.attach(message.server, message.uri)
+        self.attach_resource(message.server, message.uri)
 
-    def attach(self, server: str, uri: str) -> None:
+    def attach_resource(self, server: str, uri: str) -> None:
         """Read a resource and hold it for the next message."""
         self.run_worker(partial(self._read_attachment, server, uri), group="attach")
 
@@ -374,14 +374,14 @@ class Chat(Screen[None]):
         try:
             result = await self.host.read_resource(server, uri)
         except McpHostError as error:
-            self.talk.notice("error", error.message, error.hint)
+            self.presenter.add_notice("error", error.message, error.hint)
             return
         for entry in result.contents:
             text = entry.text if entry.text is not None else f"[{entry.mime_type or 'binary'}, not text]"
             self.attachments.append(ResourcePart(server, entry.uri, text, entry.mime_type or ""))
         self._show_attachments()
 
-    def on_detach_wanted(self, message: DetachWanted) -> None:
+    def on_detach_requested(self, message: DetachRequested) -> None:
         """Backspace took the newest attachment away."""
         message.stop()
         if self.attachments:
@@ -389,11 +389,11 @@ class Chat(Screen[None]):
             self._show_attachments()
 
     def _show_attachments(self) -> None:
-        self.query_one(Composer).show_attached(
+        self.query_one(Composer).show_attachments(
             tuple(f"{part.server} · {part.uri}  ({len(part.text):,} characters)" for part in self.attachments)
         )
 
-    def on_prompt_wanted(self, message: PromptWanted) -> None:
+    def on_prompt_requested(self, message: PromptRequested) -> None:
         """A prompt chosen with /."""
         message.stop()
         for view in self.host.servers():
@@ -404,42 +404,42 @@ class Chat(Screen[None]):
 
     def fill_prompt(self, server: str, prompt: Any) -> None:
         """Ask for its arguments, then put its text into the composer."""
-        from mcphost.tui.screens.prompts import PromptForm
+        from mcphost.tui.screens.prompts import PromptArgumentsForm
 
-        form = PromptForm(self.host, server, prompt)
+        form = PromptArgumentsForm(self.host, server, prompt)
 
         def filled(text: str | None) -> None:
-            self.insert(server, text)
+            self.insert_prompt_text(server, text)
 
         self.app.push_screen(form, filled)  # pyright: ignore[reportUnknownMemberType]
 
-    def insert(self, server: str, text: str | None) -> None:
+    def insert_prompt_text(self, server: str, text: str | None) -> None:
         """Put a text of this server into the composer."""
         composer = self.query_one(Composer)
         if text:
-            composer.insert_from(server, text)
-        composer.prompt.focus()
+            composer.insert_prompt_text(server, text)
+        composer.composer_input.focus()
 
     def on_link_clicked(self, message: LinkClicked) -> None:
         """Show where a link leads; it is copied, never opened."""
         message.stop()
-        self.post_message(CopyWanted(message.url))
+        self.post_message(CopyRequested(message.url))
         self.notify(clean_line(message.url, 600), title="Link, not opened", markup=False, timeout=8)
 
-    def offers(self, kind: str) -> list[Offer]:
+    def list_completions(self, kind: str) -> list[CompletionItem]:
         """What the composer's popups hold."""
-        return offers(kind, self._host.servers() if self._host is not None else ())
+        return build_completions(kind, self._host.servers() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the keys of the place that has the focus."""
-        self.query_one(KeyBar).show(READING_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
+        self.query_one(KeyBar).show(TRANSCRIPT_KEYS if isinstance(event.widget, Transcript) else FOOTER_KEYS)
 
     def on_key(self, event: ui.Key) -> None:
         """A letter that means nothing in the conversation is the beginning of a message."""
         known = event.key in self.active_bindings
         if self.query_one("#transcript").has_focus and event.is_printable and event.character and not known:
             event.stop()
-            prompt = self.query_one(Composer).prompt
+            prompt = self.query_one(Composer).composer_input
             self.set_focus(prompt)
             prompt.insert(event.character)
 
@@ -447,18 +447,20 @@ class Chat(Screen[None]):
 
     def on_resize(self, event: ui.Resize) -> None:
         """The sidebar is there where there is room, or where the user wants it."""
-        self._fit(event.size.width)
+        self._update_sidebar(event.size.width)
 
-    def _fit(self, width: int) -> None:
-        self.set_class(width >= WIDE if self.sidebar_wanted is None else self.sidebar_wanted, "sidebar")
+    def _update_sidebar(self, width: int) -> None:
+        self.set_class(
+            width >= SIDEBAR_MIN_WIDTH if self.sidebar_preference is None else self.sidebar_preference, "sidebar"
+        )
 
     def toggle_sidebar(self) -> None:
         """Show or hide the servers."""
-        self.sidebar_wanted = not self.has_class("sidebar")
-        self.set_class(self.sidebar_wanted, "sidebar")
+        self.sidebar_preference = not self.has_class("sidebar")
+        self.set_class(self.sidebar_preference, "sidebar")
 
 
-def _warm_up() -> None:
+def _preload_markdown() -> None:
     """Load what drawing an answer needs, off the path of keys."""
     from mcphost.tui.widgets.markdown import warm_up
 

@@ -4,35 +4,41 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from mcphost.tui.keymap import ACTIONS
-from mcphost.tui.widgets.composer import Offer
+from mcphost.tui.widgets.composer import CompletionItem
 
 if TYPE_CHECKING:
     from mcphost.host.views import ServerView
 
 
-def offers(kind: str, views: "Iterable[ServerView]") -> list[Offer]:
+def build_completions(kind: str, views: "Iterable[ServerView]") -> list[CompletionItem]:
     """Those of the popup that this character opens."""
     match kind:
         case "/":
-            commands = [Offer("action", one.name, "", f"/{one.slash}", one.help) for one in ACTIONS if one.slash]
-            return [*commands, *(offer for view in views for offer in _prompts(view))]
+            commands = [
+                CompletionItem("action", one.name, "", f"/{one.slash}", one.help) for one in ACTIONS if one.slash
+            ]
+            return [*commands, *(offer for view in views for offer in _prompt_completions(view))]
         case "@":
-            return [offer for view in views for offer in _resources(view)]
+            return [offer for view in views for offer in _resource_completions(view)]
         case _:
-            return [offer for view in views for offer in _tools(view)]
+            return [offer for view in views for offer in _tool_completions(view)]
 
 
-def _prompts(view: "ServerView") -> Iterable[Offer]:
+def _prompt_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for prompt in view.catalog.prompts:
-        yield Offer("prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt")
+        yield CompletionItem(
+            "prompt", prompt.name, view.name, f"/{view.name}:{prompt.name}", prompt.description or "prompt"
+        )
 
 
-def _resources(view: "ServerView") -> Iterable[Offer]:
+def _resource_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for one in view.catalog.resources:
-        yield Offer("resource", one.uri, view.name, one.title or one.name or one.uri, f"{view.name} · {one.uri}")
+        yield CompletionItem(
+            "resource", one.uri, view.name, one.title or one.name or one.uri, f"{view.name} · {one.uri}"
+        )
 
 
-def _tools(view: "ServerView") -> Iterable[Offer]:
+def _tool_completions(view: "ServerView") -> Iterable[CompletionItem]:
     for tool in view.catalog.tools:
         typed = f"!{view.name}/{tool.name}"
-        yield Offer("text", typed, view.name, typed, (tool.description or "").split("\n")[0])
+        yield CompletionItem("text", typed, view.name, typed, (tool.description or "").split("\n")[0])

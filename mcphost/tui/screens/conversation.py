@@ -16,23 +16,30 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.blocks import Block, Notice, Prose, Speaker, Thinking, Words
-from mcphost.tui.widgets.picture import PictureBlock, recognized
-from mcphost.tui.widgets.streaming_block import blocks_of_text
+from mcphost.tui.widgets.blocks import (
+    MarkdownBlock,
+    NoticeBlock,
+    SpeakerHeading,
+    ThinkingBlock,
+    TranscriptBlock,
+    UserMessage,
+)
+from mcphost.tui.widgets.picture import ImageCard, detect_image
+from mcphost.tui.widgets.streaming_block import split_into_blocks
 from mcphost.tui.widgets.tool_card import ToolCard
 from mcphost.tui.widgets.transcript import Transcript
 
-_LONG = 4000
-_TOLD_OF = 20
-_PICTURES = 20  # of one result
+_MAX_SINGLE_BLOCK = 4000
+_MAX_CHANGE_NOTICES = 20
+_MAX_IMAGES = 20  # of one result
 
 
-def clock(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """Hours and minutes in the user's own zone; empty when unknown."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%H:%M}" if seconds else ""
 
 
-def words_of(message: Message) -> Words:
+def build_user_message(message: Message) -> UserMessage:
     """A user message with what was attached to it."""
     attached: list[str] = []
     for part in message.parts:
@@ -40,103 +47,110 @@ def words_of(message: Message) -> Words:
             attached.append(f"{part.server} · {part.uri}  ({len(part.text):,} characters)")
         elif isinstance(part, ImagePart):
             attached.append(f"picture, {part.mime_type}, about {len(part.data) * 3 // 4:,} bytes")
-    return Words(message.text, tuple(attached), clock(message.at))
+    return UserMessage(message.text, tuple(attached), format_time(message.at))
 
 
-def prose_blocks(text: str) -> list[Block]:
+def build_markdown_blocks(text: str) -> list[TranscriptBlock]:
     """A finished text as blocks; a very long one in parts, so that each is drawn only when it is in view."""
-    return [Prose(text)] if len(text) < _LONG else blocks_of_text(text)
+    return [MarkdownBlock(text)] if len(text) < _MAX_SINGLE_BLOCK else split_into_blocks(text)
 
 
-def picture_blocks(images: Iterable[ImagePart]) -> list[Block]:
+def build_image_cards(images: Iterable[ImagePart]) -> list[TranscriptBlock]:
     """Those of which the place can be kept from the beginning, up to a bound."""
-    known = ((part, recognized(part)) for part in islice(images, _PICTURES))
-    return [PictureBlock(part, kind) for part, kind in known if kind is not None]
+    known = ((part, detect_image(part)) for part in islice(images, _MAX_IMAGES))
+    return [ImageCard(part, kind) for part, kind in known if kind is not None]
 
 
-def blocks_of(messages: Iterable[Message], drawn: Callable[[], bool] = lambda: False) -> list[Block]:
+def build_blocks(
+    messages: Iterable[Message], can_draw_images: Callable[[], bool] = lambda: False
+) -> list[TranscriptBlock]:
     """A stored conversation as blocks; with its pictures, if it has any and they are `drawn`."""
-    out: list[Block] = []
+    out: list[TranscriptBlock] = []
     cards: dict[str, ToolCard] = {}
     speaking = False
     for message in messages:
         if message.role == "user":
-            out.append(words_of(message))
+            out.append(build_user_message(message))
             speaking = False
             continue
         if message.role == "assistant" and not speaking and message.parts:
-            out.append(Speaker("Assistant", message.model, clock(message.at)))
+            out.append(SpeakerHeading("Assistant", message.model, format_time(message.at)))
             speaking = True
         for part in message.parts:
             if isinstance(part, ToolReturnPart):
-                _returned(cards, part)
-                if part.images and part.use_id in cards and drawn() and (pictures := picture_blocks(part.images)):
+                _apply_tool_return(cards, part)
+                if (
+                    part.images
+                    and part.use_id in cards
+                    and can_draw_images()
+                    and (pictures := build_image_cards(part.images))
+                ):
                     at = out.index(cards[part.use_id]) + 1
                     out[at:at] = pictures
             else:
-                out.extend(_blocks_of_part(part, cards))
+                out.extend(_build_part_blocks(part, cards))
         if message.cut:
-            out.append(Notice("warning", "This answer was stopped or broke off."))
+            out.append(NoticeBlock("warning", "This answer was stopped or broke off."))
     for card in cards.values():
         if card.state == "proposed":
             card.state = "stopped"
     return out
 
 
-def _blocks_of_part(part: Any, cards: dict[str, ToolCard]) -> list[Block]:
+def _build_part_blocks(part: Any, cards: dict[str, ToolCard]) -> list[TranscriptBlock]:
     if isinstance(part, TextPart):
-        return prose_blocks(part.text) if part.text.strip() else []
+        return build_markdown_blocks(part.text) if part.text.strip() else []
     if isinstance(part, ThinkingPart):
-        return [Thinking(part.text)] if part.text.strip() else []
+        return [ThinkingBlock(part.text)] if part.text.strip() else []
     if isinstance(part, ToolUsePart):
         card = cards[part.id] = ToolCard(part.id, "", part.name, part.arguments, part.raw)
         return [card]
     return []
 
 
-def _returned(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
+def _apply_tool_return(cards: dict[str, ToolCard], part: ToolReturnPart) -> None:
     card = cards.get(part.use_id)
     if card is not None:
         card.server, card.tool = part.server or card.server, part.tool or card.tool
         card.finish(part.outcome or ("error" if part.is_error else "ok"), part.text, 0, part.kept)
-        card.kept = part.kept
+        card.full_text_file = part.kept
 
 
-class Conversation:
+class TranscriptPresenter:
     """Follows the events of one conversation into its transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
-        self._told_undrawn = False
+        self._has_image_notice = False
         self.cards: dict[str, ToolCard] = {}
-        self.hand: dict[str, ToolCard] = {}
-        self.unsent: list[ToolCard] = []
-        self.running = 0
+        self.manual_cards: dict[str, ToolCard] = {}
+        self.unsent_manual_cards: list[ToolCard] = []
+        self.running_count = 0
         self.phase = ""
-        self._speaking = False
-        self._label = ""
-        self._asked: Block | None = None
-        self._retry: Notice | None = None
+        self._has_speaker = False
+        self._model_label = ""
+        self._user_message: TranscriptBlock | None = None
+        self._retry_notice: NoticeBlock | None = None
         self._handlers: dict[type[events.HostEvent], Callable[[Any], None]] = {
-            events.TurnStarted: self._turn_started,
-            events.RoundStarted: self._round_started,
-            events.TextDelta: self._text,
-            events.ThinkingDelta: self._thinking,
-            events.ModelRetrying: self._retrying,
-            events.MessageFinished: self._message_finished,
-            events.ToolProposed: self._proposed,
-            events.ToolStarted: self._started,
-            events.ToolProgress: self._progress,
-            events.ToolFinished: self._finished,
-            events.ResultReviewed: self._reviewed,
-            events.TurnFinished: self._turn_finished,
-            events.Told: self._told,
-            events.ResourceChanged: self._resource_changed,
+            events.TurnStarted: self._handle_turn_started,
+            events.RoundStarted: self._handle_round_started,
+            events.TextDeltaEvent: self._handle_text,
+            events.ThinkingDeltaEvent: self._handle_thinking,
+            events.ModelRetrying: self._handle_retry,
+            events.MessageFinished: self._handle_message_finished,
+            events.ToolProposed: self._handle_tool_proposed,
+            events.ToolStarted: self._handle_tool_started,
+            events.ToolProgress: self._handle_tool_progress,
+            events.ToolFinished: self._handle_tool_finished,
+            events.ResultReviewed: self._handle_result_reviewed,
+            events.TurnFinished: self._handle_turn_finished,
+            events.NoticeEvent: self._handle_notice,
+            events.ResourceChanged: self._handle_resource_changed,
         }
-        self._told_of: set[events.ResourceChanged] = set()
-        self._is_cut = False
+        self._announced_changes: set[events.ResourceChanged] = set()
+        self._is_incomplete = False
 
-    def handle(self, event: events.HostEvent) -> None:
+    def handle_event(self, event: events.HostEvent) -> None:
         """Show one event; kinds that are not of the conversation are ignored."""
         handler = self._handlers.get(type(event))
         if handler is not None:
@@ -145,37 +159,37 @@ class Conversation:
     def load(self, messages: Iterable[Message]) -> None:
         """Show another conversation."""
         self.cards.clear()
-        self._speaking = False
-        self.transcript.load(blocks_of(messages, lambda: not self._undrawn()))
+        self._has_speaker = False
+        self.transcript.load(build_blocks(messages, lambda: not self._images_unsupported_reason()))
 
-    def notice(self, level: str, text: str, hint: str = "") -> None:
+    def add_notice(self, level: str, text: str, hint: str = "") -> None:
         """A sentence of our own."""
-        self.transcript.add(Notice(level, text, hint))
+        self.transcript.add(NoticeBlock(level, text, hint))
 
-    def call_by_hand(self, card: ToolCard) -> None:
+    def add_manual_call(self, card: ToolCard) -> None:
         """Show a call of the user's own at once; the host's events take it up once it is sent."""
-        self.unsent.append(card)
-        self.transcript.follow = True
+        self.unsent_manual_cards.append(card)
+        self.transcript.is_following = True
         self.transcript.add(card)
 
-    def fail_by_hand(self, card: ToolCard, outcome: str, text: str) -> None:
+    def fail_manual_call(self, card: ToolCard, outcome: str, text: str) -> None:
         """A call by hand that came to nothing: why, with what to do."""
-        if card in self.unsent:
-            self.unsent.remove(card)
+        if card in self.unsent_manual_cards:
+            self.unsent_manual_cards.remove(card)
         card.finish(outcome, text, card.seconds)
-        self.transcript.changed(card)
+        self.transcript.update_block(card)
 
     def last_answer(self) -> str:
         """The newest answer as its model wrote it."""
         parts: list[str] = []
         for block in reversed(self.transcript.blocks):
-            if isinstance(block, Words | Speaker) and parts:
+            if isinstance(block, UserMessage | SpeakerHeading) and parts:
                 break
-            if isinstance(block, Prose):
+            if isinstance(block, MarkdownBlock):
                 parts.append(block.text)
         return "\n\n".join(part.strip("\n") for part in reversed(parts))
 
-    def mark_waiting(self, calls: set[str]) -> None:
+    def mark_waiting_calls(self, calls: set[str]) -> None:
         """Which calls wait for the user now."""
         if calls:
             self.phase = "waiting for you"
@@ -185,165 +199,165 @@ class Conversation:
             state = "waiting" if card.call in calls else "proposed"
             if card.state in {"waiting", "proposed"} and card.state != state:
                 card.state = state
-                self.transcript.changed(card)
+                self.transcript.update_block(card)
 
     # -- events
 
-    def _speak(self) -> None:
-        if not self._speaking:
-            self._speaking = True
-            self.transcript.add(Speaker("Assistant", self._label))
+    def _ensure_speaker(self) -> None:
+        if not self._has_speaker:
+            self._has_speaker = True
+            self.transcript.add(SpeakerHeading("Assistant", self._model_label))
 
-    def _turn_started(self, event: events.TurnStarted) -> None:
-        self._speaking = False
-        self._told_of.clear()
-        self.transcript.follow = True
-        self._retry = None
-        self._is_cut = False
-        if not event.again or self._asked is None:
-            self._asked = words_of(event.message)
-            self.transcript.add(self._asked)
+    def _handle_turn_started(self, event: events.TurnStarted) -> None:
+        self._has_speaker = False
+        self._announced_changes.clear()
+        self.transcript.is_following = True
+        self._retry_notice = None
+        self._is_incomplete = False
+        if not event.again or self._user_message is None:
+            self._user_message = build_user_message(event.message)
+            self.transcript.add(self._user_message)
         self.phase = "asking the model"
 
-    def _round_started(self, event: events.RoundStarted) -> None:
-        self._label = event.label or event.model
+    def _handle_round_started(self, event: events.RoundStarted) -> None:
+        self._model_label = event.label or event.model
         self.phase = "waiting for the model"
 
-    def _text(self, event: events.TextDelta) -> None:
+    def _handle_text(self, event: events.TextDeltaEvent) -> None:
         if not event.text:
             return
-        self._speak()
+        self._ensure_speaker()
         self.phase = "answering"
         self.transcript.stream(event.text)
 
-    def _thinking(self, event: events.ThinkingDelta) -> None:
+    def _handle_thinking(self, event: events.ThinkingDeltaEvent) -> None:
         if not event.text:
             return
-        self._speak()
+        self._ensure_speaker()
         self.phase = "thinking"
         self.transcript.stream(event.text, thinking=True)
 
-    def _retrying(self, event: events.ModelRetrying) -> None:
+    def _handle_retry(self, event: events.ModelRetrying) -> None:
         self.phase = f"trying again in {event.seconds:.0f} s"
         told = f"{event.reason} Trying again in {event.seconds:.0f} s (attempt {event.attempt})."
-        if self._retry is not None and self._retry is self.transcript.blocks[-1]:
-            self._retry.text = told
-            self.transcript.changed(self._retry)
+        if self._retry_notice is not None and self._retry_notice is self.transcript.blocks[-1]:
+            self._retry_notice.text = told
+            self.transcript.update_block(self._retry_notice)
         else:
-            self._retry = Notice("warning", told)
-            self.transcript.add(self._retry)
+            self._retry_notice = NoticeBlock("warning", told)
+            self.transcript.add(self._retry_notice)
 
-    def _message_finished(self, event: events.MessageFinished) -> None:
+    def _handle_message_finished(self, event: events.MessageFinished) -> None:
         self.transcript.close_tail()
-        self._is_cut = event.message.cut
+        self._is_incomplete = event.message.cut
         if event.message.cut:
-            self.notice("warning", "Not complete; what was written so far is kept.")
+            self.add_notice("warning", "Not complete; what was written so far is kept.")
 
-    def _card(self, event: Any) -> ToolCard:
-        card = self.cards.get(event.call) or self.hand.get(event.call)
+    def _find_or_add_card(self, event: Any) -> ToolCard:
+        card = self.cards.get(event.call) or self.manual_cards.get(event.call)
         if card is None:
             card = ToolCard(event.call, event.server, getattr(event, "tool", ""), getattr(event, "arguments", {}))
             self.cards[event.call] = card
             self.transcript.add(card)
         return card
 
-    def _proposed(self, event: events.ToolProposed) -> None:
-        self._speak()
+    def _handle_tool_proposed(self, event: events.ToolProposed) -> None:
+        self._ensure_speaker()
         card = ToolCard(event.call, event.server, event.tool, event.arguments, event.raw)
         self.cards[event.call] = card
         self.transcript.add(card)
 
-    def _started(self, event: events.ToolStarted) -> None:
+    def _handle_tool_started(self, event: events.ToolStarted) -> None:
         if event.by == "user" and event.call not in self.cards:
-            self._sent_by_hand(event)
+            self._match_manual_call(event)
             return
         if event.by == "earlier":  # of no turn, like a call by hand
-            card = self.hand[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
+            card = self.manual_cards[event.call] = ToolCard(event.call, event.server, event.tool, event.arguments)
             card.start(event.arguments, event.by)
             self.transcript.add(card)
             return
-        card = self._card(event)
+        card = self._find_or_add_card(event)
         card.start(event.arguments, event.by)
-        self.running += 1
+        self.running_count += 1
         self.phase = "running tools"
-        self.transcript.changed(card)
+        self.transcript.update_block(card)
 
-    def _sent_by_hand(self, event: events.ToolStarted) -> None:
+    def _match_manual_call(self, event: events.ToolStarted) -> None:
         what = (event.server, event.tool, event.arguments)
-        for card in self.unsent:
+        for card in self.unsent_manual_cards:
             if (card.server, card.tool, card.arguments) == what:
-                self.unsent.remove(card)
+                self.unsent_manual_cards.remove(card)
                 break
         else:  # it failed before this was heard of, and says so already
             card = ToolCard(event.call, event.server, event.tool, event.arguments)
-        self.hand[event.call] = card
+        self.manual_cards[event.call] = card
 
-    def _progress(self, event: events.ToolProgress) -> None:
-        card = self.cards.get(event.call) or self.hand.get(event.call)
+    def _handle_tool_progress(self, event: events.ToolProgress) -> None:
+        card = self.cards.get(event.call) or self.manual_cards.get(event.call)
         if card is not None:
             card.progress = (event.progress, event.total, event.message)
-            self.transcript.changed(card)
+            self.transcript.update_block(card)
 
-    def _finished(self, event: events.ToolFinished) -> None:
-        if (own := self.hand.pop(event.call, None)) is not None:
+    def _handle_tool_finished(self, event: events.ToolFinished) -> None:
+        if (own := self.manual_cards.pop(event.call, None)) is not None:
             if own.is_running:  # otherwise the reason is there already, with what to do about it
                 own.finish(event.outcome, event.text, event.seconds)
-                self.transcript.changed(own)
-                self._draw(own, event.images)
+                self.transcript.update_block(own)
+                self._show_images(own, event.images)
             return
-        card = self._card(event)
+        card = self._find_or_add_card(event)
         if card.is_running:
-            self.running -= 1
+            self.running_count -= 1
         card.finish(event.outcome, event.text, event.seconds, event.kept)
-        self.transcript.changed(card)
-        self._draw(card, event.images)
+        self.transcript.update_block(card)
+        self._show_images(card, event.images)
 
-    def _undrawn(self) -> str:
+    def _images_unsupported_reason(self) -> str:
         """Why pictures are not drawn here; empty when they are."""
-        from mcphost.tui.image_cache import undrawn
+        from mcphost.tui.image_cache import images_unsupported_reason
 
-        return undrawn(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        return images_unsupported_reason(self.transcript.app)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
-    def _draw(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
+    def _show_images(self, card: ToolCard, images: Iterable[ImagePart]) -> None:
         """Pictures of a result, below its card; once it is said why there are none."""
-        blocks = picture_blocks(images)
-        why = self._undrawn() if blocks else ""
+        blocks = build_image_cards(images)
+        why = self._images_unsupported_reason() if blocks else ""
         if not why:
             self.transcript.insert(card, blocks)
-        elif not self._told_undrawn:
-            self._told_undrawn = True
-            self.notice("info", "Pictures are named here and not drawn.", why)
+        elif not self._has_image_notice:
+            self._has_image_notice = True
+            self.add_notice("info", "Pictures are named here and not drawn.", why)
 
-    def _reviewed(self, event: events.ResultReviewed) -> None:
-        card = self._card(event)
-        card.reviewed, card.file = event.outcome, event.kept
-        card.forget()
-        self.transcript.changed(card)
+    def _handle_result_reviewed(self, event: events.ResultReviewed) -> None:
+        card = self._find_or_add_card(event)
+        card.review_outcome, card.result_file = event.outcome, event.kept
+        card.invalidate()
+        self.transcript.update_block(card)
 
-    def _turn_finished(self, event: events.TurnFinished) -> None:
+    def _handle_turn_finished(self, event: events.TurnFinished) -> None:
         self.transcript.close_tail()
         self.phase = ""
-        self.running = 0
+        self.running_count = 0
         for card in self.cards.values():
             if card.state in {"proposed", "waiting", "running"}:
                 card.finish("stopped", "", 0)
-                self.transcript.changed(card)
+                self.transcript.update_block(card)
         self.cards.clear()
         if event.outcome == "failed":
-            again = "Ctrl+R goes on." if self._is_cut else "Your message is one Up key away. Ctrl+R tries again."
-            self.notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
+            again = "Ctrl+R goes on." if self._is_incomplete else "Your message is one Up key away. Ctrl+R tries again."
+            self.add_notice("error", event.error or "The turn failed.", f"{event.hint} {again}".strip())
         elif event.outcome == "rounds":
-            self.notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
-        elif self.transcript.blocks and self.transcript.blocks[-1] is self._asked:
+            self.add_notice("warning", "Stopped after its rounds of tool calls.", "Write 'go on' to continue.")
+        elif self.transcript.blocks and self.transcript.blocks[-1] is self._user_message:
             # Nothing at all came: a silent end looks like a broken program.
-            self.notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
+            self.add_notice("info", "Stopped." if event.outcome == "stopped" else "The model's answer is empty.")
 
-    def _told(self, event: events.Told) -> None:
-        self.notice(event.level, event.text, event.hint)
+    def _handle_notice(self, event: events.NoticeEvent) -> None:
+        self.add_notice(event.level, event.text, event.hint)
 
-    def _resource_changed(self, event: events.ResourceChanged) -> None:
+    def _handle_resource_changed(self, event: events.ResourceChanged) -> None:
         """Once for each resource until the user says something: whoever changes often must not fill the screen."""
-        if event not in self._told_of and len(self._told_of) < _TOLD_OF:
-            self._told_of.add(event)
+        if event not in self._announced_changes and len(self._announced_changes) < _MAX_CHANGE_NOTICES:
+            self._announced_changes.add(event)
             name = f"{clean_line(event.server, 60)} · {clean_line(event.uri, 300)}"
-            self.notice("info", f"{name} has changed.", "You attached it as it was before: attach it again.")
+            self.add_notice("info", f"{name} has changed.", "You attached it as it was before: attach it again.")

@@ -11,41 +11,41 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 A = TypeVar("A")
-_LONGEST = 4_096
+_MAX_FAULT_LENGTH = 4_096
 
 
-class Panel(Presence, ModalScreen[A | None], Generic[A]):
+class FormScreen(ScreenLifecycle, ModalScreen[A | None], Generic[A]):
     """Ends with what was made, or None. A button is the action of its id."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", show=False)]
     DEFAULT_CSS = """
-    Panel { align: center middle; background: $background 60%; }
-    Panel #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel; padding: 1 2 0 2;
+    FormScreen { align: center middle; background: $background 60%; }
+    FormScreen #box { width: 90%; max-width: 90; height: auto; max-height: 95%; background: $panel; padding: 1 2 0 2;
                  border: round $accent; border-title-color: $accent; border-title-style: bold; }
-    Panel Static { height: auto; }
-    Panel #fault { color: $error; }
-    Panel #buttons { height: 1; margin: 1 0 0 0; }
-    Panel Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
+    FormScreen Static { height: auto; }
+    FormScreen #fault { color: $error; }
+    FormScreen #buttons { height: 1; margin: 1 0 0 0; }
+    FormScreen Button { min-width: 6; margin: 0 1 0 0; height: 1; border: none; padding: 0 1; background: $surface;
                    color: $text; text-style: none; }
-    Panel Button:focus { background: $accent; color: $background; text-style: bold; }
-    Panel #keys { color: $faint; text-align: right; }
+    FormScreen Button:focus { background: $accent; color: $background; text-style: bold; }
+    FormScreen #keys { color: $faint; text-align: right; }
     """
 
-    _seen: float | None = None
+    _shown_at: float | None = None
 
     def on_mount(self) -> None:
         """Note when it was first on the screen."""
-        self.call_after_refresh(self._on_screen)
+        self.call_after_refresh(self._mark_shown)
 
-    def _on_screen(self) -> None:
-        self._seen = monotonic()
+    def _mark_shown(self) -> None:
+        self._shown_at = monotonic()
 
-    def was_unseen(self, seconds: float) -> bool:
+    def was_hidden(self, seconds_ago: float) -> bool:
         """Whether it was not on the screen yet so many seconds ago: nobody confirms what was not there."""
-        return self._seen is None or monotonic() - seconds < self._seen
+        return self._shown_at is None or monotonic() - seconds_ago < self._shown_at
 
     def headline(self) -> str:
         """What is done here; it may hold words of a server."""
@@ -59,7 +59,7 @@ class Panel(Presence, ModalScreen[A | None], Generic[A]):
         """The action of each, and its label."""
         return ()
 
-    def keys(self) -> str:
+    def key_hints(self) -> str:
         """The line that teaches them."""
         raise NotImplementedError
 
@@ -72,11 +72,11 @@ class Panel(Presence, ModalScreen[A | None], Generic[A]):
                 with Horizontal(id="buttons"):
                     for action, label in buttons:
                         yield Button(label, id=action, compact=True)
-            yield Static(self.keys(), id="keys", markup=False)
+            yield Static(self.key_hints(), id="keys", markup=False)
 
-    def say_fault(self, text: str) -> None:
+    def show_fault(self, text: str) -> None:
         """What is wrong with it; "" takes that away."""
-        self.query_one("#fault", Static).update(Content(clean_line(text, _LONGEST)))
+        self.query_one("#fault", Static).update(Content(clean_line(text, _MAX_FAULT_LENGTH)))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
         """A button is the action of its id."""

@@ -8,24 +8,24 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from mcphost.errors import McpHostError
-from mcphost.host.consent.grants import FolderPermission, Permission
-from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.screens.history import when
+from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.history import format_time
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 _MARKS = {"counts": ("●", "$success"), "elsewhere": ("○", "$muted"), "suspended": ("▲", "$warning")}
-_TOOLS_SHOWN = 20
+_MAX_TOOLS = 20
 
 
-def used(one: Permission) -> str:
+def describe_usage(one: GrantStatus) -> str:
     """How often it was used."""
     uses = one.grant.uses
     return "not used yet" if not uses else "used once" if uses == 1 else f"used {uses:,} times"
 
 
-def place(one: Permission) -> str:
+def describe_grant_scope(one: GrantStatus) -> str:
     """Where it holds."""
     grant = one.grant
     if grant.session and grant.rule.scope == "everywhere":
@@ -34,14 +34,14 @@ def place(one: Permission) -> str:
     return where.get(grant.rule.scope, "everywhere") + (", until mcphost ends" if grant.session else "")
 
 
-class Grants(Browser):
+class GrantsScreen(ListScreen):
     """Every grant that stands, those of this session first, then lasting answers about folders.
 
     `server` narrows it to one.
     """
 
     TITLE_TEXT: ClassVar[str] = "Allowed for longer"
-    EMPTY: ClassVar[str] = (
+    EMPTY_TEXT: ClassVar[str] = (
         "Nothing is allowed for longer than one call.\n\n"
         "What you allow for this session, always, or by a rule, is listed here and can be revoked, and so is which "
         "server may always or never know a folder."
@@ -53,68 +53,76 @@ class Grants(Browser):
         super().__init__()
         self.host = host
         self.server = server
-        self._found: tuple[Permission, ...] = ()
-        self._folders: tuple[FolderPermission, ...] = ()
-        self._armed = ""
+        self._grants: tuple[GrantStatus, ...] = ()
+        self._folder_grants: tuple[FolderAnswerStatus, ...] = ()
+        self._revoke_candidate = ""
         self.add_class("bare")
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.run_worker(self._read)
+        self.run_worker(self._load_grants)
 
-    async def _read(self) -> None:
+    async def _load_grants(self) -> None:
         try:
-            self._found = await self.host.permissions.all(server=self.server)
-            self._folders = await self.host.permissions.folders(server=self.server)
+            self._grants = await self.host.grants.list_grants(server=self.server)
+            self._folder_grants = await self.host.grants.list_folder_answers(server=self.server)
         except McpHostError as error:
-            self._found = self.host.permissions.of_session(server=self.server)
+            self._grants = self.host.grants.list_session_grants(server=self.server)
             self.notify(str(error), severity="error", markup=False)
         self.reload()
 
-    def load(self) -> Sequence[Row]:
+    def load(self) -> Sequence[ListRow]:
         return [
-            Row(one, one.grant.text, f"{used(one)} · {one.why or place(one)}", *_MARKS[one.state])
-            for one in self._found
+            ListRow(
+                one,
+                one.grant.text,
+                f"{describe_usage(one)} · {one.why or describe_grant_scope(one)}",
+                *_MARKS[one.state],
+            )
+            for one in self._grants
         ] + [
-            Row(one, one.answer.text, f"folder · {one.why or 'whenever it asks'}", *_MARKS[one.state])
-            for one in self._folders
+            ListRow(one, one.answer.text, f"folder · {one.why or 'whenever it asks'}", *_MARKS[one.state])
+            for one in self._folder_grants
         ]
 
-    def highlighted(self, row: Row) -> None:
-        self._armed = ""
-        if isinstance(row.value, FolderPermission):
-            self._about_folder(row.value)
+    def show_details(self, row: ListRow) -> None:
+        self._revoke_candidate = ""
+        if isinstance(row.value, FolderAnswerStatus):
+            self._show_folder_details(row.value)
             return
-        one: Permission = row.value
+        one: GrantStatus = row.value
         grant = one.grant
         tools = sorted(grant.tools)
-        more = f" and {len(tools) - _TOOLS_SHOWN} more" if len(tools) > _TOOLS_SHOWN else ""
-        self.about(
-            facts(
+        more = f" and {len(tools) - _MAX_TOOLS} more" if len(tools) > _MAX_TOOLS else ""
+        self.show_about(
+            clean_pairs(
                 [
                     ("rule", grant.text),
                     ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("holds", place(one)),
+                    ("holds", describe_grant_scope(one)),
                     ("account", grant.account or ""),
-                    ("until", when(grant.rule.expires or 0)),
-                    ("given", when(grant.created)),
-                    ("so far", f"{used(one)}{f', last {when(grant.last_used)}' if grant.last_used else ''}"),
-                    ("tools", ", ".join(tools[:_TOOLS_SHOWN]) + more),
+                    ("until", format_time(grant.rule.expires or 0)),
+                    ("given", format_time(grant.created)),
+                    (
+                        "so far",
+                        f"{describe_usage(one)}{f', last {format_time(grant.last_used)}' if grant.last_used else ''}",
+                    ),
+                    ("tools", ", ".join(tools[:_MAX_TOOLS]) + more),
                     ("id", grant.id),
                 ]
             )
         )
 
-    def _about_folder(self, one: FolderPermission) -> None:
+    def _show_folder_details(self, one: FolderAnswerStatus) -> None:
         answer = one.answer
-        self.about(
-            facts(
+        self.show_about(
+            clean_pairs(
                 [
                     ("server", answer.server),
                     ("folder", answer.path),
                     ("told", "whenever it asks" if answer.shared else "never"),
                     ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
-                    ("given", when(answer.created)),
+                    ("given", format_time(answer.created)),
                     ("id", answer.id),
                 ]
             )
@@ -122,22 +130,22 @@ class Grants(Browser):
 
     def action_revoke(self) -> None:
         """Pressed twice: end the one under the cursor."""
-        row = self.current()
+        row = self.current_row()
         if row is None:
             return
-        is_folder = isinstance(row.value, FolderPermission)
+        is_folder = isinstance(row.value, FolderAnswerStatus)
         ident: str = row.value.answer.id if is_folder else row.value.grant.id
-        if self._armed != ident:
-            self._armed = ident
+        if self._revoke_candidate != ident:
+            self._revoke_candidate = ident
             what = "the folder is then" if is_folder else "its calls are then"
-            self.about(Content.styled(f"x again revokes it; {what} asked about.", "$warning"))
+            self.show_about(Content.styled(f"x again revokes it; {what} asked about.", "$warning"))
             return
-        self._armed = ""
+        self._revoke_candidate = ""
         self.run_worker(partial(self._revoke, ident))
 
     async def _revoke(self, ident: str) -> None:
         try:
-            await self.host.permissions.revoke(ident)
+            await self.host.grants.revoke(ident)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
-        await self._read()
+        await self._load_grants()

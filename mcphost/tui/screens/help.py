@@ -10,24 +10,24 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from mcphost.tui.keymap import ACTIONS, LOCAL_KEYS
-from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 from mcphost.tui.widgets.tool_card import STATES
 
 
-def help_content(width: int = 100) -> Content:
+def render_help(width: int = 100) -> Content:
     """The whole page; what does not fit into that width goes on below itself."""
     lines: list[Content] = [Content.styled("Everywhere", "bold $accent")]
     for action in ACTIONS:
         slash = f"/{action.slash}" if action.slash else ""
-        lead = Content.assemble((f"  {action.shown:<6}", "bold"), (f"{slash:<12}", "$muted"))
-        lines += _beside(lead, action.help, width)
+        lead = Content.assemble((f"  {action.key_display:<6}", "bold"), (f"{slash:<12}", "$muted"))
+        lines += _layout_help_row(lead, action.help, width)
     where = ""
     for place, key, does in LOCAL_KEYS:
         if place != where:
             lines += [Content(""), Content.styled(place, "bold $accent")]
             where = place
-        lines += _beside(Content.styled(f"  {key:<26}", "bold"), does, width)
+        lines += _layout_help_row(Content.styled(f"  {key:<26}", "bold"), does, width)
     lines += [Content(""), Content.styled("Marks on tool calls", "bold $accent")]
     for mark, words, style in STATES.values():
         lines.append(Content.assemble((f"  {mark}  ", style), (words, "$text")))
@@ -39,30 +39,30 @@ def help_content(width: int = 100) -> Content:
     return Content("\n").join(lines)
 
 
-def _beside(lead: Content, words: str, width: int) -> list[Content]:
+def _layout_help_row(lead: Content, words: str, width: int) -> list[Content]:
     blank = Content(" " * lead.cell_length)
     rows = Content.styled(words, "$text").wrap(max(10, width - lead.cell_length))
     return [Content.assemble(blank if number else lead, row) for number, row in enumerate(rows)]
 
 
-class Help(Presence, Screen[Any]):
+class HelpScreen(ScreenLifecycle, Screen[Any]):
     """Keys and commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,f1", "leave", show=False)]
     DEFAULT_CSS = """
-    Help #head { height: 1; background: $surface; padding: 0 2; }
-    Help VerticalScroll { margin: 1 2 0 2; scrollbar-size-vertical: 1; }
+    HelpScreen #head { height: 1; background: $surface; padding: 0 2; }
+    HelpScreen VerticalScroll { margin: 1 2 0 2; scrollbar-size-vertical: 1; }
     """
 
     def compose(self) -> ComposeResult:
         yield Static(Content.styled("Help", "bold $accent"), id="head", markup=False)
         with VerticalScroll():
-            yield Static(help_content(), id="page", markup=False)
+            yield Static(render_help(), id="page", markup=False)
         yield KeyBar((("↑↓", "scroll", ""), ("esc", "back", "screen.leave")))
 
     def on_resize(self) -> None:
         """Another width, other rows."""
-        self.query_one("#page", Static).update(help_content(self.size.width - 5))
+        self.query_one("#page", Static).update(render_help(self.size.width - 5))
 
     def action_leave(self) -> None:
         """Back to the chat."""

@@ -6,64 +6,64 @@ from typing import TYPE_CHECKING, ClassVar
 
 from mcphost.errors import McpHostError
 from mcphost.host.views import ConversationInfo
-from mcphost.pluralize import counted
-from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.pluralize import pluralize
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-def when(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A time in the user's own zone."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}" if seconds else ""
 
 
-def _about(info: ConversationInfo) -> str:
-    return f"{when(info.updated)} · {counted(info.messages, 'message')} · {info.model}"
+def _describe(info: ConversationInfo) -> str:
+    return f"{format_time(info.updated)} · {pluralize(info.messages, 'message')} · {info.model}"
 
 
-class History(Browser):
+class HistoryScreen(ListScreen):
     """Stored conversations, newest first; ends with an id."""
 
     TITLE_TEXT: ClassVar[str] = "History"
-    EMPTY: ClassVar[str] = "No conversations yet. Everything you say is kept here as you go."
+    EMPTY_TEXT: ClassVar[str] = "No conversations yet. Everything you say is kept here as you go."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "open", "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._infos: tuple[ConversationInfo, ...] = ()
+        self._conversations: tuple[ConversationInfo, ...] = ()
         self.add_class("bare")  # nothing to read but what is known of it
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.run_worker(self._read)
+        self.run_worker(self._load_conversations)
 
-    async def _read(self) -> None:
+    async def _load_conversations(self) -> None:
         try:
-            self._infos = await self.host.conversations()
+            self._conversations = await self.host.list_conversations()
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         self.reload()
 
-    def load(self) -> Sequence[Row]:
+    def load(self) -> Sequence[ListRow]:
         return [
-            Row(
+            ListRow(
                 info,
                 info.title or "(untitled)",
-                _about(info),
+                _describe(info),
             )
-            for info in self._infos
+            for info in self._conversations
         ]
 
-    def highlighted(self, row: Row) -> None:
+    def show_details(self, row: ListRow) -> None:
         info: ConversationInfo = row.value
-        self.about(
-            facts(
+        self.show_about(
+            clean_pairs(
                 [
                     ("title", info.title),
-                    ("begun", when(info.created)),
-                    ("last", when(info.updated)),
+                    ("begun", format_time(info.created)),
+                    ("last", format_time(info.updated)),
                     ("messages", str(info.messages)),
                     ("model", info.model),
                     ("id", info.id),
@@ -73,8 +73,8 @@ class History(Browser):
 
     def action_choose(self) -> None:
         """Open the one under the cursor."""
-        if row := self.current():
-            self.chosen(row)
+        if row := self.current_row():
+            self.open_row(row)
 
-    def chosen(self, row: Row) -> None:
+    def open_row(self, row: ListRow) -> None:
         self.dismiss(row.value.id)

@@ -4,15 +4,15 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.host.results.tool_schemas import Misfit
+from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.serialization import loads
-from mcphost.tui.messages import CheckWanted
+from mcphost.tui.messages import ArgumentCheckRequested
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-class ByHand(NamedTuple):
+class ManualCall(NamedTuple):
     """A parsed line."""
 
     server: str
@@ -20,7 +20,7 @@ class ByHand(NamedTuple):
     arguments: dict[str, Any]
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """JSON when it is JSON, the text itself otherwise."""
     try:
         return loads(text, "value")
@@ -28,7 +28,7 @@ def value_of(text: str) -> Any:
         return text
 
 
-def parse(line: str) -> ByHand:
+def parse_manual_call(line: str) -> ManualCall:
     """`!server/tool key=value key="two words" key={"json": 1}`. Raises UsageError saying what is missing.
 
     It is one line: the composer shows ten rows, and a call must not run with more than its person sees.
@@ -43,9 +43,9 @@ def parse(line: str) -> ByHand:
         raise UsageError("A call by hand names server and tool.", "Write !server/tool key=value.")
     rest = rest.strip()
     if rest.startswith("{"):
-        value = value_of(rest)
+        value = parse_value(rest)
         if isinstance(value, dict):
-            return ByHand(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
+            return ManualCall(server, tool, value)  # pyright: ignore[reportUnknownArgumentType]
         raise UsageError("The arguments are not valid JSON.", "Write them as key=value, or as one JSON object.")
     try:
         words = shlex.split(rest)
@@ -56,14 +56,14 @@ def parse(line: str) -> ByHand:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise UsageError(f'"{word}" is not key=value.', "Put a value with spaces in quotation marks.")
-        arguments[key] = value_of(value)
-    return ByHand(server, tool, arguments)
+        arguments[key] = parse_value(value)
+    return ManualCall(server, tool, arguments)
 
 
-async def check(host: "Host", message: CheckWanted) -> None:
+async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
     """Say what is wrong with arguments that somebody typed."""
     try:
-        fault = await host.misfit(message.server, message.tool, message.arguments)
+        fault = await host.validate_arguments(message.server, message.tool, message.arguments)
     except McpHostError as error:
-        fault = Misfit(error.message)
-    message.checked(fault)
+        fault = SchemaErrors(error.message)
+    message.on_checked(fault)

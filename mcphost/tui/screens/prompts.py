@@ -10,26 +10,26 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import McpHostError
 from mcphost.host.results.presentation import render_block
-from mcphost.protocol.completion import Completion, PromptRef
+from mcphost.protocol.completion import Completion, PromptReference
 from mcphost.protocol.content import EmbeddedResource
-from mcphost.protocol.prompts import Prompt, PromptResult
+from mcphost.protocol.prompts import GetPromptResult, Prompt
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.screens.form_screen import Panel
-from mcphost.tui.widgets.suggestion_input import Suggested
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-def text_of(result: PromptResult) -> str:
+def render_prompt_result(result: GetPromptResult) -> str:
     """A filled prompt as text for the composer, where it is read before it is sent.
 
     Roles are named when it has several messages, and so is where an embedded resource comes from.
     """
     out: list[str] = []
     for message in result.messages:
-        block = message.block()
+        block = message.parse_content()
         text = render_block(block)[0]
         if isinstance(block, EmbeddedResource) and block.resource.text is not None:
             text = f"── {block.resource.uri}\n{text}"
@@ -37,14 +37,14 @@ def text_of(result: PromptResult) -> str:
     return clean("\n\n".join(out))
 
 
-class PromptForm(Panel[str]):
+class PromptArgumentsForm(FormScreen[str]):
     """The arguments of one prompt; ends with the filled text, or None."""
 
     DEFAULT_CSS = """
-    PromptForm #box { border-title-style: none; padding: 1 2; }
-    PromptForm #fields { height: auto; max-height: 1fr; }
-    PromptForm #buttons { margin: 0; }
-    PromptForm #keys { text-align: left; }
+    PromptArgumentsForm #box { border-title-style: none; padding: 1 2; }
+    PromptArgumentsForm #fields { height: auto; max-height: 1fr; }
+    PromptArgumentsForm #buttons { margin: 0; }
+    PromptArgumentsForm #keys { text-align: left; }
     """
 
     def __init__(self, host: "Host", server: str, prompt: Prompt) -> None:
@@ -68,14 +68,16 @@ class PromptForm(Panel[str]):
                     ),
                     markup=False,
                 )
-                yield Suggested(f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value))
+                yield SuggestionInput(
+                    f"argument-{number}", lambda value, name=argument.name: self._suggest(name, value)
+                )
 
     def buttons(self) -> tuple[tuple[str, str], ...]:
         return (("insert", "Insert"),)
 
-    def keys(self) -> str:
-        completes = bool(self.prompt.arguments) and self.host.features.completes(self.server)
-        return f"{Suggested.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
+    def key_hints(self) -> str:
+        completes = bool(self.prompt.arguments) and self.host.features.can_complete(self.server)
+        return f"{SuggestionInput.HINT if completes else ''}enter next · enter on Insert inserts · esc back"
 
     def on_mount(self) -> None:
         """To the first field."""
@@ -83,11 +85,11 @@ class PromptForm(Panel[str]):
 
     def on_input_submitted(self) -> None:
         """Enter goes on to the next field."""
-        self.focus_next("Line, Button")
+        self.focus_next("SuggestionLine, Button")
 
     def action_insert(self) -> None:
         """Fill it at the server."""
-        self.run_worker(self._fill, exclusive=True)
+        self.run_worker(self._get_prompt, exclusive=True)
 
     def values(self) -> dict[str, str]:
         """What is filled in; an empty field is an argument that is not given."""
@@ -99,29 +101,29 @@ class PromptForm(Panel[str]):
 
     async def _suggest(self, name: str, value: str) -> Completion:
         others = {key: given for key, given in self.values().items() if key != name}
-        return await self.host.features.complete(self.server, PromptRef(self.prompt.name), name, value, others)
+        return await self.host.features.complete(self.server, PromptReference(self.prompt.name), name, value, others)
 
-    async def _fill(self) -> None:
+    async def _get_prompt(self) -> None:
         values = self.values()
         for number, argument in enumerate(self.prompt.arguments):
             if argument.required and argument.name not in values:
-                self.say_fault(f"{clean_line(argument.name, 60)} is required.")
+                self.show_fault(f"{clean_line(argument.name, 60)} is required.")
                 self.query_one(f"#argument-{number}").focus()
                 return
-        self.say_fault("asking the server…")
+        self.show_fault("asking the server…")
         try:
             result = await self.host.get_prompt(self.server, self.prompt.name, values)
         except McpHostError as error:
-            self.say_fault(str(error))
+            self.show_fault(str(error))
             return
-        self.dismiss(text_of(result))
+        self.dismiss(render_prompt_result(result))
 
 
-class Prompts(Browser):
+class PromptsScreen(ListScreen):
     """Every prompt the servers list; ends with (server, Prompt)."""
 
     TITLE_TEXT: ClassVar[str] = "Prompts"
-    EMPTY: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
+    EMPTY_TEXT: ClassVar[str] = "No server offers prompts. They appear here as soon as one does (F3 shows the servers)."
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("enter", "fill and insert", "screen.choose"),)
 
     def __init__(self, host: "Host") -> None:
@@ -129,26 +131,28 @@ class Prompts(Browser):
         self.host = host
         self.add_class("bare")  # nothing to read but what is known of it
 
-    def load(self) -> Sequence[Row]:
+    def load(self) -> Sequence[ListRow]:
         return [
-            Row((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
+            ListRow((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
             for view in self.host.servers()
             for item in view.catalog.prompts
         ]
 
-    def highlighted(self, row: Row) -> None:
+    def show_details(self, row: ListRow) -> None:
         server, prompt = row.value
         given = [
             (argument.name, f"{'required' if argument.required else 'optional'}  {argument.description or ''}")
             for argument in prompt.arguments
         ]
-        self.icon(prompt.icons)
-        self.about(facts([("server", server), ("prompt", prompt.name), ("about", prompt.description or ""), *given]))
+        self.show_icon(prompt.icons)
+        self.show_about(
+            clean_pairs([("server", server), ("prompt", prompt.name), ("about", prompt.description or ""), *given])
+        )
 
     def action_choose(self) -> None:
         """Fill the prompt under the cursor."""
-        if row := self.current():
-            self.chosen(row)
+        if row := self.current_row():
+            self.open_row(row)
 
-    def chosen(self, row: Row) -> None:
+    def open_row(self, row: ListRow) -> None:
         self.dismiss(row.value)

@@ -10,25 +10,25 @@ from textual.widgets import Static
 
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.qr import QrCode
-from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 
 
-class QrPage(Presence, Screen[Any]):
+class QrScreen(ScreenLifecycle, Screen[Any]):
     """One line that says what it is, the code, and the way back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "leave", show=False)]
     DEFAULT_CSS = """
-    QrPage { background: $background; }
-    QrPage #head { height: 1; background: $surface; padding: 0 2; }
-    QrPage QrCode { color: $text; }
+    QrScreen { background: $background; }
+    QrScreen #head { height: 1; background: $surface; padding: 0 2; }
+    QrScreen QrCode { color: $text; }
     """
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self.head, self.text = clean_line(title, 120), text
+        self.heading, self.text = clean_line(title, 120), text
 
     def compose(self) -> ComposeResult:
-        head = Content.assemble((self.head, "bold $accent"), ("  esc back", "$faint"))
+        head = Content.assemble((self.heading, "bold $accent"), ("  esc back", "$faint"))
         yield Static(head, id="head", markup=False)
         yield QrCode(self.text)
 

@@ -7,37 +7,37 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 
 from mcphost.errors import McpHostError
-from mcphost.host.results.icon_policy import allowed
+from mcphost.host.results.icon_policy import allowed_icons
 from mcphost.host.results.presentation import render_contents
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.base import Annotations
-from mcphost.protocol.resources import ReadResult, Resource, ResourceTemplate
+from mcphost.protocol.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcphost.tui.screen_text import clean
-from mcphost.tui.screens.browser import Browser, Row, facts
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.picture import recognized
-from mcphost.tui.widgets.picture_view import PictureView
+from mcphost.tui.widgets.picture import detect_image
+from mcphost.tui.widgets.picture_view import ImageView
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
-BIG = 1_000_000
+MAX_AUTO_PREVIEW_BYTES = 1_000_000
 """Bytes from which a resource is not read only because the cursor is on it."""
 
 
-def text_of(result: ReadResult) -> str:
+def render_read_result(result: ReadResourceResult) -> str:
     """What a resource holds, as text; binary parts are named with their size."""
     parts: list[str] = []
     for entry in result.contents:
         head = f"── {entry.uri}\n" if len(result.contents) > 1 else ""
         if entry.text is not None:
-            parts.append(head + pretty(entry.text, entry.mime_type or ""))
+            parts.append(head + format_text(entry.text, entry.mime_type or ""))
         elif entry.blob is not None:
             parts.append(render_contents(entry))
     return "\n\n".join(parts) or "[empty]"
 
 
-def pretty(text: str, mime_type: str) -> str:
+def format_text(text: str, mime_type: str) -> str:
     """JSON indented when it says it is JSON and is not too big."""
     if "json" in mime_type and len(text) < 200_000:
         from mcphost.serialization import dumps, loads
@@ -49,20 +49,20 @@ def pretty(text: str, mime_type: str) -> str:
     return text
 
 
-def is_big(item: Resource) -> bool:
+def is_large(item: Resource) -> bool:
     """Whether reading it should be the user's own wish, going by what the server says of its size."""
-    return (item.size or 0) > BIG
+    return (item.size or 0) > MAX_AUTO_PREVIEW_BYTES
 
 
-def kind_of(item: Resource) -> str:
+def describe_type(item: Resource) -> str:
     """Its type; a folder in words."""
     return "a folder (inode/directory)" if item.mime_type == "inode/directory" else item.mime_type or ""
 
 
-def hints(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
+def describe_annotations(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str, str]]:
     """What the server says about whom it is for, how much it matters, and since when; empty texts are not shown."""
     said = item.annotations or Annotations()
-    fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed(item.icons, server_url))
+    fetched = sum(not icon.src.lower().startswith("data:") for icon in allowed_icons(item.icons, server_url))
     return [
         ("meant for", ", ".join({"user": "you", "assistant": "the model"}[one] for one in said.audience)),
         ("matters", f"{said.priority:.0%}" if said.priority is not None else ""),
@@ -71,12 +71,14 @@ def hints(item: Resource | ResourceTemplate, server_url: str) -> list[tuple[str,
     ]
 
 
-class Resources(Browser):
+class ResourcesScreen(ListScreen):
     """Every resource the servers list."""
 
     TITLE_TEXT: ClassVar[str] = "Resources"
-    EMPTY: ClassVar[str] = "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
-    DEFAULT_CSS = "Resources #picture { max-height: 60%; margin: 0 1 1 1; }"
+    EMPTY_TEXT: ClassVar[str] = (
+        "No server offers resources. They appear here as soon as one does (F3 shows the servers)."
+    )
+    DEFAULT_CSS = "ResourcesScreen #picture { max-height: 60%; margin: 0 1 1 1; }"
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("enter", "attach to the message", "screen.attach"),
         ("p", "preview", "screen.preview"),
@@ -91,19 +93,19 @@ class Resources(Browser):
     def __init__(self, host: "Host") -> None:
         super().__init__()
         self.host = host
-        self._picture = PictureView(rows=30, id="picture")
+        self._image_view = ImageView(rows=30, id="picture")
 
     def on_mount(self) -> None:
         """A picture stands above the text that names it."""
-        self.query_one("#side").mount(self._picture, before="LongText")
+        self.query_one("#side").mount(self._image_view, before="LongText")
         super().on_mount()
 
-    def load(self) -> Sequence[Row]:
-        out: list[Row] = []
+    def load(self) -> Sequence[ListRow]:
+        out: list[ListRow] = []
         for view in self.host.servers():
-            watched = set(self.host.features.watched(view.name))
+            watched = set(self.host.features.subscribed_uris(view.name))
             out.extend(
-                Row(
+                ListRow(
                     (view.name, item),
                     item.title or item.name or item.uri,
                     f"{view.name} · {item.uri}",
@@ -112,7 +114,7 @@ class Resources(Browser):
                 for item in view.catalog.resources
             )
             out.extend(
-                Row(
+                ListRow(
                     (view.name, item),
                     f"{item.title or item.name or item.uri_template}",
                     f"{view.name} · {item.uri_template} (a template)",
@@ -122,42 +124,42 @@ class Resources(Browser):
             )
         return out
 
-    def highlighted(self, row: Row) -> None:
+    def show_details(self, row: ListRow) -> None:
         server, item = row.value
         # What was asked for another entry must not appear under this one.
         self.workers.cancel_group(self, "preview")  # pyright: ignore[reportUnknownMemberType]
-        self._picture.take(None)
-        self.icon(item.icons)
+        self._image_view.show_image(None)
+        self.show_icon(item.icons)
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
-            known += hints(item, self.host.server(server).config.url)
-            self.about(facts([*known, ("", "enter asks for the address")]))
+            known += describe_annotations(item, self.host.server(server).config.url)
+            self.show_about(clean_pairs([*known, ("", "enter asks for the address")]))
             self.query_one(LongText).show("")
             return
-        self.about(
-            facts(
+        self.show_about(
+            clean_pairs(
                 [
                     ("server", server),
                     ("address", item.uri),
                     ("name", item.name if item.title else ""),
-                    ("type", kind_of(item)),
+                    ("type", describe_type(item)),
                     ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
                     ("about", item.description or ""),
                     ("watched", "yes: you are told when it changes" if self._is_watched(server, item) else ""),
-                    *hints(item, self.host.server(server).config.url),
+                    *describe_annotations(item, self.host.server(server).config.url),
                 ]
             )
         )
-        if is_big(item):
+        if is_large(item):
             self.query_one(LongText).show(f"It is big: {item.size:,.0f} bytes. Read it with p.")
             return
         self.query_one(LongText).show("")
-        self._read(server, item)
+        self._start_preview(server, item)
 
-    def _read(self, server: str, item: Resource) -> None:
-        self.run_worker(partial(self._preview, server, item), exclusive=True, group="preview")
+    def _start_preview(self, server: str, item: Resource) -> None:
+        self.run_worker(partial(self._load_preview, server, item), exclusive=True, group="preview")
 
-    async def _preview(self, server: str, item: Resource) -> None:
+    async def _load_preview(self, server: str, item: Resource) -> None:
         text = self.query_one(LongText)
         text.show("reading…")
         try:
@@ -165,27 +167,29 @@ class Resources(Browser):
         except McpHostError as error:
             text.show(str(error))
             return
-        text.show(text_of(result))
+        text.show(render_read_result(result))
         blobs = (entry.blob for entry in result.contents if entry.blob is not None)
-        self._picture.take(next((ImagePart("", blob) for blob in blobs if recognized(ImagePart("", blob))), None))
+        self._image_view.show_image(
+            next((ImagePart("", blob) for blob in blobs if detect_image(ImagePart("", blob))), None)
+        )
 
     def action_preview(self) -> None:
         """Into the preview, to scroll and select; what is big is read now."""
-        row = self.current()
-        if row is not None and isinstance(row.value[1], Resource) and is_big(row.value[1]):
-            self._read(*row.value)
+        row = self.current_row()
+        if row is not None and isinstance(row.value[1], Resource) and is_large(row.value[1]):
+            self._start_preview(*row.value)
         self.query_one(LongText).focus()
 
     def _is_watched(self, server: str, item: Resource) -> bool:
-        return item.uri in self.host.features.watched(server)
+        return item.uri in self.host.features.subscribed_uris(server)
 
     def action_watch(self) -> None:
         """Be told when the entry under the cursor changes, or not any more."""
-        row = self.current()
+        row = self.current_row()
         if row is not None and isinstance(row.value[1], Resource):
-            self.run_worker(partial(self._watch, *row.value), exclusive=True, group="watch")
+            self.run_worker(partial(self._toggle_subscription, *row.value), exclusive=True, group="watch")
 
-    async def _watch(self, server: str, item: Resource) -> None:
+    async def _toggle_subscription(self, server: str, item: Resource) -> None:
         features = self.host.features
         try:
             if self._is_watched(server, item):
@@ -196,28 +200,28 @@ class Resources(Browser):
             self.notify(clean(str(error)), severity="warning", markup=False)
         self.reload()
 
-    def resource_changed(self, server: str, uri: str) -> None:
+    def handle_resource_change(self, server: str, uri: str) -> None:
         """What is previewed is read again when it is the one that changed."""
-        row = self.current()
+        row = self.current_row()
         if row is not None and row.value[0] == server and isinstance(row.value[1], Resource):
             item = row.value[1]
             if uri == item.uri or uri.startswith(item.uri):
-                self._read(server, item)
+                self._start_preview(server, item)
 
     def action_attach(self) -> None:
         """Attach the entry under the cursor."""
-        if row := self.current():
-            self.chosen(row)
+        if row := self.current_row():
+            self.open_row(row)
 
-    def chosen(self, row: Row) -> None:
+    def open_row(self, row: ListRow) -> None:
         server, item = row.value
         if isinstance(item, Resource):
             self.dismiss((server, item.uri))
             return
-        from mcphost.tui.screens.template_address import AddressForm
+        from mcphost.tui.screens.template_address import ResourceTemplateForm
 
         def given(address: str | None) -> None:
             if address is not None:
                 self.dismiss((server, address))
 
-        self.app.push_screen(AddressForm(self.host, server, item), given)  # pyright: ignore[reportUnknownMemberType]
+        self.app.push_screen(ResourceTemplateForm(self.host, server, item), given)  # pyright: ignore[reportUnknownMemberType]

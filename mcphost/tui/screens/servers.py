@@ -10,16 +10,16 @@ from textual.widgets import OptionList
 
 from mcphost.config.confusable_names import name_danger
 from mcphost.errors import McpHostError
-from mcphost.host.questions.scope_descriptions import in_words
-from mcphost.host.results.icon_policy import named
-from mcphost.host.servers.accounts import client, discovered, lasting, place
-from mcphost.host.views import ServerView, listed
-from mcphost.pluralize import counted
+from mcphost.host.questions.scope_descriptions import describe_scope
+from mcphost.host.results.icon_policy import parse_icons
+from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
+from mcphost.host.views import ServerView, summarize_catalog
+from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
-from mcphost.tui.screens.browser import Browser, Row, facts, fix_here
-from mcphost.tui.screens.folders import heard
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.folders import describe_known_roots
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.server_list import STATES, starting
+from mcphost.tui.widgets.server_list import STATES, describe_starting
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
@@ -34,7 +34,7 @@ NO_SERVERS = (
 )
 
 
-def capabilities(view: ServerView) -> str:
+def describe_capabilities(view: ServerView) -> str:
     """What the server says it offers, in words."""
     if view.facts is None:
         return ""
@@ -52,17 +52,17 @@ def capabilities(view: ServerView) -> str:
     return ", ".join(words) or "nothing"
 
 
-def offers(view: ServerView) -> str:
+def describe_offers(view: ServerView) -> str:
     """What its sign-in is made of, its tools, what it tells the model, then what went wrong, then the log."""
     lines: list[str] = []
-    if view.account is not None and (found := discovered(view.account)):
+    if view.account is not None and (found := describe_discovery(view.account)):
         lines += ["Discovered when signing in:", *(f"    {name:<15}  {value}" for name, value in found), ""]
-    if view.held:
-        lines += [f"Held back, because it changed (c shows how): {name}" for name in view.held]
+    if view.quarantined:
+        lines += [f"Held back, because it changed (c shows how): {name}" for name in view.quarantined]
         lines.append("")
     for tool in view.catalog.tools:
-        held = " (held back)" if tool.name in view.held else ""
-        lines.append(f"{tool.name}{held}{' (switched off)' if tool.name in view.off else ''}")
+        held = " (held back)" if tool.name in view.quarantined else ""
+        lines.append(f"{tool.name}{held}{' (switched off)' if tool.name in view.disabled_tools else ''}")
         first = (tool.description or "").strip().split("\n")[0]
         if first:
             lines.append(f"    {first[:300]}")
@@ -76,33 +76,33 @@ def offers(view: ServerView) -> str:
     return "\n".join(lines)
 
 
-def signed(view: ServerView) -> list[tuple[str, str]]:
+def describe_account(view: ServerView) -> list[tuple[str, str]]:
     """Who is signed in, what that permits, for how long, and where it is kept."""
     account = view.account
     if account is None:
         return []
-    told = [(in_words(scope), scope) for scope in account.scopes]
+    told = [(describe_scope(scope), scope) for scope in account.scopes]
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
-        ("signed in", f"{account.name}, {lasting(account)}"),
-        ("by", f"{account.issuer}, {client(account)}" if account.client else account.issuer),
+        ("signed in", f"{account.name}, {describe_validity(account)}"),
+        ("by", f"{account.issuer}, {describe_client(account)}" if account.client else account.issuer),
         ("it may", rights or "do what the server permits every user"),
-        ("kept", place(account)),
+        ("kept", describe_storage(account)),
     ]
 
 
-def _dated(view: ServerView) -> str:
+def _deprecation_note(view: ServerView) -> str:
     """That what it does is on its way out, where it is (specification of 2026-07-28: deprecated features)."""
-    asked = view.folders.roots is not None or view.folders.refused
+    asked = view.known_roots.roots is not None or view.known_roots.is_refused
     old = asked and view.facts is not None and view.facts.revision is Revision.V2026_07_28
     return "; asking for folders is deprecated in its revision" if old else ""
 
 
-class Servers(Browser):
+class ServersScreen(ListScreen):
     """All configured servers."""
 
     TITLE_TEXT: ClassVar[str] = "Servers"
-    EMPTY: ClassVar[str] = NO_SERVERS
+    EMPTY_TEXT: ClassVar[str] = NO_SERVERS
     KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (
         ("t", "tools", "screen.tools"),
         ("r", "restart", "screen.restart"),
@@ -124,53 +124,53 @@ class Servers(Browser):
         Binding("a", "accounts", show=False),
     ]
 
-    def __init__(self, host: "Host", start: str = "") -> None:
+    def __init__(self, host: "Host", initial_server: str = "") -> None:
         super().__init__()
         self.host = host
-        self.start = start
-        self._leaving = ""
+        self.initial_server = initial_server
+        self._sign_out_candidate = ""
 
     def on_mount(self) -> None:
         super().on_mount()
-        names = [row.title for row in self.shown]
-        if self.start in names:
-            self.query_one("#entries", OptionList).highlighted = names.index(self.start)
+        names = [row.title for row in self.visible_rows]
+        if self.initial_server in names:
+            self.query_one("#entries", OptionList).highlighted = names.index(self.initial_server)
 
-        self.set_interval(1.0, self._tick)
+        self.set_interval(1.0, self._update_starting_times)
 
-    def _tick(self) -> None:
+    def _update_starting_times(self) -> None:
         """Show for how long servers have been starting; what is read below the list stays where it is."""
         entries = self.query_one("#entries", OptionList)
         now = {row.value: row for row in self.load()}
-        for at, before in enumerate(self.shown):
+        for at, before in enumerate(self.visible_rows):
             row = now.get(before.value, before)
             if row != before and row.detail.startswith("starting"):
-                self.shown[at] = row
-                entries.replace_option_prompt_at_index(at, self.prompt(row))
+                self.visible_rows[at] = row
+                entries.replace_option_prompt_at_index(at, self.render_row(row))
 
-    def load(self) -> Sequence[Row]:
-        out: list[Row] = []
+    def load(self) -> Sequence[ListRow]:
+        out: list[ListRow] = []
         for view in self.host.servers():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
-            off = f", {len(view.off)} off" if view.off else ""
-            word = starting(view.state, view.starting)
+            off = f", {len(view.disabled_tools)} off" if view.disabled_tools else ""
+            word = describe_starting(view.state, view.starting_seconds)
             count = f"{len(view.catalog.tools)} tools{off}" if view.state == "ready" else word
-            detail = f"signing in: {view.signing}" if view.signing else f"{count}  {view.detail}"
-            out.append(Row(view.name, view.name, detail, mark, style))
+            detail = f"signing in: {view.sign_in_status}" if view.sign_in_status else f"{count}  {view.detail}"
+            out.append(ListRow(view.name, view.name, detail, mark, style))
         return out
 
-    def highlighted(self, row: Row) -> None:
+    def show_details(self, row: ListRow) -> None:
         view = self.host.server(row.value)
         known = view.facts
         config = view.config
         state = STATES.get(view.state, STATES["waiting"])[1] or "ready"
-        self.icon(named(known.info.icons) if known else ())
-        self.about(
-            facts(
+        self.show_icon(parse_icons(known.info.icons) if known else ())
+        self.show_about(
+            clean_pairs(
                 [
                     ("▲ its name", name_danger(view.name)),
-                    ("state", state if view.signing else f"{state}  {view.detail}".strip()),
-                    ("signing in", f"{view.signing}; s stops that" if view.signing else ""),
+                    ("state", state if view.sign_in_status else f"{state}  {view.detail}".strip()),
+                    ("signing in", f"{view.sign_in_status}; s stops that" if view.sign_in_status else ""),
                     ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),
                     (
                         "runs" if config.is_stdio else "address",
@@ -179,46 +179,60 @@ class Servers(Browser):
                     ("says it is", f"{known.info.title or known.info.name} {known.info.version}" if known else ""),
                     ("about itself", (known.info.description or "") if known else ""),
                     ("website", (known.info.website_url or "") if known else ""),
-                    *signed(view),
+                    *describe_account(view),
                     ("speaks", f"{known.revision} ({known.era})" if known else ""),
-                    ("offers", capabilities(view)),
+                    ("offers", describe_capabilities(view)),
                     (
                         "lists",
-                        listed(view.catalog)
-                        + (f"; {counted(len(view.held), 'tool')} held back after a change" if view.held else "")
-                        + (f"; {counted(len(view.off), 'tool')} switched off" if view.off else ""),
+                        summarize_catalog(view.catalog)
+                        + (
+                            f"; {pluralize(len(view.quarantined), 'tool')} held back after a change"
+                            if view.quarantined
+                            else ""
+                        )
+                        + (
+                            f"; {pluralize(len(view.disabled_tools), 'tool')} switched off"
+                            if view.disabled_tools
+                            else ""
+                        ),
                     ),
-                    ("folders", heard(view.folders) + _dated(view)),
+                    ("folders", describe_known_roots(view.known_roots) + _deprecation_note(view)),
                     ("counted", ", ".join(f"{what}: {number}" for what, number in view.counts.items())),
                     ("believed", "what it claims only to read runs unasked" if config.trust_annotations else ""),
                     ("from", config.file),
                 ]
             )
         )
-        self.query_one(LongText).show(offers(view))
+        self.query_one(LongText).show(describe_offers(view))
 
     def action_sign_in(self) -> None:
         """Sign in anew, with the dialog over this page; while that goes on, end it."""
-        if (row := self.current()) and not (self.host.server(row.value).signing and self.host.accounts.stop(row.value)):
-            self.run_worker(partial(self._done, partial(self.host.accounts.sign_in, row.value)), group="sign-in")
+        if (row := self.current_row()) and not (
+            self.host.server(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
+        ):
+            self.run_worker(
+                partial(self._run_and_report, partial(self.host.accounts.sign_in, row.value)), group="sign-in"
+            )
 
     def action_sign_out(self) -> None:
         """Erase the sign-in here and at the server; pressed twice, because it cannot be undone."""
-        row = self.current()
+        row = self.current_row()
         if row is None:
             return
-        if self._leaving != row.value:
-            self._leaving = row.value
+        if self._sign_out_candidate != row.value:
+            self._sign_out_candidate = row.value
             self.notify(f"Press o again to sign out of {row.title}.", markup=False, timeout=4)
             return
-        self._leaving = ""
-        self.run_worker(partial(self._done, partial(self.host.accounts.sign_out, row.value)), group="sign-out")
+        self._sign_out_candidate = ""
+        self.run_worker(
+            partial(self._run_and_report, partial(self.host.accounts.sign_out, row.value)), group="sign-out"
+        )
 
-    async def _done(self, work: Callable[[], Awaitable[object]]) -> None:
+    async def _run_and_report(self, work: Callable[[], Awaitable[object]]) -> None:
         try:
             revoked = await work()
         except McpHostError as error:
-            self.notify(fix_here(error), severity="warning", markup=False)
+            self.notify(describe_error(error), severity="warning", markup=False)
             return
         if isinstance(revoked, bool):
             said = "its tokens were revoked" if revoked else "its tokens are erased here"
@@ -226,32 +240,32 @@ class Servers(Browser):
 
     def action_tools(self) -> None:
         """Each of its tools, to look at and to switch on or off."""
-        from mcphost.tui.screens.tools import Tools
+        from mcphost.tui.screens.tools import ToolsScreen
 
-        if row := self.current():
-            self.app.push_screen(Tools(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+        if row := self.current_row():
+            self.app.push_screen(ToolsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_restart(self) -> None:
         """Close the connection and open it again."""
-        if row := self.current():
+        if row := self.current_row():
             self.host.restart(row.value)
-            self.about(Content(f"Restarting {row.title}…"))
+            self.show_about(Content(f"Restarting {row.title}…"))
 
     def action_grants(self) -> None:
         """What is allowed of it for longer."""
-        from mcphost.tui.screens.grants import Grants
+        from mcphost.tui.screens.grants import GrantsScreen
 
-        if row := self.current():
-            self.app.push_screen(Grants(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+        if row := self.current_row():
+            self.app.push_screen(GrantsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_accounts(self) -> None:
         """Everybody who is signed in to it."""
-        from mcphost.tui.screens.accounts import Accounts
+        from mcphost.tui.screens.accounts import AccountsScreen
 
-        if row := self.current():
-            self.app.push_screen(Accounts(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
+        if row := self.current_row():
+            self.app.push_screen(AccountsScreen(self.host, row.value))  # pyright: ignore[reportUnknownMemberType]
 
     def action_changes(self) -> None:
         """Ask again about its tools that changed and are held back."""
-        if (row := self.current()) and not self.host.held.ask_again(row.value):
-            self.about(Content(f"No tool of {row.title} is held back."))
+        if (row := self.current_row()) and not self.host.quarantine.ask_again(row.value):
+            self.show_about(Content(f"No tool of {row.title} is held back."))

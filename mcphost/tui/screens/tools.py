@@ -9,15 +9,15 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.views import ServerView
 from mcphost.protocol.tools import Tool
-from mcphost.tui.screens.browser import Browser, Row, facts
-from mcphost.tui.screens.resources import pretty
+from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.resources import format_text
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host
 
 
-def claims(tool: Tool) -> str:
+def describe_annotations(tool: Tool) -> str:
     """What the server says the tool does, in words."""
     said = tool.annotations
     if said is None:
@@ -30,13 +30,15 @@ def claims(tool: Tool) -> str:
     return ", ".join(yes if value else no for value, yes, no in words if value is not None)
 
 
-class Tools(Browser):
+class ToolsScreen(ListScreen):
     """All of them, those that are off marked."""
 
     TITLE_TEXT: ClassVar[str] = "Tools"
-    EMPTY: ClassVar[str] = "This server lists no tools, or is not connected. They appear here as soon as it lists some."
-    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("space", "switch on or off", "screen.switch"),)
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "switch", show=False)]
+    EMPTY_TEXT: ClassVar[str] = (
+        "This server lists no tools, or is not connected. They appear here as soon as it lists some."
+    )
+    KEY_ROWS: ClassVar[tuple[tuple[str, str, str], ...]] = (("space", "switch on or off", "screen.toggle_tool"),)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle_tool", show=False)]
 
     def __init__(self, host: "Host", server: str) -> None:
         super().__init__()
@@ -44,52 +46,52 @@ class Tools(Browser):
         self.server = server
 
     @property
-    def _view(self) -> ServerView:
+    def _server_view(self) -> ServerView:
         return self.host.server(self.server)
 
-    def load(self) -> Sequence[Row]:
-        view = self._view
-        out: list[Row] = []
+    def load(self) -> Sequence[ListRow]:
+        view = self._server_view
+        out: list[ListRow] = []
         for tool in view.catalog.tools:
             words = (tool.description or tool.title or "").strip().split("\n")[0]
-            if tool.name in view.off:
-                out.append(Row(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
-            elif tool.name in view.held:
-                out.append(Row(tool, tool.name, f"held back · {words}" if words else "held back", "▲", "$warning"))
+            if tool.name in view.disabled_tools:
+                out.append(ListRow(tool, tool.name, f"off · {words}" if words else "off", "○", "$muted"))
+            elif tool.name in view.quarantined:
+                out.append(ListRow(tool, tool.name, f"held back · {words}" if words else "held back", "▲", "$warning"))
             else:
-                out.append(Row(tool, tool.name, words, "●", "$success"))
+                out.append(ListRow(tool, tool.name, words, "●", "$success"))
         return out
 
-    def _state(self, view: ServerView, tool: Tool) -> str:
-        if tool.name in view.off:
-            by_file = self.host.switches.off(view.config, tool.name) == "file"
+    def _describe_availability(self, view: ServerView, tool: Tool) -> str:
+        if tool.name in view.disabled_tools:
+            by_file = self.host.tool_toggles.disabled_by(view.config, tool.name) == "file"
             return f'no: "disabledTools" in {view.config.file}' if by_file else "no: you switched it off"
-        return "no: it changed and is held back" if tool.name in view.held else "yes"
+        return "no: it changed and is held back" if tool.name in view.quarantined else "yes"
 
-    def highlighted(self, row: Row) -> None:
+    def show_details(self, row: ListRow) -> None:
         tool: Tool = row.value
         known = [
             ("tool", tool.name),
             ("title", tool.title or ""),
             ("server", self.server),
-            ("the model has it", self._state(self._view, tool)),
-            ("it claims", claims(tool)),
+            ("the model has it", self._describe_availability(self._server_view, tool)),
+            ("it claims", describe_annotations(tool)),
         ]
-        self.icon(tool.icons)
-        self.about(facts(known))
-        schema = pretty(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
+        self.show_icon(tool.icons)
+        self.show_about(clean_pairs(known))
+        schema = format_text(bytes(tool.input_schema).decode("utf-8", "replace"), "json")
         self.query_one(LongText).show(f"{tool.description or ''}\n\nits arguments:\n{schema}".strip())
 
-    def chosen(self, row: Row) -> None:
-        self.action_switch()
+    def open_row(self, row: ListRow) -> None:
+        self.action_toggle_tool()
 
-    def action_switch(self) -> None:
+    def action_toggle_tool(self) -> None:
         """Switch the one under the cursor on or off, also for later runs."""
-        if row := self.current():
-            self.run_worker(partial(self._switch, row.value.name), group="switch")
+        if row := self.current_row():
+            self.run_worker(partial(self._toggle_tool, row.value.name), group="switch")
 
-    async def _switch(self, tool: str) -> None:
+    async def _toggle_tool(self, tool: str) -> None:
         try:
-            await self.host.switch_tool(self.server, tool, on=tool in self._view.off)
+            await self.host.set_tool_enabled(self.server, tool, enabled=tool in self._server_view.disabled_tools)
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False)

@@ -11,38 +11,38 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from mcphost.errors import StoreError
-from mcphost.pluralize import counted
-from mcphost.tui.messages import CopyWanted, Section, joined
+from mcphost.pluralize import pluralize
+from mcphost.tui.messages import CopyRequested, Section, join_sections
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.long_text import LongText
-from mcphost.tui.widgets.ordered_input import TextLine
-from mcphost.tui.widgets.screen_lifecycle import Presence
+from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.status_bars import KeyBar
 
 
-class Viewer(Presence, Screen[Any]):
+class TextViewerScreen(ScreenLifecycle, Screen[Any]):
     """Scroll, search, copy; escape goes back."""
 
     AUTO_FOCUS = "LongText"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "leave", show=False),
         Binding("slash,ctrl+f", "search", show=False),
-        Binding("n", "again", show=False),
+        Binding("n", "find_next", show=False),
         Binding("c", "copy", show=False),
     ]
     DEFAULT_CSS = """
-    Viewer #head { height: 1; background: $surface; padding: 0 2; }
-    Viewer LongText { height: 1fr; margin: 1 1 0 1; }
-    Viewer Input { height: 1; border: none; background: $panel; margin: 0 2; display: none; }
-    Viewer Input.shown { display: block; }
+    TextViewerScreen #head { height: 1; background: $surface; padding: 0 2; }
+    TextViewerScreen LongText { height: 1fr; margin: 1 1 0 1; }
+    TextViewerScreen Input { height: 1; border: none; background: $panel; margin: 0 2; display: none; }
+    TextViewerScreen Input.shown { display: block; }
     """
 
     def __init__(
         self,
         title: str,
         text: str,
-        seen: Callable[[], None] | None = None,
-        whole: Callable[[], Awaitable[str]] | None = None,
+        on_end_shown: Callable[[], None] | None = None,
+        load_full_text: Callable[[], Awaitable[str]] | None = None,
         sections: Sequence[Section] = (),
     ) -> None:
         """`seen` is called once, when the last row was on the screen; `whole` gets the text of which this is a part.
@@ -50,21 +50,21 @@ class Viewer(Presence, Screen[Any]):
         `sections` are shown in place of `text`.
         """
         super().__init__()
-        self._whole = whole
-        self._seen = seen
+        self._full_text_loader = load_full_text
+        self._end_shown_callback = on_end_shown
         self._sections = sections
-        self.head, self.text = clean_line(title, 120), joined(sections) if sections else text
-        self._found = -1
-        self._needle = ""
+        self.heading, self.text = clean_line(title, 120), join_sections(sections) if sections else text
+        self._match_offset = -1
+        self._search_text = ""
 
     def compose(self) -> ComposeResult:
         yield Static(self._headline(), id="head", markup=False)
         yield LongText("" if self._sections else self.text)
-        yield TextLine(placeholder="Find", compact=True)
+        yield OrderedInput(placeholder="Find", compact=True)
         yield KeyBar(
             (
                 ("/", "find", "screen.search"),
-                ("n", "next", "screen.again"),
+                ("n", "next", "screen.find_next"),
                 ("c", "copy all", "screen.copy"),
                 ("esc", "back", "screen.leave"),
             )
@@ -72,12 +72,12 @@ class Viewer(Presence, Screen[Any]):
 
     def _headline(self) -> Content:
         lines = self.text.count("\n") + 1
-        size = f"{counted(lines, 'line')} · {len(self.text):,} characters"
-        return Content.assemble((self.head, "bold $accent"), (f"  {size}", "$faint"))
+        size = f"{pluralize(lines, 'line')} · {len(self.text):,} characters"
+        return Content.assemble((self.heading, "bold $accent"), (f"  {size}", "$faint"))
 
-    async def _load(self, whole: Callable[[], Awaitable[str]]) -> None:
+    async def _load_full_text(self, load_full_text: Callable[[], Awaitable[str]]) -> None:
         try:
-            self.text = await whole()
+            self.text = await load_full_text()
         except StoreError as error:
             self.notify(f"{error.message} This is its beginning.", markup=False, severity="warning")
             return
@@ -88,20 +88,25 @@ class Viewer(Presence, Screen[Any]):
         """Keys scroll at once."""
         if self._sections:
             self.query_one(LongText).show("", self._sections)
-        if self._whole is not None:
-            self.run_worker(partial(self._load, self._whole))
+        if self._full_text_loader is not None:
+            self.run_worker(partial(self._load_full_text, self._full_text_loader))
         text = self.query_one(LongText)
         text.focus()
-        self.watch(text, "scroll_y", self._look, init=False)
-        self.watch(text, "virtual_size", self._look, init=False)
-        self.call_after_refresh(self._look)
+        self.watch(text, "scroll_y", self._check_end_shown, init=False)
+        self.watch(text, "virtual_size", self._check_end_shown, init=False)
+        self.call_after_refresh(self._check_end_shown)
 
-    def _look(self) -> None:
-        if not self.is_there:
+    def _check_end_shown(self) -> None:
+        if not self.is_open:
             return
         text = self.query_one(LongText)
-        if self._seen and text.size.height and text.is_counted and text.scroll_y + text.size.height >= text.rows:
-            seen, self._seen = self._seen, None
+        if (
+            self._end_shown_callback
+            and text.size.height
+            and text.is_counted
+            and text.scroll_y + text.size.height >= text.rows
+        ):
+            seen, self._end_shown_callback = self._end_shown_callback, None
             self.call_after_refresh(seen)
 
     def action_search(self) -> None:
@@ -112,27 +117,27 @@ class Viewer(Presence, Screen[Any]):
 
     async def on_input_submitted(self, event: Input.Submitted) -> None:
         """Find it."""
-        self._needle, self._found = event.value, -1
+        self._search_text, self._match_offset = event.value, -1
         self.query_one(Input).remove_class("shown")
         self.query_one(LongText).focus()
-        await self.action_again()
+        await self.action_find_next()
 
-    async def action_again(self) -> None:
+    async def action_find_next(self) -> None:
         """The next place."""
-        if not self._needle:
+        if not self._search_text:
             return
         text = self.query_one(LongText)
-        self._found = text.find(self._needle, self._found)
-        if self._found < 0:
+        self._match_offset = text.find(self._search_text, self._match_offset)
+        if self._match_offset < 0:
             self.notify("Not found.", markup=False, timeout=2)
         else:
-            row = await text.row_of(self._found)
+            row = await text.find_row(self._match_offset)
             text.scroll_to(y=max(0, row - 2), animate=False, force=True)
 
     def action_copy(self) -> None:
         """The selection, or everything up to a bound a terminal can take."""
         chosen = self.get_selected_text()
-        self.post_message(CopyWanted(chosen or self.text[:1_000_000]))
+        self.post_message(CopyRequested(chosen or self.text[:1_000_000]))
 
     def action_leave(self) -> None:
         """Back."""

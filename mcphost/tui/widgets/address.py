@@ -6,7 +6,7 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.unicode_forms import split_url
 
 
-def marked(url: str, style: str = "$text") -> Content:
+def highlight_host(url: str, style: str = "$text") -> Content:
     """The address, complete and on no line but its own; its host in bold, whatever else looks like one."""
     try:
         host = split_url(url).netloc

@@ -6,23 +6,24 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mcphost.pluralize import counted
+from mcphost.pluralize import pluralize
 from mcphost.tui.screen_text import clean_line
 
 if TYPE_CHECKING:
-    from mcphost.host.consent.auto_approve import Running
+    from mcphost.host.consent.auto_approve import AutoApprovalStatus
 
 
-class AutonomyBar(Widget):
+class AutoApprovalBar(Widget):
     """Shown only while `state` is set."""
 
     DEFAULT_CSS = """
-    AutonomyBar { height: 1; display: none; background: $warning; color: $background; text-style: bold; padding: 0 1; }
-    AutonomyBar.on { display: block; }
+    AutoApprovalBar { height: 1; display: none; padding: 0 1; }
+    AutoApprovalBar { background: $warning; color: $background; text-style: bold; }
+    AutoApprovalBar.on { display: block; }
     """
-    state: "reactive[Running | None]" = reactive(None)
+    state: "reactive[AutoApprovalStatus | None]" = reactive(None)
 
-    def watch_state(self, state: "Running | None") -> None:
+    def watch_state(self, state: "AutoApprovalStatus | None") -> None:
         """Take room only while there is something to say."""
         self.set_class(state is not None, "on")
 
@@ -35,7 +36,7 @@ class AutonomyBar(Widget):
         minutes = f"{left.seconds / 60:.0f} min" if left.seconds >= 90 else f"{left.seconds:.0f} s"
         parts = [
             "▲ RUNS UNASKED",
-            f"{counted(state.tools, 'tool')} of {', '.join(state.servers)}",
+            f"{pluralize(state.tools, 'tool')} of {', '.join(state.servers)}",
             f"{left.calls} of {state.of.calls} calls left",
             minutes,
             f"{left.tokens // 1000:,}k tokens",

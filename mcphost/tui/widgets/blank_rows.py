@@ -6,7 +6,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 
 
-def with_blank_end(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
+def render_with_blank_rows(render: Callable[[Region], list[Strip]], crop: Region, filled: int) -> list[Strip]:
     """Return what `render` makes of `crop`, asking it for one row only of those after the first `filled`.
 
     The widget has neither a border nor a padding below, so that these rows are all alike.

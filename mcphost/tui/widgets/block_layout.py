@@ -5,81 +5,81 @@ from collections.abc import Callable, Iterable, Sequence
 
 from textual.strip import Strip
 
-from mcphost.tui.widgets.blocks import Block
-from mcphost.tui.widgets.height_index import Heights
+from mcphost.tui.widgets.blocks import TranscriptBlock
+from mcphost.tui.widgets.height_index import HeightIndex
 
-_KEPT = 300  # blocks whose strips are kept
+_MAX_CACHED_BLOCKS = 300  # blocks whose strips are kept
 
 
-class Column:
+class BlockLayout:
     """Heights are estimates until a block was drawn; `draw` makes the strips of one at the present `width`."""
 
-    def __init__(self, draw: Callable[[Block, int], list[Strip]], width: Callable[[], int]) -> None:
-        self.blocks: list[Block] = []
-        self.guessed_for = 0
+    def __init__(self, draw: Callable[[TranscriptBlock, int], list[Strip]], width: Callable[[], int]) -> None:
+        self.blocks: list[TranscriptBlock] = []
+        self.layout_width = 0
         """The width that the heights hold for."""
         self._draw, self._width = draw, width
-        self._heights = Heights()
-        self._kept: OrderedDict[int, Block] = OrderedDict()
+        self._height_index = HeightIndex()
+        self._cached_blocks: OrderedDict[int, TranscriptBlock] = OrderedDict()
 
     @property
     def total(self) -> int:
         """The rows of all blocks together."""
-        return self._heights.total
+        return self._height_index.total
 
-    def at(self, y: int) -> int:
+    def find_index(self, y: int) -> int:
         """The block that has this row; the nearest one when none has."""
-        return self._heights.at(y)
+        return self._height_index.find_index(y)
 
     def top(self, index: int) -> int:
         """The first row of a block."""
-        return self._heights.tops[index]
+        return self._height_index.tops[index]
 
-    def load(self, blocks: Iterable[Block]) -> None:
+    def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """These blocks instead."""
         self.blocks = list(blocks)
-        self._kept.clear()
-        self.guess()
+        self._cached_blocks.clear()
+        self.estimate_heights()
 
-    def append(self, block: Block) -> None:
+    def append(self, block: TranscriptBlock) -> None:
         """One more block at the end."""
-        block.height = block.estimate(self._width())
+        block.height = block.estimate_height(self._width())
         self.blocks.append(block)
-        self._heights.append(block.height)
+        self._height_index.append(block.height)
 
-    def insert(self, index: int, blocks: Sequence[Block]) -> None:
+    def insert(self, index: int, blocks: Sequence[TranscriptBlock]) -> None:
         """More blocks before this one."""
         for block in blocks:
-            block.height = block.estimate(self._width())
+            block.height = block.estimate_height(self._width())
         self.blocks[index:index] = blocks
-        self._count_from(index)
+        self._update_heights(index)
 
     def remove(self, index: int) -> None:
         """Take one block away."""
         del self.blocks[index]
-        self._count_from(index)
+        self._update_heights(index)
 
-    def guess(self) -> None:
+    def estimate_heights(self) -> None:
         """Another width: nothing that was measured holds any more."""
-        width = self.guessed_for = self._width()
+        width = self.layout_width = self._width()
         for block in self.blocks:
-            block.strips, block.measured = None, False
-            block.height = block.estimate(width)
-        self._count_from(0)
+            block.strips, block.is_measured = None, False
+            block.height = block.estimate_height(width)
+        self._update_heights(0)
 
-    def guess_last(self) -> None:
+    def estimate_last_height(self) -> None:
         """The last block is about to get a follower: what it may be without being drawn."""
         last = self.blocks[-1]
-        last.height = last.estimate(self._width())
-        self._count_from(len(self.blocks) - 1)
+        last.height = last.estimate_height(self._width())
+        self._update_heights(len(self.blocks) - 1)
 
     def measure(self, index: int) -> int:
         """Draw one block; the difference to the height it was thought to have."""
         block = self.blocks[index]
         before = block.height
-        self.strips(index)
+        self.get_strips(index)
         if block.height != before:
-            self._count_from(index)
+            self._update_heights(index)
         return block.height - before
 
     def measure_end(self, height: int) -> None:
@@ -92,28 +92,28 @@ class Column:
 
     def measure_rows(self, y: int, height: int) -> None:
         """Draw what these rows show."""
-        index = self.at(y)
+        index = self.find_index(y)
         while index < len(self.blocks) and self.top(index) < y + height:
             self.measure(index)
             index += 1
 
-    def strips(self, index: int) -> list[Strip]:
+    def get_strips(self, index: int) -> list[Strip]:
         """All rows of a block, drawn now unless they were kept."""
         block = self.blocks[index]
         strips = block.strips
         if strips is None or len(strips) != block.height or (strips and strips[0].cell_length != self._width()):
             strips = block.strips = self._draw(block, index)
-            block.height, block.measured = len(strips), True
-            self._kept[id(block)] = block
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)[1].strips = None
+            block.height, block.is_measured = len(strips), True
+            self._cached_blocks[id(block)] = block
+            while len(self._cached_blocks) > _MAX_CACHED_BLOCKS:
+                self._cached_blocks.popitem(last=False)[1].strips = None
         return strips
 
-    def forget_strips(self) -> None:
+    def clear_strips(self) -> None:
         """Other colours: draw all again, at the heights that are known."""
-        for block in self._kept.values():
+        for block in self._cached_blocks.values():
             block.strips = None
-        self._kept.clear()
+        self._cached_blocks.clear()
 
-    def _count_from(self, index: int) -> None:
-        self._heights.replace(index, (block.height for block in self.blocks[index:]))
+    def _update_heights(self, index: int) -> None:
+        self._height_index.replace(index, (block.height for block in self.blocks[index:]))

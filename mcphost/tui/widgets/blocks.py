@@ -8,26 +8,26 @@ from textual.style import Style
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.piece import Piece
+from mcphost.tui.widgets.piece import PrefixedContent
 
-_THOUGHT_SHOWN = 20_000
+_MAX_INLINE_THINKING = 20_000
 """Characters of reasoning that unfold in place; more is shown on a page of its own."""
-_NOTICE_SHOWN = 4_000
-_WORDS_SHOWN = 10_000
-FOLD = Style.from_meta({"act": "enter"})
+_MAX_NOTICE_LENGTH = 4_000
+_MAX_INLINE_MESSAGE = 10_000
+ACTIVATE_STYLE = Style.from_meta({"act": "enter"})
 
 
-class Block:
+class TranscriptBlock:
     """One block. `height` is an estimate until it was drawn once; `gap` empty lines stand before it."""
 
     gap = 1
     can_step = False
-    kept = ""
+    full_text_file = ""
     """The file that holds all of it, when the block has the beginning only."""
 
     def __init__(self) -> None:
         self.height = 1
-        self.measured = False
+        self.is_measured = False
         self.strips: list[Strip] | None = None
 
     @property
@@ -35,20 +35,20 @@ class Block:
         """Whether it changes by itself with time."""
         return False
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         """What to draw at this width; all text is clean."""
         raise NotImplementedError
 
-    def estimate(self, width: int) -> int:
+    def estimate_height(self, width: int) -> int:
         """A cheap guess of the height, gap included."""
         del width
         return self.gap + 1
 
-    def forget(self) -> None:
+    def invalidate(self) -> None:
         """It changed: draw it again."""
         self.strips = None
 
-    def enter(self) -> tuple[str, str] | None:
+    def activate(self) -> tuple[str, str] | None:
         """Enter or a click: folds or unfolds itself, or gives the title and text of something to open."""
         return None
 
@@ -56,16 +56,16 @@ class Block:
         """Return the parts of what `enter` opens, where it has several; they are shown in place of its text."""
         return ()
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         """What copying it gives."""
         return ""
 
 
-def _guess(text: str, width: int) -> int:
+def _estimate_rows(text: str, width: int) -> int:
     return text.count("\n") + len(text) // max(20, width) + 1
 
 
-def spread(left: Content, right: Content, width: int) -> Content:
+def justify_ends(left: Content, right: Content, width: int) -> Content:
     """Two contents at the two ends of a row; the left one is cut when both do not fit."""
     room = width - right.cell_length - 1
     if left.cell_length > room:
@@ -73,113 +73,121 @@ def spread(left: Content, right: Content, width: int) -> Content:
     return Content.assemble(left, " " * max(1, width - left.cell_length - right.cell_length), right)
 
 
-class Speaker(Block):
+class SpeakerHeading(TranscriptBlock):
     """Who speaks now, and when."""
 
-    def __init__(self, name: str, detail: str = "", at: str = "", *, style: str = "bold") -> None:
+    def __init__(self, name: str, detail: str = "", time: str = "", *, style: str = "bold") -> None:
         super().__init__()
-        self.name, self.detail, self.at, self.style = clean_line(name, 60), clean_line(detail, 80), at, style
+        self.name, self.detail, self.time, self.style = clean_line(name, 60), clean_line(detail, 80), time, style
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         left = Content.assemble((self.name, self.style), ("  " + self.detail if self.detail else "", "$faint"))
-        return [Piece("", "", spread(left, Content.styled(self.at, "$faint"), width))]
+        return [PrefixedContent("", "", justify_ends(left, Content.styled(self.time, "$faint"), width))]
 
 
-class Words(Block):
+class UserMessage(TranscriptBlock):
     """What the user wrote, as it is, and what was attached."""
 
     gap = 1
     can_step = True
 
-    def __init__(self, text: str, attached: tuple[str, ...] = (), at: str = "") -> None:
+    def __init__(self, text: str, attachment_names: tuple[str, ...] = (), time: str = "") -> None:
         super().__init__()
-        self.text, self.attached, self.at = text, attached, at
+        self.text, self.attachment_names, self.time = text, attachment_names, time
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         edge = "▌ "
-        head = spread(Content.styled("You", "bold $accent"), Content.styled(self.at + " ", "$faint"), width - 2)
-        out = [Piece(edge, edge, head, "on $panel", "$accent")]
-        shown = self.text[:_WORDS_SHOWN]
-        out.append(Piece(edge, edge, Content(clean(shown).rstrip("\n")), "on $panel", "$accent"))
+        head = justify_ends(Content.styled("You", "bold $accent"), Content.styled(self.time + " ", "$faint"), width - 2)
+        out = [PrefixedContent(edge, edge, head, "on $panel", "$accent")]
+        shown = self.text[:_MAX_INLINE_MESSAGE]
+        out.append(PrefixedContent(edge, edge, Content(clean(shown).rstrip("\n")), "on $panel", "$accent"))
         if len(shown) < len(self.text):
             note = f"… {len(self.text) - len(shown):,} more characters · enter opens all"
-            out.append(Piece(edge, edge, Content.styled(note, "$accent").stylize(FOLD), "on $panel", "$accent"))
+            out.append(
+                PrefixedContent(
+                    edge, edge, Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "on $panel", "$accent"
+                )
+            )
         out.extend(
-            Piece(edge, edge, Content.styled(f"@ {clean_line(name, 300)}", "$muted"), "on $panel", "$accent")
-            for name in self.attached
+            PrefixedContent(edge, edge, Content.styled(f"@ {clean_line(name, 300)}", "$muted"), "on $panel", "$accent")
+            for name in self.attachment_names
         )
         return out
 
-    def estimate(self, width: int) -> int:
-        return self.gap + 1 + _guess(self.text[:_WORDS_SHOWN], width - 2) + len(self.attached)
+    def estimate_height(self, width: int) -> int:
+        return self.gap + 1 + _estimate_rows(self.text[:_MAX_INLINE_MESSAGE], width - 2) + len(self.attachment_names)
 
-    def enter(self) -> tuple[str, str] | None:
-        return ("You", self.text) if len(self.text) > _WORDS_SHOWN else None
+    def activate(self) -> tuple[str, str] | None:
+        return ("You", self.text) if len(self.text) > _MAX_INLINE_MESSAGE else None
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         return self.text
 
 
-class Prose(Block):
+class MarkdownBlock(TranscriptBlock):
     """Markdown of a model: one finished part, or the open tail of a stream."""
 
     can_step = True
 
-    def __init__(self, text: str, *, joined: bool = False, is_plain: bool = False) -> None:
+    def __init__(self, text: str, *, is_joined: bool = False, is_plain: bool = False) -> None:
         super().__init__()
         self.text, self.is_plain = text, is_plain
-        self.gap = 0 if joined else 1
+        self.gap = 0 if is_joined else 1
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         if self.is_plain:
-            return [Piece("", "", Content(clean(self.text.rstrip("\n"))))]
-        from mcphost.tui.widgets.markdown import pieces  # with the first answer
+            return [PrefixedContent("", "", Content(clean(self.text.rstrip("\n"))))]
+        from mcphost.tui.widgets.markdown import render_markdown  # with the first answer
 
-        return pieces(self.text, width)
+        return render_markdown(self.text, width)
 
-    def estimate(self, width: int) -> int:
-        return self.gap + _guess(self.text, width)
+    def estimate_height(self, width: int) -> int:
+        return self.gap + _estimate_rows(self.text, width)
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         return self.text
 
 
-class Thinking(Block):
+class ThinkingBlock(TranscriptBlock):
     """Reasoning that the provider shows: folded, its newest words visible while it grows."""
 
     can_step = True
 
-    def __init__(self, text: str = "", *, open_: bool = False) -> None:
+    def __init__(self, text: str = "", *, is_streaming: bool = False) -> None:
         super().__init__()
-        self.text, self.growing, self.unfolded = text, open_, False
+        self.text, self.is_streaming, self.is_expanded = text, is_streaming, False
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         words = len(self.text.split())
-        if self.unfolded:
-            head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(FOLD)
+        if self.is_expanded:
+            head = Content.styled(f"▾ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE)
             body = Content.styled(clean(self.text), "italic $faint")
-            return [Piece("", "", head), Piece("▏ ", "▏ ", body, "", "$faint")]
-        if self.growing:
+            return [PrefixedContent("", "", head), PrefixedContent("▏ ", "▏ ", body, "", "$faint")]
+        if self.is_streaming:
             tail = clean_line(self.text[-300:].replace("\n", " "), 300)
             room = max(10, width - 14)
-            return [Piece("", "", Content.styled(f"◌ thinking  {tail[-room:]}", "italic $faint").stylize(FOLD))]
-        return [Piece("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(FOLD))]
+            return [
+                PrefixedContent(
+                    "", "", Content.styled(f"◌ thinking  {tail[-room:]}", "italic $faint").stylize(ACTIVATE_STYLE)
+                )
+            ]
+        return [PrefixedContent("", "", Content.styled(f"▸ thought, {words} words", "$faint").stylize(ACTIVATE_STYLE))]
 
-    def enter(self) -> tuple[str, str] | None:
-        if len(self.text) > _THOUGHT_SHOWN:
+    def activate(self) -> tuple[str, str] | None:
+        if len(self.text) > _MAX_INLINE_THINKING:
             return "Thinking", self.text
-        self.unfolded = not self.unfolded
-        self.forget()
+        self.is_expanded = not self.is_expanded
+        self.invalidate()
         return None
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         return self.text
 
 
-MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error": ("✕", "$error")}
+LEVEL_MARKS = {"info": ("ℹ", "$muted"), "warning": ("▲", "$warning"), "error": ("✕", "$error")}
 
 
-class Notice(Block):
+class NoticeBlock(TranscriptBlock):
     """One sentence of mcphost itself, and what to do next."""
 
     can_step = True
@@ -188,16 +196,16 @@ class Notice(Block):
         super().__init__()
         self.level, self.text, self.hint = level, text, hint
 
-    def pieces(self, width: int) -> list[Piece]:
-        mark, style = MARKS.get(self.level, MARKS["info"])
-        body = clean(self.text[:_NOTICE_SHOWN])
+    def render(self, width: int) -> list[PrefixedContent]:
+        mark, style = LEVEL_MARKS.get(self.level, LEVEL_MARKS["info"])
+        body = clean(self.text[:_MAX_NOTICE_LENGTH])
         content = Content.assemble((body, style if self.level == "error" else "$muted"))
         if self.hint:
-            content = Content.assemble(content, " ", (clean(self.hint[:_NOTICE_SHOWN]), "$text"))
-        return [Piece(f"{mark} ", "  ", content, "", style)]
+            content = Content.assemble(content, " ", (clean(self.hint[:_MAX_NOTICE_LENGTH]), "$text"))
+        return [PrefixedContent(f"{mark} ", "  ", content, "", style)]
 
-    def estimate(self, width: int) -> int:
-        return self.gap + _guess(self.text + self.hint, width)
+    def estimate_height(self, width: int) -> int:
+        return self.gap + _estimate_rows(self.text + self.hint, width)
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         return f"{self.text} {self.hint}".strip()

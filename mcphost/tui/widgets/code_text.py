@@ -5,7 +5,7 @@ from pathlib import PurePath
 
 from textual.content import Content
 
-_LANGUAGES = {
+_LANGUAGES_BY_SUFFIX = {
     ".bash": "bash", ".c": "c", ".cc": "cpp", ".cpp": "cpp", ".cs": "csharp", ".css": "css", ".diff": "diff",
     ".go": "go", ".h": "c", ".hpp": "cpp", ".htm": "html", ".html": "html", ".ini": "ini", ".java": "java",
     ".js": "javascript", ".json": "json", ".jsx": "javascript", ".kt": "kotlin", ".lua": "lua", ".md": "markdown",
@@ -14,11 +14,13 @@ _LANGUAGES = {
     ".sh": "bash", ".sql": "sql", ".svg": "xml", ".swift": "swift", ".toml": "toml", ".ts": "typescript",
     ".tsx": "typescript", ".xml": "xml", ".yaml": "yaml", ".yml": "yaml", ".zsh": "bash",
 }  # fmt: skip
-_NAMES = {"dockerfile": "docker", "makefile": "make"}
-TAB, TRAILING, LAST, RETURN = "→   ", "·", "⏎", "␍"
+_LANGUAGES_BY_NAME = {"dockerfile": "docker", "makefile": "make"}
+TAB_SIGN, TRAILING_SPACE_SIGN, FINAL_NEWLINE_SIGN, CARRIAGE_RETURN_SIGN = "→   ", "·", "⏎", "␍"
 # A run is looked at from its first character only, or a long one in the middle of a line costs its square.
-_SIGNS = re.compile(f"{TAB}|(?<!{TRAILING}){TRAILING}++(?=\\n|$)|{LAST}$|{RETURN}(?=\\n|$)")
-_TRAILING = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
+_SIGNS = re.compile(
+    f"{TAB_SIGN}|(?<!{TRAILING_SPACE_SIGN}){TRAILING_SPACE_SIGN}++(?=\\n|$)|{FINAL_NEWLINE_SIGN}$|{CARRIAGE_RETURN_SIGN}(?=\\n|$)"
+)
+_TRAILING_BLANKS = re.compile(r"(?<![ \t])[ \t]++(?=\r?$)", re.MULTILINE)
 _PATH_WORDS = re.compile(r"(?i)path|file|dir|folder|cwd")
 _LINE_LIMIT = 2_000
 """A longer line is no code that anybody wrote; colouring it may take long."""
@@ -29,26 +31,28 @@ def looks_like_path(name: str, value: str) -> bool:
     return value.startswith(("/", "./", "../", "~/")) or bool(value and _PATH_WORDS.search(name))
 
 
-def language_of(path: str) -> str:
+def detect_language(path: str) -> str:
     """Return the name of the language for a file with this name; empty for one that is not coloured."""
     name = PurePath(path[-300:]).name.casefold()
-    return _NAMES.get(name) or _LANGUAGES.get(PurePath(name).suffix, "")
+    return _LANGUAGES_BY_NAME.get(name) or _LANGUAGES_BY_SUFFIX.get(PurePath(name).suffix, "")
 
 
-def signed(text: str) -> str:
+def show_whitespace(text: str) -> str:
     """Return the text with signs for tabs, blanks at the end of a line, CR, and the end of the last line."""
     ended = text.endswith("\n")
-    text = _TRAILING.sub(lambda match: match[0].replace(" ", TRAILING), text[:-1] if ended else text)
-    return text.replace("\t", TAB).replace("\r\n", f"{RETURN}\n") + (LAST if ended else "")
+    text = _TRAILING_BLANKS.sub(lambda match: match[0].replace(" ", TRAILING_SPACE_SIGN), text[:-1] if ended else text)
+    return text.replace("\t", TAB_SIGN).replace("\r\n", f"{CARRIAGE_RETURN_SIGN}\n") + (
+        FINAL_NEWLINE_SIGN if ended else ""
+    )
 
 
-def code_content(text: str, language: str) -> Content:
+def render_code(text: str, language: str) -> Content:
     """Draw clean text that `signed` made, coloured where the language is known; every character stays."""
-    from mcphost.tui.widgets.markdown import highlighted
+    from mcphost.tui.widgets.markdown import highlight_code
 
     plain = _SIGNS.sub(lambda match: " " * len(match[0]), text)
     short = max(map(len, plain.splitlines()), default=0) <= _LINE_LIMIT
-    content = highlighted(plain, language) if short else Content(plain)
+    content = highlight_code(plain, language) if short else Content(plain)
     out = Content(text, spans=list(content.spans)).stylize_before("$text")
     for match in _SIGNS.finditer(text):
         out = out.stylize("$faint", match.start(), match.end())

@@ -12,11 +12,11 @@ from pygments.util import ClassNotFound
 from textual.content import Content, Span
 
 _Token = tuple[int, Any, str]
-_MOST_TOKENS = 3_000
+_MAX_TOKENS = 3_000
 """Words and signs of one code that are coloured; what follows them is plain."""
-_MOST_SECONDS = 0.012
+_MAX_SECONDS = 0.012
 """Of processor time: some lexers take time with the square of a run of blank lines, and seconds for a page of them."""
-_TOKENS_A_LOOK = 16
+_TOKENS_PER_CHECK = 16
 LANGUAGES = frozenset((
     "ada", "bash", "c", "c++", "clojure", "cmake", "cpp", "cs", "csharp", "css", "dart", "diff", "docker",
     "dockerfile", "elixir", "erlang", "f#", "fsharp", "go", "golang", "graphql", "groovy", "haskell", "hcl", "hs",
@@ -53,21 +53,21 @@ def highlight(code: str, language: str) -> Content:
     """Return code with the colours of its first words; plain for a language that is not known."""
     if language.lower() not in LANGUAGES:
         return Content(code)
-    end = thread_time() + _MOST_SECONDS  # the first code of a language loads its lexer, which counts as well
+    end = thread_time() + _MAX_SECONDS  # the first code of a language loads its lexer, which counts as well
     try:
         lexer = get_lexer_by_name(language.lower())
     except ClassNotFound:
         return Content(code)
-    tokens = _until(islice(lexer.get_tokens_unprocessed(code), _MOST_TOKENS), end)
+    tokens = _take_until(islice(lexer.get_tokens_unprocessed(code), _MAX_TOKENS), end)
     spans = [Span(at, at + len(text), style) for at, kind, text in tokens if (style := _style(kind))]
     return Content(code, [Span(0, len(code), "$text"), *spans])
 
 
-def _until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
+def _take_until(tokens: Iterable[_Token], end: float) -> Iterator[_Token]:
     """Yield tokens until this time of the thread."""
     for number, token in enumerate(tokens):
         yield token
-        if number % _TOKENS_A_LOOK == 0 and thread_time() > end:
+        if number % _TOKENS_PER_CHECK == 0 and thread_time() > end:
             return
 
 

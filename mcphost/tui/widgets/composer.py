@@ -12,25 +12,25 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mcphost.tui.answer_guard import AnswerGuard
-from mcphost.tui.messages import ActionWanted, AttachWanted, DetachWanted, PromptWanted, ScrollWanted
+from mcphost.tui.messages import ActionRequested, AttachRequested, DetachRequested, PromptRequested, ScrollRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.draft import Draft, Origin, hint
-from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.tui.widgets.draft import Draft, TextOrigin, describe_origin
+from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 if TYPE_CHECKING:
     from textual.widgets.text_area import Edit, EditResult
 
 PLACEHOLDER = "Type a message     @ attach a resource    / command or prompt    ! call a tool by hand"
 SHORT_PLACEHOLDER = "Message     @ attach    / command    ! tool by hand"
-ROOMY = 30  # rows of the terminal from which the composer has air around it
-AROUND = 2
+ROOMY_HEIGHT = 30  # rows of the terminal from which the composer has air around it
+HORIZONTAL_MARGIN = 2
 """Cells of the screen beside the composer: its margin."""
-_WIDE = 92
-_HISTORY = 200
-_SHOWN = 50
+_WIDE_WIDTH = 92
+_MAX_HISTORY = 200
+_MAX_SHOWN = 50
 
 
-class Offer(NamedTuple):
+class CompletionItem(NamedTuple):
     """One row of a popup: what it is, and how it reads."""
 
     kind: Literal["action", "prompt", "resource", "text"]
@@ -40,12 +40,12 @@ class Offer(NamedTuple):
     detail: str
 
 
-Offers = Callable[[str], list[Offer]]
-Submit = Callable[[Draft], None]
-TOO_SOON = "Text was put in just now: look at it, then press enter again."
+CompletionSource = Callable[[str], list[CompletionItem]]
+SubmitHandler = Callable[[Draft], None]
+PASTE_GUARD_HINT = "Text was put in just now: look at it, then press enter again."
 
 
-def no_offers(kind: str) -> list[Offer]:
+def no_completions(kind: str) -> list[CompletionItem]:
     """What a composer offers before it is told."""
     del kind
     return []
@@ -56,12 +56,12 @@ def no_submit(draft: Draft) -> None:
     del draft
 
 
-def hint_for(width: int) -> str:
+def select_placeholder(width: int) -> str:
     """What an empty composer with so many cells shows."""
-    return PLACEHOLDER if width >= _WIDE else SHORT_PLACEHOLDER
+    return PLACEHOLDER if width >= _WIDE_WIDTH else SHORT_PLACEHOLDER
 
 
-class Prompt(TextBlock):
+class ComposerInput(OrderedTextArea):
     """The text itself; it decides what each key means here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -86,7 +86,7 @@ class Prompt(TextBlock):
     async def _on_key(self, event: events.Key) -> None:
         key = event.key
         too_soon = self.composer.is_too_soon(key, monotonic() - event.time)
-        if too_soon or self.composer.popup_key(key) or self._own_key(key):
+        if too_soon or self.composer.process_popup_key(key) or self._process_own_key(key):
             event.stop()
             event.prevent_default()
 
@@ -101,7 +101,7 @@ class Prompt(TextBlock):
 
     def edit(self, edit: "Edit") -> "EditResult":
         result = super().edit(edit)
-        self.composer.forget_origin_of_nothing()
+        self.composer.reset_origin_if_empty()
         return result
 
     def undo(self) -> None:
@@ -117,26 +117,26 @@ class Prompt(TextBlock):
         """Whether nothing is written; cheap however long the text is."""
         return self.document.line_count == 1 and not self.document.get_line(0)
 
-    def _own_key(self, key: str) -> bool:
+    def _process_own_key(self, key: str) -> bool:
         if key == "enter":
             self.composer.submit()
         elif key in {"shift+enter", "ctrl+j", "alt+enter"}:
             self.insert("\n")
-        elif key == "up" and self.cursor_location[0] == 0 and self.wrapped_first:
-            return self.composer.recall(-1)
+        elif key == "up" and self.cursor_location[0] == 0 and self.is_on_first_row:
+            return self.composer.recall_history(-1)
         elif key == "down" and self.cursor_location[0] == self.document.line_count - 1:
-            return self.composer.recall(1)
+            return self.composer.recall_history(1)
         elif key in {"pageup", "pagedown"} and not self.max_scroll_y:
             # Nothing to scroll here: the conversation is what is meant.
-            self.post_message(ScrollWanted(-1 if key == "pageup" else 1))
-        elif key == "backspace" and not self.text and self.composer.attached:
-            self.post_message(DetachWanted())
+            self.post_message(ScrollRequested(-1 if key == "pageup" else 1))
+        elif key == "backspace" and not self.text and self.composer.attachment_names:
+            self.post_message(DetachRequested())
         else:
             return False
         return True
 
     @property
-    def wrapped_first(self) -> bool:
+    def is_on_first_row(self) -> bool:
         """Whether the cursor is on the first row of its wrapped line."""
         return self.wrapped_document.location_to_offset(self.cursor_location).y == 0
 
@@ -147,12 +147,12 @@ class Composer(Vertical):
     DEFAULT_CSS = """
     Composer { height: auto; max-height: 60%; background: $panel; padding: 0 1; margin: 0 1; }
     Composer.roomy { padding: 1 1; }
-    Composer Prompt {
+    Composer ComposerInput {
         height: auto; min-height: 1; max-height: 10; background: $panel; border: none; padding: 0 1;
         scrollbar-size-vertical: 1;
     }
-    Composer Prompt:focus { border: none; }
-    Composer Prompt .text-area--placeholder { color: $faint; }
+    Composer ComposerInput:focus { border: none; }
+    Composer ComposerInput .text-area--placeholder { color: $faint; }
     Composer #attached { height: auto; color: $muted; padding: 0 1; display: none; }
     Composer #attached.shown { display: block; }
     Composer #origin {
@@ -166,32 +166,32 @@ class Composer(Vertical):
     Composer:focus-within { background: $panel; }
     """
 
-    def __init__(self, *, roomy: bool = False, width: int = _WIDE) -> None:
+    def __init__(self, *, roomy: bool = False, width: int = _WIDE_WIDTH) -> None:
         """`width`: the cells that it is going to have, so that the first frame shows the hint that stays."""
         super().__init__(id="composer", classes="roomy" if roomy else "")
-        self._hint = hint_for(width)
-        self.offers: Offers = no_offers
-        self.submitted: Submit = no_submit
-        self.attached: tuple[str, ...] = ()
+        self._placeholder = select_placeholder(width)
+        self.completion_source: CompletionSource = no_completions
+        self.submit_handler: SubmitHandler = no_submit
+        self.attachment_names: tuple[str, ...] = ()
         self._history: list[Draft] = []
-        self._place = 0
-        self._set_aside = Draft("", "typed")
-        self._origin: Origin = "typed"
+        self._history_index = 0
+        self._saved_draft = Draft("", "typed")
+        self._origin: TextOrigin = "typed"
         self._source = ""
-        self._may_restore = False
-        self._inserted: AnswerGuard | None = None
-        self._shown: list[Offer] = []
-        self._word_of_shown: str | None = None
-        self._quiet = False
+        self._can_restore_insertion = False
+        self._insert_guard: AnswerGuard | None = None
+        self._popup_items: list[CompletionItem] = []
+        self._popup_word: str | None = None
+        self._is_popup_suppressed = False
 
     def compose(self) -> ComposeResult:
         yield Static("", id="attached", markup=False)
-        yield Prompt(self, self._hint)
+        yield ComposerInput(self, self._placeholder)
 
     @property
-    def prompt(self) -> Prompt:
+    def composer_input(self) -> ComposerInput:
         """The text area."""
-        return self.query_one(Prompt)
+        return self.query_one(ComposerInput)
 
     # -- text
 
@@ -202,56 +202,56 @@ class Composer(Vertical):
         """
         draft = self.draft
         if draft.text.strip():
-            self.submitted(draft)
+            self.submit_handler(draft)
 
-    def sent(self) -> None:
+    def mark_sent(self) -> None:
         """It was accepted: remember it and start afresh."""
         draft = self.draft
         if draft.text.strip() and (not self._history or self._history[-1] != draft):
-            self._history = [*self._history[-_HISTORY:], draft]
-        self._place = len(self._history)
+            self._history = [*self._history[-_MAX_HISTORY:], draft]
+        self._history_index = len(self._history)
         self.set_text("")
 
-    def remember(self, texts: list[str]) -> None:
+    def load_history(self, texts: list[str]) -> None:
         """Earlier messages, oldest first, for the arrow keys."""
-        self._history = [Draft(text) for text in texts[-_HISTORY:]]
-        self._place = len(self._history)
+        self._history = [Draft(text) for text in texts[-_MAX_HISTORY:]]
+        self._history_index = len(self._history)
 
     @property
     def draft(self) -> Draft:
         """What is written, and where it came from."""
-        return Draft(self.prompt.text, self._origin, self._source)
+        return Draft(self.composer_input.text, self._origin, self._source)
 
-    def set_text(self, text: str, origin: Origin = "inserted", source: str = "") -> None:
+    def set_text(self, text: str, origin: TextOrigin = "inserted", source: str = "") -> None:
         """Replace what is written. A text that somebody else wrote is never a call or a command."""
         self.set_draft(Draft(text, origin, source))
 
     def set_draft(self, draft: Draft) -> None:
         """Replace what is written, with where it came from."""
-        self._quiet = True
-        self.prompt.text = draft.text  # which also forgets what could be undone
+        self._is_popup_suppressed = True
+        self.composer_input.text = draft.text  # which also forgets what could be undone
         self._origin, self._source = (draft.origin, draft.source) if draft.text else ("typed", "")
-        self._may_restore = self._origin != "typed"
-        self.prompt.move_cursor(self.prompt.document.end)
+        self._can_restore_insertion = self._origin != "typed"
+        self.composer_input.move_cursor(self.composer_input.document.end)
         self.close_popup()
         self._show_origin()
 
-    def insert_from(self, source: str, text: str) -> None:
+    def insert_prompt_text(self, source: str, text: str) -> None:
         """Append the text of a server's prompt, which is a message whatever it says."""
         self._start_guard()
         written = self.draft
-        origin: Origin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
+        origin: TextOrigin = "mixed" if written.text.strip() and written.origin != "inserted" else "inserted"
         self.set_text(f"{written.text}{text}", origin, source)
 
-    def recall(self, by: int) -> bool:
+    def recall_history(self, by: int) -> bool:
         """Go through the history; False when there is nothing further."""
-        place = self._place + by
+        place = self._history_index + by
         if not 0 <= place <= len(self._history):
             return False
-        if self._place == len(self._history):
-            self._set_aside = self.draft
-        self._place = place
-        self.set_draft(self._set_aside if place == len(self._history) else self._history[place])
+        if self._history_index == len(self._history):
+            self._saved_draft = self.draft
+        self._history_index = place
+        self.set_draft(self._saved_draft if place == len(self._history) else self._history[place])
         return True
 
     # -- where the text came from
@@ -260,19 +260,19 @@ class Composer(Vertical):
         """Text that was not typed comes in at this place."""
         self._start_guard()
         if self._origin == "typed":
-            self._origin = "inserted" if self.prompt.is_blank or at == (0, 0) else "mixed"
-        self._may_restore = self._quiet = True
+            self._origin = "inserted" if self.composer_input.is_blank or at == (0, 0) else "mixed"
+        self._can_restore_insertion = self._is_popup_suppressed = True
         self.close_popup()
         self._show_origin()
 
     def mark_restored(self) -> None:
         """Undo or redo may have brought back text that was not typed."""
-        if self._may_restore and self._origin == "typed" and not self.prompt.is_blank:
+        if self._can_restore_insertion and self._origin == "typed" and not self.composer_input.is_blank:
             self._origin = "inserted"
 
-    def forget_origin_of_nothing(self) -> None:
+    def reset_origin_if_empty(self) -> None:
         """An empty message has no origin."""
-        if self._origin != "typed" and self.prompt.is_blank:
+        if self._origin != "typed" and self.composer_input.is_blank:
             self._origin, self._source = "typed", ""
 
     def is_too_soon(self, key: str, ago: float) -> bool:
@@ -281,29 +281,29 @@ class Composer(Vertical):
         Some terminals let a pasted text end the paste early: keys that come without a pause behind a paste are a part
         of it, also where they first empty the message.
         """
-        if self._inserted is None:
+        if self._insert_guard is None:
             return False
         is_enter = key == "enter"
-        closed = self._inserted.is_closed(ago, to_letters=not is_enter)
-        self._inserted.press(ago, moves=not is_enter or not closed)
+        closed = self._insert_guard.is_blocking(ago, is_letter=not is_enter)
+        self._insert_guard.record_key(ago, is_navigation=not is_enter or not closed)
         if closed and not is_enter:
             self._origin = "inserted" if self._origin == "typed" else self._origin
-            self._may_restore = True
+            self._can_restore_insertion = True
         elif not closed:
-            self.forget_origin_of_nothing()
+            self.reset_origin_if_empty()
         if closed and is_enter:
-            self.notify(TOO_SOON, markup=False, timeout=4)
+            self.notify(PASTE_GUARD_HINT, markup=False, timeout=4)
         return closed and is_enter
 
     def _start_guard(self) -> None:
-        self._inserted = AnswerGuard()
-        self._inserted.show()
+        self._insert_guard = AnswerGuard()
+        self._insert_guard.show()
 
     def _show_origin(self) -> None:
-        document = self.prompt.document
+        document = self.composer_input.document
         # The first line is enough, and a text may be of megabytes.
         beginning = document.get_line(0) + ("\n" if document.line_count > 1 else "")
-        said = hint(Draft(beginning, self._origin, self._source), document.line_count)
+        said = describe_origin(Draft(beginning, self._origin, self._source), document.line_count)
         line = next(iter(self.query("#origin").results(Static)), None)
         if line is None and said:
             line = Static("", id="origin", markup=False)
@@ -312,9 +312,9 @@ class Composer(Vertical):
             line.set_class(bool(said), "shown")
             line.update(said)
 
-    def show_attached(self, names: tuple[str, ...]) -> None:
+    def show_attachments(self, names: tuple[str, ...]) -> None:
         """Name what will go with the message."""
-        self.attached = names
+        self.attachment_names = names
         line = self.query_one("#attached", Static)
         line.set_class(bool(names), "shown")
         rows = [Content.assemble(("@ ", "$accent"), clean_line(name, 200)) for name in names]
@@ -323,47 +323,49 @@ class Composer(Vertical):
 
     def on_resize(self, event: events.Resize) -> None:
         """A short hint on a narrow screen."""
-        self.set_class(self.screen.size.height >= ROOMY, "roomy")
-        wanted = hint_for(event.size.width)
-        if self.prompt.placeholder != wanted:
-            self.prompt.placeholder = wanted
+        self.set_class(self.screen.size.height >= ROOMY_HEIGHT, "roomy")
+        wanted = select_placeholder(event.size.width)
+        if self.composer_input.placeholder != wanted:
+            self.composer_input.placeholder = wanted
 
     # -- popup
 
     def on_text_area_changed(self) -> None:
         """A slash at the start or an @ before the cursor opens the popup, where it was typed."""
         self._show_origin()
-        if self._quiet:
-            self._quiet = False
+        if self._is_popup_suppressed:
+            self._is_popup_suppressed = False
             return
-        self._look()
+        self._update_popup()
 
-    def _look(self) -> None:
+    def _update_popup(self) -> None:
         """What there is to choose from for what is written now."""
-        word = self._word()
+        word = self._completion_word()
         if word is None:
             self.close_popup()
             return
         needle = word[1:].lower()
         found = [
-            offer for offer in self.offers(word[0]) if needle in offer.title.lower() or needle in offer.value.lower()
+            offer
+            for offer in self.completion_source(word[0])
+            if needle in offer.title.lower() or needle in offer.value.lower()
         ]
         found.sort(key=lambda offer: not offer.title.lower().lstrip("/").startswith(needle))
-        self._open_popup(found[:_SHOWN], word)
+        self._open_popup(found[:_MAX_SHOWN], word)
 
-    def _word(self) -> str | None:
-        row, column = self.prompt.cursor_location
-        line = self.prompt.document.get_line(row)[:column]
+    def _completion_word(self) -> str | None:
+        row, column = self.composer_input.cursor_location
+        line = self.composer_input.document.get_line(row)[:column]
         if row == 0 and line[:1] in {"/", "!"} and " " not in line and self._origin == "typed":
             return line
         start = max(line.rfind(" "), line.rfind("\t")) + 1
         return line[start:] if line[start : start + 1] == "@" else None
 
-    def _open_popup(self, offers: list[Offer], word: str) -> None:
+    def _open_popup(self, offers: list[CompletionItem], word: str) -> None:
         from textual.widgets import OptionList
         from textual.widgets.option_list import Option
 
-        self._shown, self._word_of_shown = offers, word
+        self._popup_items, self._popup_word = offers, word
         lists = self.query(OptionList)
         if not offers:
             empty = {"@": "No server offers a resource like this.", "!": "No tool like this."}
@@ -387,18 +389,18 @@ class Composer(Vertical):
 
     def close_popup(self) -> None:
         """Close it, keeping the text."""
-        self._shown = []
+        self._popup_items = []
         from textual.widgets import OptionList
 
         for popup in self.query(OptionList):
             popup.remove()
 
-    def popup_key(self, key: str) -> bool:
+    def process_popup_key(self, key: str) -> bool:
         """Keys that belong to the popup while it is open."""
-        if self._shown and key in {"tab", "enter"} and self._word() != self._word_of_shown:
+        if self._popup_items and key in {"tab", "enter"} and self._completion_word() != self._popup_word:
             # News of what was typed is still on its way: what is chosen must be about all of it.
-            self._look()
-        if not self._shown:
+            self._update_popup()
+        if not self._popup_items:
             return False
         from textual.widgets import OptionList
 
@@ -409,39 +411,39 @@ class Composer(Vertical):
             popup.action_cursor_down()
         elif key == "up":
             popup.action_cursor_up()
-        elif key == "enter" and self._is_written(self._shown[popup.highlighted or 0]):
+        elif key == "enter" and self._is_completed(self._popup_items[popup.highlighted or 0]):
             self.close_popup()
             return False  # nothing is left to complete: the key sends
         elif key in {"tab", "enter"}:
-            self._choose(popup.highlighted or 0)
+            self._apply_completion(popup.highlighted or 0)
         elif key == "escape":
             self.close_popup()
         else:
             return False
         return True
 
-    def _is_written(self, offer: Offer) -> bool:
-        return offer.kind == "text" and self._word() == offer.value
+    def _is_completed(self, offer: CompletionItem) -> bool:
+        return offer.kind == "text" and self._completion_word() == offer.value
 
     def on_option_list_option_selected(self, event: events.Event) -> None:
         """A click in the popup."""
         event.stop()
         index = getattr(event, "option_index", 0)
-        if 0 <= index < len(self._shown):
-            self._choose(index)
-        self.prompt.focus()
+        if 0 <= index < len(self._popup_items):
+            self._apply_completion(index)
+        self.composer_input.focus()
 
-    def _choose(self, index: int) -> None:
-        offer = self._shown[index]
-        word = self._word() or ""
-        row, column = self.prompt.cursor_location
-        self._quiet = True
+    def _apply_completion(self, index: int) -> None:
+        offer = self._popup_items[index]
+        word = self._completion_word() or ""
+        row, column = self.composer_input.cursor_location
+        self._is_popup_suppressed = True
         start = (row, column - len(word))
-        self.prompt.replace(offer.value + " " if offer.kind == "text" else "", start, (row, column))
+        self.composer_input.replace(offer.value + " " if offer.kind == "text" else "", start, (row, column))
         self.close_popup()
         if offer.kind == "action":
-            self.post_message(ActionWanted(offer.value))
+            self.post_message(ActionRequested(offer.value))
         elif offer.kind == "prompt":
-            self.post_message(PromptWanted(offer.server, offer.value))
+            self.post_message(PromptRequested(offer.server, offer.value))
         elif offer.kind == "resource":
-            self.post_message(AttachWanted(offer.server, offer.value))
+            self.post_message(AttachRequested(offer.server, offer.value))

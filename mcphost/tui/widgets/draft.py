@@ -2,10 +2,10 @@
 
 from typing import Literal, NamedTuple
 
-from mcphost.tui.keymap import by_slash
+from mcphost.tui.keymap import find_slash_command
 from mcphost.tui.screen_text import clean_line
 
-Origin = Literal["typed", "mixed", "inserted"]
+TextOrigin = Literal["typed", "mixed", "inserted"]
 """`typed`: every character was typed here. `mixed`: it begins with typed text, and other text follows. `inserted`: it
 begins with text from a paste, a server's prompt or an earlier message."""
 
@@ -14,7 +14,7 @@ class Draft(NamedTuple):
     """A text before it is sent. `source` names the server whose prompt is in it."""
 
     text: str
-    origin: Origin = "inserted"
+    origin: TextOrigin = "inserted"
     source: str = ""
 
     @property
@@ -25,10 +25,10 @@ class Draft(NamedTuple):
     @property
     def is_command(self) -> bool:
         """Whether it reads like a slash command. A blank before it makes it a message."""
-        return self.text.startswith("/") and by_slash(self.text[1:].rstrip()) is not None
+        return self.text.startswith("/") and find_slash_command(self.text[1:].rstrip()) is not None
 
 
-def hint(draft: Draft, lines: int) -> str:
+def describe_origin(draft: Draft, lines: int) -> str:
     """Say what enter does with a text that was not typed; empty where nobody would expect anything else."""
     if draft.origin == "typed":
         return ""
@@ -43,9 +43,9 @@ def hint(draft: Draft, lines: int) -> str:
     return ""
 
 
-def join(*drafts: Draft) -> Draft:
+def join_drafts(*drafts: Draft) -> Draft:
     """Return the drafts, one below the other; typed only when all of them are."""
     kept = [draft for draft in drafts if draft.text]
-    origin: Origin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
+    origin: TextOrigin = "typed" if all(draft.origin == "typed" for draft in kept) else "inserted"
     source = next((draft.source for draft in kept if draft.source), "")
     return Draft("\n".join(draft.text for draft in kept), origin, source)

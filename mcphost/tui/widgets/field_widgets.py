@@ -10,42 +10,42 @@ from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.form_fields import Field, takes_empty_text
+from mcphost.host.questions.form_fields import Field, accepts_empty_text
 from mcphost.serialization import dumps, loads
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.ordered_input import TextBlock
+from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
-_ROWS = 6
-_LONG = 4_000
-_SHORT = 60
-UNREADABLE = object()
+_MAX_ROWS = 6
+_MAX_EDITABLE_LENGTH = 4_000
+_MAX_INLINE_JSON = 60
+INVALID_JSON = object()
 """The value of a JSON field that holds no JSON."""
-NULL = object()
+JSON_NULL = object()
 """The value of a JSON field that holds null, which is sent; None leaves a field out."""
 
 
-class Altered(Message):
+class FieldChanged(Message):
     """The user changed the value."""
 
 
-class Past(Message):
+class FocusMoveRequested(Message):
     """The user wants to go on to the next field (1), or back to the one before (-1)."""
 
-    def __init__(self, by: int) -> None:
+    def __init__(self, direction: int) -> None:
         super().__init__()
-        self.by = by
+        self.direction = direction
 
 
-class Words(TextBlock):
+class TextEntry(OrderedTextArea):
     """A text, a number or JSON. It grows with what is in it; the keys that other lines have do the same here."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "empty_text", show=False)]
 
     def __init__(self, field: Field, value: Any) -> None:
         self.field = field
-        self._empty = value == "" and takes_empty_text(field)
+        self._is_empty_text = value == "" and accepts_empty_text(field)
         super().__init__(
-            _text_of(field, value),
+            _format_value(field, value),
             compact=True,
             soft_wrap=True,
             highlight_cursor_line=False,
@@ -57,7 +57,7 @@ class Words(TextBlock):
         self.move_cursor(self.document.end)
 
     def _placeholder(self) -> str:
-        if self._empty:
+        if self._is_empty_text:
             return '"" · the empty text is sent'
         return "to be filled in" if self.field.required else "left out"
 
@@ -67,56 +67,56 @@ class Words(TextBlock):
         text = self.text
         match self.field.kind:
             case "text":
-                return text or ("" if self._empty else None)
+                return text or ("" if self._is_empty_text else None)
             case "json":
                 try:
                     value = loads(text, "JSON") if text.strip() else None
-                    return NULL if value is None and text.strip() else value
+                    return JSON_NULL if value is None and text.strip() else value
                 except MalformedMessage:
-                    return UNREADABLE
+                    return INVALID_JSON
             case _:
-                return _number(text.strip()) if text.strip() else None
+                return _parse_number(text.strip()) if text.strip() else None
 
     @property
-    def hint(self) -> str:
+    def key_hints(self) -> str:
         """What keys do here that they do not do everywhere."""
         lines = "ctrl+j new line" if self.field.kind in ("text", "json") and not self.field.format else ""
-        offer = takes_empty_text(self.field) and not self.text
-        empty = ("ctrl+t left out" if self._empty else "ctrl+t empty text") if offer else ""
+        offer = accepts_empty_text(self.field) and not self.text
+        empty = ("ctrl+t left out" if self._is_empty_text else "ctrl+t empty text") if offer else ""
         return " · ".join(word for word in (lines, empty) if word)
 
     def action_empty_text(self) -> None:
         """The empty text is an answer, and none is another: this changes from one to the other."""
-        if takes_empty_text(self.field) and not self.text:
-            self._empty = not self._empty
+        if accepts_empty_text(self.field) and not self.text:
+            self._is_empty_text = not self._is_empty_text
             self.placeholder = self._placeholder()
-            self.post_message(Altered())
+            self.post_message(FieldChanged())
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Tell the form."""
         event.stop()
-        if self.text and self._empty:
-            self._empty = False
+        if self.text and self._is_empty_text:
+            self._is_empty_text = False
             self.placeholder = self._placeholder()
-        self.post_message(Altered())
+        self.post_message(FieldChanged())
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._own_key(event.key):
+        if self._process_own_key(event.key):
             event.stop()
             event.prevent_default()
             return
         await super()._on_key(event)
 
-    def _own_key(self, key: str) -> bool:
+    def _process_own_key(self, key: str) -> bool:
         at = self.wrapped_document.location_to_offset(self.cursor_location).y
         if key == "enter":
-            self.post_message(Past(1))
+            self.post_message(FocusMoveRequested(1))
         elif key in {"ctrl+j", "shift+enter", "alt+enter"} and self.field.kind in ("text", "json"):
             self.insert("\n")
         elif key == "up" and at == 0:
-            self.post_message(Past(-1))
+            self.post_message(FocusMoveRequested(-1))
         elif key == "down" and at == self.wrapped_document.height - 1:
-            self.post_message(Past(1))
+            self.post_message(FocusMoveRequested(1))
         elif key == "backspace":
             # As a binding it would wait for its turn, and letters typed right after it would not.
             self.action_delete_left()
@@ -125,18 +125,18 @@ class Words(TextBlock):
         return True
 
 
-def _text_of(field: Field, value: Any) -> str:
+def _format_value(field: Field, value: Any) -> str:
     if value is None:
         return ""
-    if value is NULL:
+    if value is JSON_NULL:
         return "null"
     if isinstance(value, str) and field.kind != "json":
         return value
     text = dumps(value)
-    return text if len(text) <= _SHORT else dumps(value, indent=2)
+    return text if len(text) <= _MAX_INLINE_JSON else dumps(value, indent=2)
 
 
-def _number(text: str) -> Any:
+def _parse_number(text: str) -> Any:
     """The number that is written there, or the text itself."""
     try:
         return int(text) if len(text) <= 400 else text
@@ -147,33 +147,33 @@ def _number(text: str) -> Any:
             return text
 
 
-class Kept(Static, can_focus=True):
+class ReadOnlyValue(Static, can_focus=True):
     """A value that cannot be edited as a line: with hidden characters, which are shown as marks, or very long."""
 
-    hint = "backspace empties it"
+    key_hints = "backspace empties it"
 
     def __init__(self, field: Field, value: Any) -> None:
         self.value: Any = value
-        text = _text_of(field, value)
-        more = f"\n… {len(text) - _LONG:,} more characters" if len(text) > _LONG else ""
-        super().__init__(Content(clean(text[:_LONG]) + more), markup=False)
+        text = _format_value(field, value)
+        more = f"\n… {len(text) - _MAX_EDITABLE_LENGTH:,} more characters" if len(text) > _MAX_EDITABLE_LENGTH else ""
+        super().__init__(Content(clean(text[:_MAX_EDITABLE_LENGTH]) + more), markup=False)
 
-    class Emptied(Message):
+    class Cleared(Message):
         """It is to become an empty line."""
 
     def on_key(self, event: events.Key) -> None:
         """Empty it, or go on."""
         if event.key in ("backspace", "delete"):
             event.stop()
-            self.post_message(self.Emptied())
-        elif _steps(self, event.key):
+            self.post_message(self.Cleared())
+        elif _process_step_key(self, event.key):
             event.stop()
 
 
-def _steps(control: Widget, key: str) -> bool:
+def _process_step_key(control: Widget, key: str) -> bool:
     by = {"enter": 1, "down": 1, "up": -1}.get(key, 0)
     if by:
-        control.post_message(Past(by))
+        control.post_message(FocusMoveRequested(by))
     return bool(by)
 
 
@@ -186,7 +186,7 @@ class Toggle(Static, can_focus=True):
         self.value: bool | None = value if isinstance(value, bool) else None
 
     @property
-    def hint(self) -> str:
+    def key_hints(self) -> str:
         """The keys."""
         return "space, y, n" if self.field.required else "space, y, n · backspace leaves it out"
 
@@ -207,47 +207,49 @@ class Toggle(Static, can_focus=True):
         """Choose, or go on."""
         match event.key:
             case "space":
-                self._take(not self.value)
+                self._set_value(not self.value)
             case "y" | "n":
-                self._take(event.key == "y")
+                self._set_value(event.key == "y")
             case "left" | "right":
-                self._turn(1 if event.key == "right" else -1)
+                self._cycle(1 if event.key == "right" else -1)
             case "backspace" | "delete":
-                self._take(None if not self.field.required else self.value)
-            case key if not _steps(self, key):
+                self._set_value(None if not self.field.required else self.value)
+            case key if not _process_step_key(self, key):
                 return
             case _:
                 pass
         event.stop()
 
-    def _turn(self, by: int) -> None:
+    def _cycle(self, by: int) -> None:
         order: list[bool | None] = [True, False] if self.field.required else [True, False, None]
         at = order.index(self.value) if self.value in order else -1
-        self._take(order[(at + by) % len(order)])
+        self._set_value(order[(at + by) % len(order)])
 
-    def _take(self, value: bool | None) -> None:
+    def _set_value(self, value: bool | None) -> None:
         self.value = value
         self.refresh()
-        self.post_message(Altered())
+        self.post_message(FieldChanged())
 
     def on_click(self, event: events.Click) -> None:
         """The answer under the pointer."""
         # "● yes   ○ no   ○ left out"
-        self._take(True if event.x < 7 else False if event.x < 14 else None if not self.field.required else self.value)
+        self._set_value(
+            True if event.x < 7 else False if event.x < 14 else None if not self.field.required else self.value
+        )
 
 
-class Choose(Static, can_focus=True):
+class ChoiceList(Static, can_focus=True):
     """One or several of a list. Up and down move, space chooses; closed it shows what is chosen."""
 
     def __init__(self, field: Field, value: Any) -> None:
         super().__init__(markup=False)
         self.field = field
-        self._several = field.kind == "choices"
+        self._is_multiple = field.kind == "choices"
         given = cast("list[Any]", value) if isinstance(value, list) else [value]
-        self._chosen = {at for at, option in enumerate(field.options) if option.value in given}
+        self._selected = {at for at, option in enumerate(field.options) if option.value in given}
         # Space takes the cursor's row: it starts on what is chosen, so that going on changes nothing.
-        self._at = min(self._chosen, default=-1)
-        self._top = 0
+        self._cursor = min(self._selected, default=-1)
+        self._scroll_top = 0
 
     @property
     def value(self) -> Any:
@@ -255,15 +257,15 @@ class Choose(Static, can_focus=True):
 
         Nothing chosen is None, which leaves the field out; or no value at all, where one is required and none will do.
         """
-        values = [self.field.options[at].value for at in sorted(self._chosen)]
-        if self._several:
+        values = [self.field.options[at].value for at in sorted(self._selected)]
+        if self._is_multiple:
             return values or ([] if self.field.required and not self.field.min_items else None)
         return values[0] if values else None
 
     @property
-    def hint(self) -> str:
+    def key_hints(self) -> str:
         """The keys."""
-        keys = "↑ ↓ · space chooses" + (" several" if self._several else "")
+        keys = "↑ ↓ · space chooses" + (" several" if self._is_multiple else "")
         return keys if self.field.required else keys + " · backspace none"
 
     def _title(self, at: int) -> str:
@@ -275,21 +277,21 @@ class Choose(Static, can_focus=True):
     def render(self) -> Content:
         """What is chosen; with the focus, the list."""
         if not self.has_focus:
-            chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self._chosen)]
+            chosen = [clean_line(self.field.options[at].title, 80) for at in sorted(self._selected)]
             if chosen:
                 return Content(", ".join(chosen))
             return Content.styled("to be chosen" if self.field.required else "left out", "$faint")
         total = len(self.field.options)
-        self._top = max(0, min(self._top, self._at, total - _ROWS), self._at - _ROWS + 1)
-        lines = [self._line(at) for at in range(self._top, min(total, self._top + _ROWS))]
-        if total > _ROWS:
-            lines.append(Content.styled(f"  {max(self._at, 0) + 1} of {total}", "$faint"))
+        self._scroll_top = max(0, min(self._scroll_top, self._cursor, total - _MAX_ROWS), self._cursor - _MAX_ROWS + 1)
+        lines = [self._render_option(at) for at in range(self._scroll_top, min(total, self._scroll_top + _MAX_ROWS))]
+        if total > _MAX_ROWS:
+            lines.append(Content.styled(f"  {max(self._cursor, 0) + 1} of {total}", "$faint"))
         return Content("\n").join(lines)
 
-    def _line(self, at: int) -> Content:
-        chosen = at in self._chosen
-        mark = ("■ " if chosen else "□ ") if self._several else ("● " if chosen else "○ ")
-        style = "reverse $accent" if at == self._at else "$text" if chosen else "$muted"
+    def _render_option(self, at: int) -> Content:
+        chosen = at in self._selected
+        mark = ("■ " if chosen else "□ ") if self._is_multiple else ("● " if chosen else "○ ")
+        style = "reverse $accent" if at == self._cursor else "$text" if chosen else "$muted"
         return Content.styled(mark + self._title(at), style)
 
     def _on_focus(self, event: events.Focus) -> None:
@@ -303,59 +305,63 @@ class Choose(Static, can_focus=True):
     def on_key(self, event: events.Key) -> None:
         """Move, choose, or go on."""
         match event.key:
-            case "down" if self._at < len(self.field.options) - 1:
-                self._move(self._at + 1)
-            case "up" if self._at > 0:
-                self._move(self._at - 1)
+            case "down" if self._cursor < len(self.field.options) - 1:
+                self._move(self._cursor + 1)
+            case "up" if self._cursor > 0:
+                self._move(self._cursor - 1)
             case "home" | "end":
                 self._move(0 if event.key == "home" else len(self.field.options) - 1)
-            case "space" if self._at >= 0:
-                self._take(self._at)
+            case "space" if self._cursor >= 0:
+                self._toggle_option(self._cursor)
             case "backspace" | "delete":
-                self._chosen.clear()
-                self._changed()
-            case key if not _steps(self, key):
+                self._selected.clear()
+                self._notify_change()
+            case key if not _process_step_key(self, key):
                 return
             case _:
                 pass
         event.stop()
 
     def _move(self, at: int) -> None:
-        self._at = at
+        self._cursor = at
         self.refresh()
 
-    def _take(self, at: int) -> None:
-        if at in self._chosen:
-            if self._several or not self.field.required:
-                self._chosen.remove(at)
-        elif self._several:
-            self._chosen.add(at)
+    def _toggle_option(self, at: int) -> None:
+        if at in self._selected:
+            if self._is_multiple or not self.field.required:
+                self._selected.remove(at)
+        elif self._is_multiple:
+            self._selected.add(at)
         else:
-            self._chosen = {at}
-        self._changed()
+            self._selected = {at}
+        self._notify_change()
 
-    def _changed(self) -> None:
+    def _notify_change(self) -> None:
         self.refresh(layout=True)
-        self.post_message(Altered())
+        self.post_message(FieldChanged())
 
     def on_click(self, event: events.Click) -> None:
         """The row under the pointer."""
-        at = self._top + event.y
-        if self.has_focus and event.y < _ROWS and at < len(self.field.options):
-            self._at = at
-            self._take(at)
+        at = self._scroll_top + event.y
+        if self.has_focus and event.y < _MAX_ROWS and at < len(self.field.options):
+            self._cursor = at
+            self._toggle_option(at)
 
 
-Control = Words | Kept | Toggle | Choose
+FieldWidget = TextEntry | ReadOnlyValue | Toggle | ChoiceList
 
 
-def control_for(field: Field, value: Any) -> Control:
+def create_field_widget(field: Field, value: Any) -> FieldWidget:
     """What fills that field in, starting with that value; None leaves it empty."""
     match field.kind:
         case "boolean":
             return Toggle(field, value)
         case "choice" | "choices":
-            return Choose(field, value)
+            return ChoiceList(field, value)
         case _:
-            text = _text_of(field, value)
-            return Words(field, value) if is_clean(text) and len(text) <= _LONG else Kept(field, value)
+            text = _format_value(field, value)
+            return (
+                TextEntry(field, value)
+                if is_clean(text) and len(text) <= _MAX_EDITABLE_LENGTH
+                else ReadOnlyValue(field, value)
+            )

@@ -4,8 +4,8 @@
     form.values()                           # {"age": 30, "note": None}: every field, None where it is left out
     form.complete()                         # whether all of it may be sent; if not, it goes to the first that may not
 
-It tells `Form.Edited` after each change, and `Form.Ended` when enter or an arrow goes on past its last field or back
-before its first. It grows with its content; put it into something that scrolls, with a stable scrollbar gutter: a bar
+It posts `Form.Changed` after each change, and `Form.FocusExited` when Enter or an arrow key moves past its last field
+or before its first. It grows with its content; put it into something that scrolls, with a stable gutter: a bar
 that comes and goes with the width of its own content never rests.
 """
 
@@ -19,34 +19,42 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from mcphost.host.questions.form_fields import Field, fault
+from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.tui.screen_text import clean, clean_line, is_clean
-from mcphost.tui.widgets.field_widgets import NULL, UNREADABLE, Altered, Control, Past, Words, control_for
+from mcphost.tui.widgets.field_widgets import (
+    INVALID_JSON,
+    JSON_NULL,
+    FieldChanged,
+    FieldWidget,
+    FocusMoveRequested,
+    TextEntry,
+    create_field_widget,
+)
 
-_LABEL = 40
-_HIDDEN = 400
-_FORMATS = {"email": "an e-mail address", "uri": "an address with its scheme", "date": "a date, 2026-07-28"}
-_FORMATS["date-time"] = "a time with its zone, 2026-07-28T12:00:00Z"
+_MAX_LABEL_WIDTH = 40
+_MAX_PROBLEM_LENGTH = 400
+_FORMAT_LABELS = {"email": "an e-mail address", "uri": "an address with its scheme", "date": "a date, 2026-07-28"}
+_FORMAT_LABELS["date-time"] = "a time with its zone, 2026-07-28T12:00:00Z"
 
 
-def _cells(text: str) -> int:
+def _cell_width(text: str) -> int:
     return Content(text).cell_length
 
 
-def rules(field: Field) -> str:
+def describe_constraints(field: Field) -> str:
     """What may stand in a field, in a few words."""
     low, high = (f"{bound:.15g}" if bound is not None else "" for bound in (field.minimum, field.maximum))
     match field.kind:
         case "text":
-            kind = _FORMATS.get(field.format, clean_line(field.format, 40))
-            words = [kind, _between(field.min_length, field.max_length, "characters")]
+            kind = _FORMAT_LABELS.get(field.format, clean_line(field.format, 40))
+            words = [kind, _describe_range(field.min_length, field.max_length, "characters")]
             words.append(f"pattern {clean_line(field.pattern, 80)}" if field.pattern else "")
         case "number" | "integer":
             kind = "a whole number" if field.kind == "integer" else "a number"
             words = [f"{kind} from {low} to {high}" if low and high else kind]
             words += [f"at least {low}"] if low and not high else [f"at most {high}"] if high and not low else []
         case "choices":
-            words = [_between(field.min_items, field.max_items, "of them")]
+            words = [_describe_range(field.min_items, field.max_items, "of them")]
         case "json":
             words = ["JSON"]
         case _:
@@ -54,176 +62,180 @@ def rules(field: Field) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _between(low: int | None, high: int | None, what: str) -> str:
+def _describe_range(low: int | None, high: int | None, what: str) -> str:
     if low and high is not None:
         return f"{low} to {high} {what}" if low != high else f"{low} {what}"
     return f"at least {low} {what}" if low else f"at most {high} {what}" if high is not None else ""
 
 
-class Row(Vertical):
+class FormRow(Vertical):
     """One field: its title, what fills it in, and below that what is to be known or what is wrong."""
 
     DEFAULT_CSS = """
-    Row { height: auto; }
-    Row > Horizontal { height: auto; }
-    Row .title { height: auto; padding: 0 1 0 0; }
-    Row TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
+    FormRow { height: auto; }
+    FormRow > Horizontal { height: auto; }
+    FormRow .title { height: auto; padding: 0 1 0 0; }
+    FormRow TextArea { width: 1fr; height: auto; min-height: 1; max-height: 6; background: $surface; border: none;
                    padding: 0 1; }
-    Row TextArea:focus { background: $background; }
-    Row Choose, Row Toggle, Row Kept { width: 1fr; height: auto; padding: 0 1; background: $surface; }
-    Row Choose:focus, Row Toggle:focus, Row Kept:focus { background: $background; }
-    Row .note { height: auto; display: none; }
-    Row .note.shown { display: block; }
+    FormRow TextArea:focus { background: $background; }
+    FormRow ChoiceList, FormRow Toggle, FormRow ReadOnlyValue {
+        width: 1fr; height: auto; padding: 0 1; background: $surface;
+    }
+    FormRow ChoiceList:focus, FormRow Toggle:focus, FormRow ReadOnlyValue:focus { background: $background; }
+    FormRow .note { height: auto; display: none; }
+    FormRow .note.shown { display: block; }
     """
 
-    def __init__(self, field: Field, value: Any, width: int, *, named: bool = True) -> None:
+    def __init__(self, field: Field, value: Any, width: int, *, shows_name: bool = True) -> None:
         """`width` is for the title until the form knows how much there is, so that no frame is without it.
 
         `named`: its name is somebody else's, and shown beside another title."""
         super().__init__()
         self.field = field
-        self._width = width
-        self._named = named
+        self._label_width = width
+        self._shows_name = shows_name
         # A choice that begins with a value cannot be emptied: to call it required would tell nothing.
-        self._needed = field.required and not (field.kind == "choice" and value is not None)
+        self._is_required = field.required and not (field.kind == "choice" and value is not None)
         self._title = clean_line(field.title or field.name, 200)
-        self.control: Control = control_for(field, value)
-        self._label = Static(self._titled(), classes="title", markup=False)
+        self.field_widget: FieldWidget = create_field_widget(field, value)
+        self._label = Static(self._render_label(), classes="title", markup=False)
         self._label.styles.width = width
         self._note = Static("", classes="note", markup=False)
         self._note.styles.padding = (0, 0, 0, width + 1)
-        self._first = self.value
-        self._told = ""
-        self._judged = False  # whether a field that is merely empty is called wrong
-        self._roomy = False
-        self._shown = Content("")
+        self._initial_value = self.value
+        self._external_problem = ""
+        self._is_validated = False  # whether a field that is merely empty is called wrong
+        self._shows_description = False
+        self._shown_note = Content("")
 
     def compose(self) -> ComposeResult:
         with Horizontal():
             yield self._label
-            yield self.control
+            yield self.field_widget
         yield self._note
 
-    def fit(self, width: int) -> None:
+    def set_label_width(self, width: int) -> None:
         """So many cells are for the title; one that is longer is cut, and whole below the field with the focus."""
-        if width == self._width:
+        if width == self._label_width:
             return
-        self._width = width
-        self._label.update(self._titled())
+        self._label_width = width
+        self._label.update(self._render_label())
         self._label.styles.width = width
         self._note.styles.padding = (0, 0, 0, width + 1)
-        self.show()
+        self.update_note()
 
-    def _titled(self) -> Content:
-        shown = Content.styled(self._title, "$text").truncate(max(1, self._width - 2), ellipsis=True)
-        return Content.assemble(shown, ("*", "bold $warning") if self._needed else ("", ""))
+    def _render_label(self) -> Content:
+        shown = Content.styled(self._title, "$text").truncate(max(1, self._label_width - 2), ellipsis=True)
+        return Content.assemble(shown, ("*", "bold $warning") if self._is_required else ("", ""))
 
     def on_mount(self) -> None:
         """A field that looks like a secret says so from the start."""
-        self.show()
+        self.update_note()
 
     @property
     def value(self) -> Any:
         """What is filled in; None when nothing is."""
-        return self.control.value
+        return self.field_widget.value
 
     @property
-    def untouched(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether it still holds what it began with."""
-        value, first = self.value, self._first
-        return type(value) is type(first) and bool(value == first) and (value is NULL) == (first is NULL)
+        value, first = self.value, self._initial_value
+        return type(value) is type(first) and bool(value == first) and (value is JSON_NULL) == (first is JSON_NULL)
 
-    def tell(self, text: str) -> None:
+    def set_problem(self, text: str) -> None:
         """What somebody else found wrong with it; forgotten with the next change. Clean or not."""
-        if text != self._told:
-            self._told = text
-            self.show()
+        if text != self._external_problem:
+            self._external_problem = text
+            self.update_note()
 
     def problem(self) -> str:
         """What is wrong with it, as words that continue the field's name; empty when nothing is."""
-        if self.value is NULL:
+        if self.value is JSON_NULL:
             return ""
-        return "must be JSON" if self.value is UNREADABLE else fault(self.field, self.value)
+        return "must be JSON" if self.value is INVALID_JSON else field_error(self.field, self.value)
 
-    def judge(self) -> bool:
+    def validate(self) -> bool:
         """From now on being empty counts as well; whether it may be sent."""
-        self._judged = True
-        self.show()
+        self._is_validated = True
+        self.update_note()
         return not self.problem()
 
-    def roomy(self, on: bool) -> None:
+    def show_description(self, is_shown: bool) -> None:
         """Whether there is room to show what it is about without the focus."""
-        if on != self._roomy:
-            self._roomy = on
-            self.show()
+        if is_shown != self._shows_description:
+            self._shows_description = is_shown
+            self.update_note()
 
-    def show(self) -> None:
+    def update_note(self) -> None:
         """What is to be known of it now."""
         lines: list[Content] = []
         problem = self.problem()
-        if problem and (self._judged or self.value is not None):
-            lines.append(Content.styled(f"✗ {clean_line(problem, _HIDDEN)}", "$error"))
-        elif self._told:
-            lines.append(Content.styled(f"✗ {clean_line(self._told, _HIDDEN)}", "$error"))
+        if problem and (self._is_validated or self.value is not None):
+            lines.append(Content.styled(f"✗ {clean_line(problem, _MAX_PROBLEM_LENGTH)}", "$error"))
+        elif self._external_problem:
+            lines.append(Content.styled(f"✗ {clean_line(self._external_problem, _MAX_PROBLEM_LENGTH)}", "$error"))
         if self.field.secret:
             lines.append(Content.styled("▲ looks like a secret: leave it out", "bold $warning"))
-        typed = self.control.text if isinstance(self.control, Words) else ""
+        typed = self.field_widget.text if isinstance(self.field_widget, TextEntry) else ""
         if typed and not is_clean(typed):
-            marked = clean_line(typed, _HIDDEN)
+            marked = clean_line(typed, _MAX_PROBLEM_LENGTH)
             lines.append(Content.styled(f"▲ holds hidden characters: {marked}", "$warning"))
-        focused = self.control.has_focus
-        if focused and _cells(self._title) > self._width - 2:
+        focused = self.field_widget.has_focus
+        if focused and _cell_width(self._title) > self._label_width - 2:
             lines.append(Content.styled(self._title, "$text"))
-        if self.field.description and (focused or self._roomy):
+        if self.field.description and (focused or self._shows_description):
             lines.append(Content.styled(clean(self.field.description[:2_000]), "$muted"))
         if focused:
-            name = clean_line(self.field.name, 80) if self.field.title and self._named else ""
-            known = " · ".join(word for word in (name, rules(self.field), self.control.hint) if word)
+            name = clean_line(self.field.name, 80) if self.field.title and self._shows_name else ""
+            known = " · ".join(
+                word for word in (name, describe_constraints(self.field), self.field_widget.key_hints) if word
+            )
             lines += [Content.styled(known, "$faint")] if known else []
         note = Content("\n").join(lines)
-        if not note.is_same(self._shown):
+        if not note.is_same(self._shown_note):
             # Whatever is new here lays out the whole form again.
-            self._shown = note
+            self._shown_note = note
             self._note.update(note)
             self._note.set_class(bool(lines), "shown")
 
     def on_descendant_focus(self) -> None:
         """Say what it is about."""
-        self.show()
+        self.update_note()
         self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_resize(self) -> None:
         """All of it is in view while it is filled in."""
-        if self.control.has_focus:
+        if self.field_widget.has_focus:
             self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
         """It was looked at: from now on being empty counts."""
-        self._judged = True
-        self.show()
+        self._is_validated = True
+        self.update_note()
 
-    def on_altered(self) -> None:
+    def on_field_changed(self) -> None:
         """Check it; the form hears of it as well."""
-        self._told = ""
-        self.show()
+        self._external_problem = ""
+        self.update_note()
 
-    async def on_kept_emptied(self) -> None:
+    async def on_read_only_value_cleared(self) -> None:
         """An empty line in its place."""
-        await self._replace(None)
+        await self._replace_widget(None)
 
-    async def put(self, value: Any) -> None:
+    async def set_value(self, value: Any) -> None:
         """Another value in its place."""
-        await self._replace(value)
+        await self._replace_widget(value)
 
-    async def _replace(self, value: Any) -> None:
-        focused = self.control.has_focus
-        before, self.control = self.control, control_for(self.field, value)
-        await self.query_one(Horizontal).mount(self.control, after=before)
+    async def _replace_widget(self, value: Any) -> None:
+        focused = self.field_widget.has_focus
+        before, self.field_widget = self.field_widget, create_field_widget(self.field, value)
+        await self.query_one(Horizontal).mount(self.field_widget, after=before)
         await before.remove()
         if focused:
-            self.control.focus()
-        self.show()
-        self.post_message(Altered())
+            self.field_widget.focus()
+        self.update_note()
+        self.post_message(FieldChanged())
 
 
 class Form(Vertical):
@@ -231,15 +243,15 @@ class Form(Vertical):
 
     DEFAULT_CSS = "Form { height: auto; }"
 
-    class Edited(Message):
+    class Changed(Message):
         """Something changed."""
 
-    class Ended(Message):
+    class FocusExited(Message):
         """The user goes on past the last field (1), or back before the first (-1)."""
 
-        def __init__(self, by: int) -> None:
+        def __init__(self, direction: int) -> None:
             super().__init__()
-            self.by = by
+            self.direction = direction
 
     def __init__(
         self,
@@ -247,7 +259,7 @@ class Form(Vertical):
         values: Mapping[str, Any] | None = None,
         *,
         ident: str | None = None,
-        named: bool = True,
+        shows_names: bool = True,
     ) -> None:
         """`values` by name of field; a field that is not there, or None, starts empty, whatever its default is.
 
@@ -255,23 +267,27 @@ class Form(Vertical):
         super().__init__(id=ident)
         self.fields = fields
         given = values or {}
-        self._widest = max((_cells(clean_line(field.title or field.name, 200)) for field in fields), default=0)
-        self._label = self._label_width(3 * _LABEL)
-        self.rows = tuple(Row(field, given.get(field.name), self._label, named=named) for field in fields)
+        self._widest_label = max(
+            (_cell_width(clean_line(field.title or field.name, 200)) for field in fields), default=0
+        )
+        self._label_cells = self._compute_label_width(3 * _MAX_LABEL_WIDTH)
+        self.rows = tuple(
+            FormRow(field, given.get(field.name), self._label_cells, shows_name=shows_names) for field in fields
+        )
 
     def compose(self) -> ComposeResult:
         yield from self.rows
 
     def on_resize(self, event: events.Resize) -> None:
         """Titles get what they need, and two fifths of the width at most."""
-        width = self._label_width(event.size.width)
-        if width != self._label:
-            self._label = width
+        width = self._compute_label_width(event.size.width)
+        if width != self._label_cells:
+            self._label_cells = width
             for row in self.rows:
-                row.fit(width)
+                row.set_label_width(width)
 
-    def _label_width(self, width: int) -> int:
-        return max(8, min(_LABEL, self._widest + 3, width * 2 // 5))
+    def _compute_label_width(self, width: int) -> int:
+        return max(8, min(_MAX_LABEL_WIDTH, self._widest_label + 3, width * 2 // 5))
 
     def values(self) -> dict[str, Any]:
         """Every field by name, None for those that are left out, NULL for a null that is sent.
@@ -279,87 +295,89 @@ class Form(Vertical):
         What does not fit is in it as it was typed.
         """
         return {
-            row.field.name: row.control.text
-            if row.value is UNREADABLE and isinstance(row.control, Words)
+            row.field.name: row.field_widget.text
+            if row.value is INVALID_JSON and isinstance(row.field_widget, TextEntry)
             else row.value
             for row in self.rows
         }
 
     def content(self) -> dict[str, Any]:
         """What would be sent: `values` without what is left out."""
-        return {name: None if value is NULL else value for name, value in self.values().items() if value is not None}
+        return {
+            name: None if value is JSON_NULL else value for name, value in self.values().items() if value is not None
+        }
 
-    def tell(self, faults: Mapping[str, str]) -> None:
+    def set_problems(self, faults: Mapping[str, str]) -> None:
         """What somebody else found wrong, by name of field; where nothing is named, nothing is."""
         for row in self.rows:
-            row.tell(faults.get(row.field.name, ""))
+            row.set_problem(faults.get(row.field.name, ""))
 
-    async def put(self, values: Mapping[str, Any]) -> None:
+    async def set_values(self, values: Mapping[str, Any]) -> None:
         """Other values in all fields; a field that is not among them becomes empty."""
         for row in self.rows:
-            await row.put(values.get(row.field.name))
+            await row.set_value(values.get(row.field.name))
 
-    def complete(self) -> bool:
+    def validate(self) -> bool:
         """Whether all of it may be sent. If not: every fault is shown, and the focus is on the first."""
-        wrong = [row for row in self.rows if not row.judge()]
+        wrong = [row for row in self.rows if not row.validate()]
         if wrong:
-            self._to(wrong[0])
+            self._focus_row(wrong[0])
         return not wrong
 
     def secrets(self) -> tuple[Field, ...]:
         """The fields that look like secrets and are filled in all the same."""
         return tuple(row.field for row in self.rows if row.field.secret and row.value is not None)
 
-    def begin(self) -> None:
+    def focus_first(self) -> None:
         """To the first field that must be filled in and is not, or the first of all."""
         shown = [row for row in self.rows if row.display]
         gaps = [row for row in shown if row.field.required and row.value is None]
         for row in (gaps or shown)[:1]:
-            self._to(row)
+            self._focus_row(row)
 
-    def end(self) -> None:
+    def focus_last(self) -> None:
         """To the last field."""
         for row in self.rows[-1:]:
-            self._to(row)
+            self._focus_row(row)
 
-    def _to(self, row: Row) -> None:
+    def _focus_row(self, row: FormRow) -> None:
         # Not `focus()`, which waits for its turn: the next key would still go to the field before.
-        self.screen.set_focus(row.control)
+        self.screen.set_focus(row.field_widget)
 
     @property
-    def current(self) -> Row | None:
+    def current_row(self) -> FormRow | None:
         """The field that has the focus."""
         # Not `has_focus`, which the control hears of later.
         focused = self.screen.focused
-        return next((row for row in self.rows if row.control is focused), None)
+        return next((row for row in self.rows if row.field_widget is focused), None)
 
-    def go(self, by: int) -> bool:
+    def move_focus(self, by: int) -> bool:
         """To the next field (1) or the one before (-1); whether there is one."""
-        at = self.rows.index(self.current) + by if self.current is not None else -1
+        at = self.rows.index(self.current_row) + by if self.current_row is not None else -1
         while 0 <= at < len(self.rows):
             if self.rows[at].display:
-                self._to(self.rows[at])
+                self._focus_row(self.rows[at])
                 return True
             at += by
         return False
 
-    def roomy(self, on: bool) -> None:
+    def show_descriptions(self, is_shown: bool) -> None:
         """Whether there is room to show every field's description, or that of the one with the focus alone."""
         for row in self.rows:
-            row.roomy(on)
+            row.show_description(is_shown)
 
     @property
-    def lines(self) -> int:
+    def estimated_height(self) -> int:
         """About how many rows it takes with every description shown."""
         return sum(1 + (1 if row.field.description else 0) + (1 if row.field.secret else 0) for row in self.rows)
 
-    def on_past(self, event: Past) -> None:
+    def on_focus_move_requested(self, event: FocusMoveRequested) -> None:
         """A field is done."""
         event.stop()
-        if not self.go(event.by):
-            self.post_message(self.Ended(event.by))
+        if not self.move_focus(event.direction):
+            self.post_message(self.FocusExited(event.direction))
 
-    def on_altered(self, event: Altered) -> None:
+    def on_field_changed(self, event: FieldChanged) -> None:
         """A field changed."""
         event.stop()
-        self.post_message(self.Edited())
+        self.post_message(self.Changed())

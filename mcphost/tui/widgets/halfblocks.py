@@ -9,37 +9,37 @@ from textual.color import Color
 from textual.strip import Strip
 
 if TYPE_CHECKING:
-    from mcphost.sandbox.image_formats import Drawing
+    from mcphost.sandbox.image_formats import DecodedImage
 
 Rgb = tuple[int, int, int]
 
 
-def painted(drawing: "Drawing", background: Color) -> list[Strip]:
+def render_half_blocks(drawing: "DecodedImage", background: Color) -> list[Strip]:
     """Its rows, two of pixels each; what is not opaque lets the background through."""
     ground = (background.r, background.g, background.b)
-    rows = [_row(drawing, y, ground) for y in range(drawing.height)]
+    rows = [_build_pixel_row(drawing, y, ground) for y in range(drawing.height)]
     if len(rows) % 2:
         rows.append([ground] * drawing.width)
-    return [_strip(upper, lower) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
+    return [_build_strip(upper, lower) for upper, lower in zip(rows[::2], rows[1::2], strict=True)]
 
 
-def _row(drawing: "Drawing", y: int, ground: Rgb) -> list[Rgb]:
+def _build_pixel_row(drawing: "DecodedImage", y: int, ground: Rgb) -> list[Rgb]:
     begin = y * drawing.width * 4
     line = drawing.pixels[begin : begin + drawing.width * 4]
     return [
-        (red, green, blue) if opacity == 255 else _mixed((red, green, blue), ground, opacity)
+        (red, green, blue) if opacity == 255 else _blend((red, green, blue), ground, opacity)
         for red, green, blue, opacity in zip(line[::4], line[1::4], line[2::4], line[3::4], strict=True)
     ]
 
 
-def _mixed(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
+def _blend(colour: Rgb, ground: Rgb, opacity: int) -> Rgb:
     red, green, blue = (
         (one * opacity + other * (255 - opacity)) // 255 for one, other in zip(colour, ground, strict=True)
     )
     return red, green, blue
 
 
-def _strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
+def _build_strip(upper: list[Rgb], lower: list[Rgb]) -> Strip:
     """One row of cells; neighbours of the same colours are one segment."""
     segments: list[Segment] = []
     pairs = list(zip(upper, lower, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 
-class Heights:
+class HeightIndex:
     """`tops[i]` is the first row of block i; the last entry is the row after all."""
 
     def __init__(self) -> None:
@@ -26,6 +26,6 @@ class Heights:
         del self.tops[index:]
         self.tops.extend(accumulate(heights, initial=top))
 
-    def at(self, y: int) -> int:
+    def find_index(self, y: int) -> int:
         """The block that has this row; the nearest one when none has."""
         return max(0, min(len(self.tops) - 2, bisect_right(self.tops, y) - 1))

@@ -6,54 +6,58 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
-from mcphost.tui.cell_width import TAB, fits_as_counted, row_breaks
+from mcphost.tui.cell_width import TAB_WIDTH, find_row_breaks, has_stable_width
 
-_MOST = 24
-_LEAST_ROOM = 16
+_MAX_KEY_WIDTH = 24
+_MIN_VALUE_WIDTH = 16
 
 
-Styles = Mapping[int, tuple[str, str]]
+PairStyles = Mapping[int, tuple[str, str]]
 """The styles of name and value of some pairs, by their place."""
-_NONE: Styles = {}
+_NO_STYLES: PairStyles = {}
 
 
-def wrapped(content: Content, width: int) -> list[Content]:
+def wrap_content(content: Content, width: int) -> list[Content]:
     """Return the rows of a text, each at most `width` cells wide in any terminal."""
-    if fits_as_counted(content.plain):
+    if has_stable_width(content.plain):
         return content.wrap(width)
-    lines = (line.expand_tabs(TAB) for line in content.split("\n", allow_blank=True))
-    return [row for line in lines for row in line.divide(row_breaks(line.plain, width))]
+    lines = (line.expand_tabs(TAB_WIDTH) for line in content.split("\n", allow_blank=True))
+    return [row for line in lines for row in line.divide(find_row_breaks(line.plain, width))]
 
 
-def laid_out(
-    pairs: Sequence[tuple[str, str | Content]], width: int, style: str = "$text", styles: Styles = _NONE, gap: int = 2
+def layout_pairs(
+    pairs: Sequence[tuple[str, str | Content]],
+    width: int,
+    style: str = "$text",
+    styles: PairStyles = _NO_STYLES,
+    gap: int = 2,
 ) -> Content:
     """All pairs at this width. Both texts are clean; a value that has styles keeps them.
 
     A name that is too long for its column has rows of its own.
     """
     names = [Content(name).cell_length for name, _ in pairs]
-    column = min(_MOST, max(0, width - _LEAST_ROOM), max(names, default=0))
+    column = min(_MAX_KEY_WIDTH, max(0, width - _MIN_VALUE_WIDTH), max(names, default=0))
     room = max(1, width - column - gap)
     rows: list[Content] = []
     for at, ((name, value), cells) in enumerate(zip(pairs, names, strict=True)):
         of_name, of_value = styles.get(at, ("$muted", style))
         lead = Content.styled(name, of_name)
         if cells > column:
-            rows.extend(wrapped(lead, max(1, width)))
+            rows.extend(wrap_content(lead, max(1, width)))
             lead = Content("")
         content = value if isinstance(value, Content) else Content.styled(value, of_value)
-        for number, row in enumerate(wrapped(content, room)):
+        for number, row in enumerate(wrap_content(content, room)):
             first = lead if not number else Content("")
             rows.append(Content.assemble(first, " " * (column + gap - first.cell_length), row))
     return Content("\n").join(rows)
 
 
-class Pairs(Static):
+class KeyValueList(Static):
     """Draws them at the width it has."""
 
     DEFAULT_CSS = """
-    Pairs { height: auto; }
+    KeyValueList { height: auto; }
     """
 
     def __init__(
@@ -61,40 +65,40 @@ class Pairs(Static):
         pairs: Sequence[tuple[str, str | Content]],
         *,
         style: str = "$text",
-        styles: Styles = _NONE,
+        styles: PairStyles = _NO_STYLES,
         gap: int = 2,
         id: str | None = None,  # noqa: A002 - Textual's own name
     ) -> None:
         super().__init__("", markup=False, id=id)
-        self.pairs, self.value_style, self.styles_of, self.gap = pairs, style, styles, gap
-        self._laid: tuple[int, Content] = (-1, Content(""))
+        self.pairs, self.value_style, self.pair_styles, self.gap = pairs, style, styles, gap
+        self._cached_layout: tuple[int, Content] = (-1, Content(""))
 
     @property
     def plain(self) -> str:
         """Names and values as text."""
         return "\n".join(f"{name}  {value}" for name, value in self.pairs)
 
-    def _at(self, width: int) -> Content:
-        if self._laid[0] != width:
-            self._laid = (width, laid_out(self.pairs, width, self.value_style, self.styles_of, self.gap))
-        return self._laid[1]
+    def _layout_at_width(self, width: int) -> Content:
+        if self._cached_layout[0] != width:
+            self._cached_layout = (width, layout_pairs(self.pairs, width, self.value_style, self.pair_styles, self.gap))
+        return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as they take."""
         del container, viewport
-        return self._at(width).plain.count("\n") + 1 if width and self.pairs else 0
+        return self._layout_at_width(width).plain.count("\n") + 1 if width and self.pairs else 0
 
     def render(self) -> Content:
         """From the first frame on: nothing waits until it was told how wide it is."""
-        return self._at(self.content_size.width)
+        return self._layout_at_width(self.content_size.width)
 
 
-_MARKS = {"+": "$success", "-": "$error"}
+_DIFF_STYLES = {"+": "$success", "-": "$error"}
 
 
-def differences(lines: Sequence[str], *, id: str | None = None) -> Pairs:  # noqa: A002 - Textual's own name
+def render_diff_lines(lines: Sequence[str], *, id: str | None = None) -> KeyValueList:  # noqa: A002 - Textual's own name
     """Lines that begin with "+ ", "- " or two blanks, the mark in a column of its own: no text can wrap into one."""
     pairs = [(line[:1].strip() or " ", line[2:]) for line in lines]
-    looks = [_MARKS.get(mark, "$muted") for mark, _ in pairs]
+    looks = [_DIFF_STYLES.get(mark, "$muted") for mark, _ in pairs]
     styles = {at: (look, look) for at, look in enumerate(looks)}
-    return Pairs(pairs, styles=styles, gap=1, id=id)
+    return KeyValueList(pairs, styles=styles, gap=1, id=id)

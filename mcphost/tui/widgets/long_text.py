@@ -15,17 +15,17 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from mcphost.sanitize import count_odd
-from mcphost.tui.cell_width import TAB
-from mcphost.tui.messages import Section, joined
+from mcphost.sanitize import count_unsafe
+from mcphost.tui.cell_width import TAB_WIDTH
+from mcphost.tui.messages import Section, join_sections
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.row_index import RowIndex
 
-_EXACT = 100_000
-_MOST_DRAWN = 150_000
-_MOST_ODD = 5_000
-_LINE, _CONTINUED = "│ ", "┆ "
-_MARGIN = len(_LINE)
+_MAX_CLEANED_WHOLE = 100_000
+_MAX_CLEANED_LENGTH = 150_000
+_MAX_ODD_CHARACTERS = 5_000
+_BAR, _CONTINUATION_BAR = "│ ", "┆ "
+_MARGIN = len(_BAR)
 
 
 class LongText(ScrollView, can_focus=True):
@@ -45,33 +45,33 @@ class LongText(ScrollView, can_focus=True):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
         self._sections: Sequence[Section] = ()
-        self._set(text)
-        self._index = RowIndex("", 1, is_cleaned=True)
-        self._index.advance()
-        self._wrapped_at: int = 0
-        self._rows_before = 0
+        self._set_text(text)
+        self._row_index = RowIndex("", 1, is_cleaned=True)
+        self._row_index.advance()
+        self._wrap_width: int = 0
+        self._previous_rows = 0
 
     @property
     def rows(self) -> int:
         """How many rows it has at its present width; of a very long text, how many were counted so far."""
-        return self._index.rows
+        return self._row_index.rows
 
     @property
     def is_counted(self) -> bool:
         """Whether all rows are counted."""
-        return self._index.is_complete
+        return self._row_index.is_complete
 
-    def _set(self, text: str) -> None:
+    def _set_text(self, text: str) -> None:
         self.text = text
-        self._drawn, self._is_cleaned, self._headings = (
-            _framed(self._sections) if self._sections else (*_drawn(text), frozenset[int]())
+        self._display_text, self._is_cleaned, self._headings = (
+            _frame_sections(self._sections) if self._sections else (*_prepare_text(text), frozenset[int]())
         )
 
     def show(self, text: str, sections: Sequence[Section] = ()) -> None:
         """Show another text from its beginning; one in sections with its headings, and a bar before all else."""
         self._sections = sections
-        self._set(joined(sections) if sections else text)
-        self._wrapped_at = self._rows_before = 0
+        self._set_text(join_sections(sections) if sections else text)
+        self._wrap_width = self._previous_rows = 0
         self._layout_rows()
         self.scroll_to(y=0, animate=False, force=True)
 
@@ -81,52 +81,52 @@ class LongText(ScrollView, can_focus=True):
         self._layout_rows()
 
     @property
-    def _room(self) -> int:
+    def _text_width(self) -> int:
         """The cells of a row: the scrollbar lies over the last ones, and is always there."""
         return max(0, self.size.width - self.scrollbar_size_vertical)
 
     def _layout_rows(self) -> None:
-        width = self._room
-        if width and width != self._wrapped_at:
-            self._wrapped_at = width
+        width = self._text_width
+        if width and width != self._wrap_width:
+            self._wrap_width = width
             room = max(1, width - _MARGIN) if self._sections else width
-            self._index = RowIndex(self._drawn, room, is_cleaned=self._is_cleaned)
+            self._row_index = RowIndex(self._display_text, room, is_cleaned=self._is_cleaned)
             if not self._count_rows():
-                self.run_worker(partial(self._count_rest, self._index), group="rows", exclusive=True)
+                self.run_worker(partial(self._count_rest, self._row_index), group="rows", exclusive=True)
         self.refresh()
 
     def _count_rows(self) -> bool:
         """Count more rows; until all are counted, the page stays at least as long as it was at its last width."""
-        is_complete = self._index.advance()
+        is_complete = self._row_index.advance()
         if is_complete:
-            self._rows_before = self._index.rows
-        self.virtual_size = Size(self._wrapped_at, max(self._index.rows, self._rows_before))
+            self._previous_rows = self._row_index.rows
+        self.virtual_size = Size(self._wrap_width, max(self._row_index.rows, self._previous_rows))
         return is_complete
 
     async def _count_rest(self, index: RowIndex) -> None:
         while True:
             await asyncio.sleep(0)  # after it, another text or width may be there
-            if index is not self._index or self._count_rows():
+            if index is not self._row_index or self._count_rows():
                 break
         self.refresh()
 
     def _row(self, number: int) -> str:
-        start, end = self._index.span(number)
-        return _as_drawn(self._drawn[start:end], is_cleaned=self._is_cleaned)
+        start, end = self._row_index.span(number)
+        return _prepare_row(self._display_text[start:end], is_cleaned=self._is_cleaned)
 
-    def _lead(self, number: int) -> str:
+    def _row_prefix(self, number: int) -> str:
         """Return what stands before a row: nothing before a heading, and before any other row of sections a bar."""
-        start = self._index.span(number)[0]
+        start = self._row_index.span(number)[0]
         if not self._sections or start in self._headings:
             return ""
-        return _LINE if not start or self._drawn[start - 1] == "\n" else _CONTINUED
+        return _BAR if not start or self._display_text[start - 1] == "\n" else _CONTINUATION_BAR
 
     def render_line(self, y: int) -> Strip:
         """One row, cleaned; all of it fits."""
         number = y + self.scroll_offset.y
         style = self.visual_style.rich_style
-        width = self._room
-        if number >= self.rows or not self._wrapped_at:
+        width = self._text_width
+        if number >= self.rows or not self._wrap_width:
             return Strip.blank(width, style)
         text = self._row(number)
         selection = self.text_selection
@@ -141,7 +141,7 @@ class LongText(ScrollView, can_focus=True):
                 for a, b, paint in ((0, left, style), (left, right, chosen), (right, len(text), style))
                 if a < b
             ]
-        lead = self._lead(number)
+        lead = self._row_prefix(number)
         return Strip([Segment(lead, style), *segments], len(lead) + cell_len(text)).adjust_cell_length(width, style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -155,8 +155,8 @@ class LongText(ScrollView, can_focus=True):
                 continue
             row = self._row(number)
             out.append(row[max(0, span[0]) : None if span[1] == -1 else span[1]])
-            end = self._index.span(number)[1]
-            if number < last and self._drawn[end - 1 : end] == "\n":
+            end = self._row_index.span(number)[1]
+            if number < last and self._display_text[end - 1 : end] == "\n":
                 out.append("\n")
         return "".join(out), "\n"
 
@@ -165,39 +165,39 @@ class LongText(ScrollView, can_focus=True):
         del selection
         self.refresh()
 
-    async def row_of(self, offset: int) -> int:
+    async def find_row(self, offset: int) -> int:
         """Return the row that holds the character at an offset that `find` returned."""
-        await self._index.reach(offset)
-        return self._index.row_of(offset)
+        await self._row_index.advance_to(offset)
+        return self._row_index.find_row(offset)
 
     def find(self, needle: str, after: int = -1) -> int:
         """The offset of the next place that holds it (from the start again at the end), -1 when none does."""
-        found = self._drawn.find(needle, after + 1)
-        return found if found >= 0 else self._drawn.find(needle)
+        found = self._display_text.find(needle, after + 1)
+        return found if found >= 0 else self._display_text.find(needle)
 
 
-def _drawn(text: str) -> tuple[str, bool]:
+def _prepare_text(text: str) -> tuple[str, bool]:
     """Return what is laid out, and whether it is clean; a text that is long, or becomes so, is cleaned row by row.
 
     What a mark stands for depends on its neighbours, so rows are exact only where cleaning comes before wrapping.
     """
-    if len(text) <= _EXACT and count_odd(text, _MOST_ODD) < _MOST_ODD:
-        cleaned = clean(text).replace("\t", " " * TAB)
-        if len(cleaned) <= _MOST_DRAWN:
+    if len(text) <= _MAX_CLEANED_WHOLE and count_unsafe(text, _MAX_ODD_CHARACTERS) < _MAX_ODD_CHARACTERS:
+        cleaned = clean(text).replace("\t", " " * TAB_WIDTH)
+        if len(cleaned) <= _MAX_CLEANED_LENGTH:
             return cleaned, True
     return text, False
 
 
-def _framed(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
+def _frame_sections(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
     """Return what `_drawn` does, and the offsets of the lines that are no text of a section."""
-    is_cleaned = _drawn(joined(sections))[1]
+    is_cleaned = _prepare_text(join_sections(sections))[1]
     lines: list[str] = []
     headings: list[int] = []
     at = 0
     for one in sections:
         heading, text = one.heading.replace("\n", "⏎"), one.text
         if is_cleaned:
-            heading, text = _drawn(heading)[0], _drawn(text)[0]
+            heading, text = _prepare_text(heading)[0], _prepare_text(text)[0]
         if lines:
             lines.append("")
             headings.append(at)
@@ -208,10 +208,10 @@ def _framed(sections: Sequence[Section]) -> tuple[str, bool, frozenset[int]]:
     return "\n".join(lines), is_cleaned, frozenset(headings)
 
 
-def _as_drawn(row: str, *, is_cleaned: bool) -> str:
+def _prepare_row(row: str, *, is_cleaned: bool) -> str:
     """Return one row without its line end."""
     if is_cleaned:
         return row.removesuffix("\n")
     if row.endswith("\n"):
         row = row[:-1].removesuffix("\r")
-    return clean(row).replace("\t", " " * TAB)
+    return clean(row).replace("\t", " " * TAB_WIDTH)

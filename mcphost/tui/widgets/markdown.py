@@ -12,7 +12,7 @@ from textual.content import Content, Span
 from textual.style import Style
 
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.widgets.piece import Piece
+from mcphost.tui.widgets.piece import PrefixedContent
 
 if TYPE_CHECKING:  # loaded with the first answer, not with the first frame
     from markdown_it import MarkdownIt
@@ -22,11 +22,11 @@ _URL = re.compile(r"https?://[^\s<>\"'`|\\^{}⟨⟩]+")
 _HIGHLIGHT_LIMIT = 6_000
 """Characters of one code that are coloured; what follows them is plain."""
 _OPEN_CODE_LINES = 40
-_OPEN_CODE_KEEP = 8
+_OPEN_CODE_TAIL_LINES = 8
 _OPEN_LIST_ITEMS = 12
 _OPEN_ROWS = 80
 _OPEN_PARAGRAPH = 6000
-_PART = 3000
+_FRAGMENT_CHARACTERS = 3000
 MAX_SOURCE = 8_000
 """Characters that are parsed at once; what is longer is cut, so that no text stalls the screen."""
 _MAX_MARKS = 1_000
@@ -38,11 +38,11 @@ _MAX_CELLS = 4_000
 """Brackets, stars, underscores, backticks and bars of one source; their time grows with the square of their number."""
 
 
-class Part(NamedTuple):
+class MarkdownFragment(NamedTuple):
     """A finished piece of a stream; `joined` means that no empty line stands before it."""
 
     source: str
-    joined: bool
+    is_joined: bool
 
 
 @cache
@@ -63,10 +63,10 @@ def _block_parser() -> "MarkdownIt":
 def warm_up() -> None:
     """Load the parser's and the highlighter's libraries; for a thread, after the first frame."""
     _parser().parse("a `b`\n")
-    highlighted("x = 1\n", "python")
+    highlight_code("x = 1\n", "python")
 
 
-def highlighted(code: str, language: str) -> Content:
+def highlight_code(code: str, language: str) -> Content:
     """Code as Content: its beginning coloured, all of it plain when the language is unknown."""
     if not language:
         return Content(code)
@@ -78,20 +78,20 @@ def highlighted(code: str, language: str) -> Content:
     return Content(code, spans=list(highlight(coloured, language).spans))
 
 
-def _with_links(text: str, spans: list[Span], start: int) -> None:
+def _add_link_spans(text: str, spans: list[Span], start: int) -> None:
     for match in _URL.finditer(text):
         url = match.group().rstrip(".,;:!?)")
-        spans.append(Span(start + match.start(), start + match.start() + len(url), _link(url)))
+        spans.append(Span(start + match.start(), start + match.start() + len(url), _link_style(url)))
 
 
-def _link(url: str) -> Style:
+def _link_style(url: str) -> Style:
     return Style.from_meta({"href": clean_line(url, 2000)}) + Style(underline=True)
 
 
-_ENCLOSING = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
+_INLINE_STYLES = {"em_open": "italic", "strong_open": "bold", "s_open": "strike"}
 
 
-def inline(token: "Token") -> Content:
+def render_inline(token: "Token") -> Content:
     """The children of an inline token as one Content."""
     text: list[str] = []
     spans: list[Span] = []
@@ -101,21 +101,21 @@ def inline(token: "Token") -> Content:
         if child.type.endswith("_open"):
             opened.append((position, child))
         elif child.type.endswith("_close"):
-            if opened and (style := _enclosing(opened[-1][1])):
+            if opened and (style := _inline_style(opened[-1][1])):
                 spans.append(Span(opened[-1][0], position, style))
             del opened[-1:]
         else:
-            added, style = _leaf(child)
+            added, style = _render_leaf(child)
             if style:
                 spans.append(Span(position, position + len(added), style))
             elif "://" in added and not any(one.type == "link_open" for _, one in opened):
-                _with_links(added, spans, position)
+                _add_link_spans(added, spans, position)
             text.append(added)
             position += len(added)
     return Content("".join(text), spans)
 
 
-def _leaf(token: "Token") -> tuple[str, Style | str]:
+def _render_leaf(token: "Token") -> tuple[str, Style | str]:
     """The text of a token that holds no others, and its style."""
     match token.type:
         case "text" | "html_inline" | "text_special":
@@ -128,16 +128,16 @@ def _leaf(token: "Token") -> tuple[str, Style | str]:
             return clean(token.content), "on $panel"
         case "image":
             said = f"[picture: {clean(token.content) or 'no description'}]"
-            return said, Style(italic=True) + _link(str(token.attrs.get("src", "")))
+            return said, Style(italic=True) + _link_style(str(token.attrs.get("src", "")))
         case _:
             return "", ""
 
 
-def _enclosing(opener: "Token") -> Style | str:
+def _inline_style(opener: "Token") -> Style | str:
     """The style of what this token opened."""
     if opener.type == "link_open":
-        return _link(str(opener.attrs.get("href", "")))
-    return _ENCLOSING.get(opener.type, "")
+        return _link_style(str(opener.attrs.get("href", "")))
+    return _INLINE_STYLES.get(opener.type, "")
 
 
 class _Builder:
@@ -145,36 +145,39 @@ class _Builder:
 
     def __init__(self, width: int) -> None:
         self.width = width
-        self.pieces: list[Piece] = []
+        self.pieces: list[PrefixedContent] = []
         self.stack: list[tuple[str, str]] = []  # containers: prefix of the first row, of the others
-        self.fresh: list[bool] = []  # whether the first-row prefix is still to be used
+        self.unused_first_prefix: list[bool] = []  # whether the first-row prefix is still to be used
         self.numbers: list[int] = []
 
     def prefixes(self) -> tuple[str, str]:
-        first = "".join(marker if fresh else rest for (marker, rest), fresh in zip(self.stack, self.fresh, strict=True))
-        self.fresh = [False] * len(self.fresh)
+        first = "".join(
+            marker if fresh else rest
+            for (marker, rest), fresh in zip(self.stack, self.unused_first_prefix, strict=True)
+        )
+        self.unused_first_prefix = [False] * len(self.unused_first_prefix)
         return first, "".join(rest for _, rest in self.stack)
 
     def add(self, content: Content, style: str = "") -> None:
         first, rest = self.prefixes()
-        self.pieces.append(Piece(first, rest, content, style, "$faint"))
+        self.pieces.append(PrefixedContent(first, rest, content, style, "$faint"))
 
     def gap(self) -> None:
         """An empty line between top-level blocks and between the paragraphs of a quotation."""
         if self.pieces and all(rest == "▎ " for _, rest in self.stack):
             rest = "".join(rest for _, rest in self.stack)
-            self.pieces.append(Piece(rest, rest, Content(""), "", "$faint"))
+            self.pieces.append(PrefixedContent(rest, rest, Content(""), "", "$faint"))
 
     def open(self, first: str, rest: str) -> None:
         self.stack.append((first, rest))
-        self.fresh.append(True)
+        self.unused_first_prefix.append(True)
 
     def close(self) -> None:
         self.stack.pop()
-        self.fresh.pop()
+        self.unused_first_prefix.pop()
 
 
-def _list_marker(build: _Builder, token: "Token") -> str:
+def _next_list_marker(build: _Builder, token: "Token") -> str:
     if build.numbers[-1] < 0:
         return "• "
     number = build.numbers[-1]
@@ -182,10 +185,10 @@ def _list_marker(build: _Builder, token: "Token") -> str:
     return f"{number}{token.markup or '.'} "
 
 
-def pieces(source: str, width: int) -> list[Piece]:
+def render_markdown(source: str, width: int) -> list[PrefixedContent]:
     """The whole source as pieces for this width; tables are laid out, everything else wraps later."""
     build = _Builder(max(8, width))
-    if is_plain(source):
+    if is_too_complex(source):
         build.add(Content(clean(source.rstrip("\n"))))
         return build.pieces
     tokens = _parser().parse(source)
@@ -193,22 +196,22 @@ def pieces(source: str, width: int) -> list[Piece]:
     while index < len(tokens):
         token = tokens[index]
         if token.type == "inline":
-            if not (build.fresh and build.fresh[-1]):
+            if not (build.unused_first_prefix and build.unused_first_prefix[-1]):
                 build.gap()
-            _inline_block(build, token, tokens[index - 1])
+            _render_inline_block(build, token, tokens[index - 1])
         elif token.type == "table_open":
             build.gap()
-            index = _table(build, tokens, index)
-        elif token.type in _LEAVES:
+            index = _render_table(build, tokens, index)
+        elif token.type in _LEAF_RENDERERS:
             build.gap()
-            build.add(*_LEAVES[token.type](token, build.width))
+            build.add(*_LEAF_RENDERERS[token.type](token, build.width))
         else:
-            _container(build, token)
+            _process_container(build, token)
         index += 1
     return build.pieces
 
 
-def _container(build: _Builder, token: "Token") -> None:
+def _process_container(build: _Builder, token: "Token") -> None:
     kind = token.type
     if kind in {"bullet_list_open", "ordered_list_open"}:
         if not build.stack:
@@ -217,7 +220,7 @@ def _container(build: _Builder, token: "Token") -> None:
     elif kind in {"bullet_list_close", "ordered_list_close"}:
         build.numbers.pop()
     elif kind == "list_item_open":
-        marker = _list_marker(build, token)
+        marker = _next_list_marker(build, token)
         build.open(marker, " " * len(marker))
     elif kind == "blockquote_open":
         build.gap()
@@ -226,46 +229,46 @@ def _container(build: _Builder, token: "Token") -> None:
         build.close()
 
 
-def _code(token: "Token", width: int) -> tuple[Content, str]:
+def _render_code(token: "Token", width: int) -> tuple[Content, str]:
     del width
     code = clean(token.content.rstrip("\n")).replace("\t", "    ")
     words = token.info.split()
-    return highlighted(code, clean_line(words[0], 30) if words else ""), "on $surface"
+    return highlight_code(code, clean_line(words[0], 30) if words else ""), "on $surface"
 
 
-def _html(token: "Token", width: int) -> tuple[Content, str]:
+def _render_html(token: "Token", width: int) -> tuple[Content, str]:
     del width
     return Content(clean(token.content.rstrip("\n"))), ""
 
 
-def _rule(token: "Token", width: int) -> tuple[Content, str]:
+def _render_rule(token: "Token", width: int) -> tuple[Content, str]:
     del token
     return Content.styled("─" * min(40, width), "$faint"), ""
 
 
-_LEAVES = {"fence": _code, "code_block": _code, "html_block": _html, "hr": _rule}
+_LEAF_RENDERERS = {"fence": _render_code, "code_block": _render_code, "html_block": _render_html, "hr": _render_rule}
 
 
-def _inline_block(build: _Builder, token: "Token", parent: "Token") -> None:
-    content = inline(token)
+def _render_inline_block(build: _Builder, token: "Token", parent: "Token") -> None:
+    content = render_inline(token)
     if parent.type == "heading_open":
         content = content.stylize("bold $accent" if parent.tag in {"h1", "h2"} else "bold")
     build.add(content)
 
 
-def _table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
+def _render_table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
     rows: list[list[Content]] = []
     while tokens[index].type != "table_close":
         if tokens[index].type == "tr_open":
             rows.append([])
         elif tokens[index].type == "inline":
-            rows[-1].append(inline(tokens[index]))
+            rows[-1].append(render_inline(tokens[index]))
         index += 1
     count = max(len(row) for row in rows)
     widths = [max((row[k].cell_length for row in rows if k < len(row)), default=1) or 1 for k in range(count)]
     room = build.width - sum(len(rest) for _, rest in build.stack) - 2 * (count - 1)
     if room < 6 * count:
-        _table_as_list(build, rows)
+        _render_table_as_list(build, rows)
         return index
     while sum(widths) > room:
         widest = max(range(count), key=widths.__getitem__)
@@ -282,7 +285,7 @@ def _table(build: _Builder, tokens: "Sequence[Token]", index: int) -> int:
     return index
 
 
-def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
+def _render_table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
     head = rows[0]
     for row in rows[1:]:
         for k, cell in enumerate(row):
@@ -292,7 +295,7 @@ def _table_as_list(build: _Builder, rows: list[list[Content]]) -> None:
             build.close()
 
 
-def is_plain(source: str) -> bool:
+def is_too_complex(source: str) -> bool:
     """Whether a source is drawn as it is, because parsing it would take too long."""
     if len(source) > 2 * MAX_SOURCE or sum(map(source.count, "[*_`|")) > _MAX_MARKS:
         return True
@@ -303,7 +306,7 @@ def is_plain(source: str) -> bool:
     return max(line.count("|") for line in lines) * len(lines) > _MAX_CELLS
 
 
-def cut_at(source: str, size: int) -> int:
+def find_cut(source: str, size: int) -> int:
     """Where to cut a text of more than `size` characters: after a line, else after a word, else anywhere."""
     for mark in ("\n", " "):
         at = source.rfind(mark, size // 2, size)
@@ -312,46 +315,46 @@ def cut_at(source: str, size: int) -> int:
     return size
 
 
-def split_stream(source: str) -> tuple[list[Part], Part | None]:
+def split_stream(source: str) -> tuple[list[MarkdownFragment], MarkdownFragment | None]:
     """What of a growing source is finished, and the open rest (None when nothing is open).
 
     A finished top-level block never changes any more. An open code block or list that grows long is cut between
     two lines or items, so the cost of the next token never grows with the length of the answer.
     """
     if len(source) > MAX_SOURCE:
-        at = cut_at(source, MAX_SOURCE)
-        return [Part(source[:at], joined=False)], Part(source[at:], joined=True)
-    if is_plain(source):
-        return [], Part(source, joined=False)
+        at = find_cut(source, MAX_SOURCE)
+        return [MarkdownFragment(source[:at], is_joined=False)], MarkdownFragment(source[at:], is_joined=True)
+    if is_too_complex(source):
+        return [], MarkdownFragment(source, is_joined=False)
     tokens = _block_parser().parse(source)
     tops = [token for token in tokens if token.level == 0 and token.map and token.nesting >= 0]
     if not tops:
         return [], None
     lines = source.splitlines(keepends=True)
-    done: list[Part] = []
+    done: list[MarkdownFragment] = []
     last = tops[-1]
     cut = last.map[0] if last.map else 0
     begun = 0
     for token in tops[1:]:
         # Finished blocks go together until they are long: each part is parsed and drawn as a whole.
         start = token.map[0] if token.map else begun
-        if start == cut or sum(map(len, lines[begun:start])) > _PART:
-            done.append(Part("".join(lines[begun:start]), joined=False))
+        if start == cut or sum(map(len, lines[begun:start])) > _FRAGMENT_CHARACTERS:
+            done.append(MarkdownFragment("".join(lines[begun:start]), is_joined=False))
             begun = start
-    finished, rest, joined = _grown(last, lines[cut:], _item_lines(tokens, cut))
+    finished, rest, joined = _split_open_block(last, lines[cut:], _item_lines(tokens, cut))
     if finished:
-        done.append(Part(finished, joined=False))
-    return done, Part("".join(rest), joined)
+        done.append(MarkdownFragment(finished, is_joined=False))
+    return done, MarkdownFragment("".join(rest), joined)
 
 
-def _grown(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
+def _split_open_block(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[str], bool]:
     """What of an open block that grew long is finished, its rest, and whether the rest goes on where that ended."""
     match last.type:
-        case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_closed(rest, last.markup):
-            head, body = rest[0], rest[1:-_OPEN_CODE_KEEP]
-            return f"{head}{''.join(body)}{last.markup}\n", [head, *rest[-_OPEN_CODE_KEEP:]], True
+        case "fence" if len(rest) - 1 > _OPEN_CODE_LINES and not _is_fence_closed(rest, last.markup):
+            head, body = rest[0], rest[1:-_OPEN_CODE_TAIL_LINES]
+            return f"{head}{''.join(body)}{last.markup}\n", [head, *rest[-_OPEN_CODE_TAIL_LINES:]], True
         case "code_block" if len(rest) > _OPEN_CODE_LINES:
-            return "".join(rest[:-_OPEN_CODE_KEEP]), rest[-_OPEN_CODE_KEEP:], True
+            return "".join(rest[:-_OPEN_CODE_TAIL_LINES]), rest[-_OPEN_CODE_TAIL_LINES:], True
         case "bullet_list_open" | "ordered_list_open" if len(items) > _OPEN_LIST_ITEMS:
             return "".join(rest[: items[-1]]), rest[items[-1] :], True
         case "table_open" if len(rest) > _OPEN_ROWS:
@@ -365,7 +368,7 @@ def _grown(last: "Token", rest: list[str], items: list[int]) -> tuple[str, list[
             return "", rest, False
 
 
-def _is_closed(lines: list[str], markup: str) -> bool:
+def _is_fence_closed(lines: list[str], markup: str) -> bool:
     return lines[-1].strip().startswith(markup)
 
 

@@ -5,7 +5,7 @@ from textual.geometry import Offset
 from textual.widgets import Input, TextArea
 
 
-async def act(widget: Input | TextArea, event: events.Key) -> None:
+async def run_key_binding(widget: Input | TextArea, event: events.Key) -> None:
     """Act on a key of the widget's own when it hears of it.
 
     Textual inserts a letter at once, and acts on backspace and its like only when the key has travelled up to the app:
@@ -18,14 +18,14 @@ async def act(widget: Input | TextArea, event: events.Key) -> None:
             return
 
 
-class TextLine(Input):
+class OrderedInput(Input):
     """One line."""
 
     async def _on_key(self, event: events.Key) -> None:
-        await act(self, event)
+        await run_key_binding(self, event)
 
 
-class TextBlock(TextArea):
+class OrderedTextArea(TextArea):
     """Several lines."""
 
     def scroll_cursor_visible(self, center: bool = False, animate: bool = False) -> Offset:
@@ -39,4 +39,4 @@ class TextBlock(TextArea):
         return super().scroll_cursor_visible(center=center, animate=animate)
 
     async def _on_key(self, event: events.Key) -> None:
-        await act(self, event)
+        await run_key_binding(self, event)

@@ -11,45 +11,45 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from mcphost.llm.messages import ImagePart
-from mcphost.sandbox.image_formats import Drawing, fitted
-from mcphost.tui.image_cache import undrawn
-from mcphost.tui.messages import PictureWanted
+from mcphost.sandbox.image_formats import DecodedImage, fit_size
+from mcphost.tui.image_cache import images_unsupported_reason
+from mcphost.tui.messages import ImageDecodeRequested
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.halfblocks import painted
-from mcphost.tui.widgets.picture import COLUMNS, ROWS, recognized
+from mcphost.tui.widgets.halfblocks import render_half_blocks
+from mcphost.tui.widgets.picture import MAX_COLUMNS, MAX_ROWS, detect_image
 
-MOST = 4
+MAX_IMAGES = 4
 """Pictures that are drawn below each other in a question."""
 
 
-class PictureView(Widget):
+class ImageView(Widget):
     """Shows one picture at a time, at most `rows` high; until it is decoded its place is empty."""
 
-    DEFAULT_CSS = "PictureView { width: 1fr; height: auto; }"
+    DEFAULT_CSS = "ImageView { width: 1fr; height: auto; }"
 
     def __init__(
         self,
         part: ImagePart | None = None,
         *,
-        rows: int = ROWS,
-        columns: int = COLUMNS,
+        rows: int = MAX_ROWS,
+        columns: int = MAX_COLUMNS,
         id: str | None = None,  # noqa: A002 - Textual's own parameter name
     ) -> None:
         super().__init__(id=id)
-        self._most = columns, rows
+        self._max_cells = columns, rows
         self._strips: list[Strip] = []
-        self._show(part)
+        self._reset_image(part)
 
-    def take(self, part: ImagePart | None) -> None:
+    def show_image(self, part: ImagePart | None) -> None:
         """Show another one, or none; the same one stays as it is."""
         if part != self.part:
-            self._show(part)
+            self._reset_image(part)
 
-    def _show(self, part: ImagePart | None) -> None:
-        self.part, self.kind = part, recognized(part) if part is not None else None
-        self._drawing: Drawing | None = None
-        self.why = ""
-        self._asked = (0, 0)
+    def _reset_image(self, part: ImagePart | None) -> None:
+        self.part, self.kind = part, detect_image(part) if part is not None else None
+        self._drawing: DecodedImage | None = None
+        self.failure_reason = ""
+        self._requested_size = (0, 0)
         self._repaint()
 
     def on_mount(self) -> None:
@@ -60,35 +60,35 @@ class PictureView(Widget):
         self._strips = []
         if self.is_attached:
             app = cast("App[Any]", self.app)  # pyright: ignore[reportUnknownMemberType]
-            self.display = self.kind is not None and not undrawn(app)
+            self.display = self.kind is not None and not images_unsupported_reason(app)
             self.refresh(layout=True)
-            self.call_after_refresh(self._ask)
+            self.call_after_refresh(self._request_drawing)
 
     def on_resize(self) -> None:
         """Another size needs another drawing. Not asked for while drawing: what is posted then gets lost."""
-        self._ask()
+        self._request_drawing()
 
-    def _box(self, width: int, height: int) -> tuple[int, int]:
+    def _cell_size(self, width: int, height: int) -> tuple[int, int]:
         if self.kind is None:
             return 0, 0
-        columns, rows = self._most
+        columns, rows = self._max_cells
         rows = max(1, min(rows, height))
-        across, pixels = fitted(self.kind.width, self.kind.height, max(1, min(columns, width)), rows * 2)
+        across, pixels = fit_size(self.kind.width, self.kind.height, max(1, min(columns, width)), rows * 2)
         return across, -(-pixels // 2)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Known before it is decoded, so that nothing moves when it is."""
-        return self._box(width, container.height or self._most[1])[1]
+        return self._cell_size(width, container.height or self._max_cells[1])[1]
 
     def render_line(self, y: int) -> Strip:
         """One row of it."""
         width = self.size.width
         style = self.visual_style.rich_style
-        if self.why and y == 0:
-            told = clean_line(f"This picture cannot be drawn: {self.why}.", width)
+        if self.failure_reason and y == 0:
+            told = clean_line(f"This picture cannot be drawn: {self.failure_reason}.", width)
             return Strip([Segment(told, style)]).adjust_cell_length(width, style)
         if self._drawing is not None and not self._strips:
-            self._strips = painted(self._drawing, self.background_colors[1])
+            self._strips = render_half_blocks(self._drawing, self.background_colors[1])
         row = self._strips[y] if y < len(self._strips) else Strip.blank(0)
         return row.adjust_cell_length(width, style)
 
@@ -97,26 +97,31 @@ class PictureView(Widget):
         super().notify_style_update()
         self._strips = []
 
-    def _ask(self) -> None:
-        part, (columns, rows) = self.part, self._box(*self.size)
+    def _request_drawing(self) -> None:
+        part, (columns, rows) = self.part, self._cell_size(*self.size)
         sides = columns, rows * 2
-        if part is None or self.why or not (self.display and self.size.height and columns) or self._asked == sides:
+        if (
+            part is None
+            or self.failure_reason
+            or not (self.display and self.size.height and columns)
+            or self._requested_size == sides
+        ):
             return
-        self._asked = sides
+        self._requested_size = sides
 
-        def answered(answer: Drawing | str) -> None:
-            if self.part is not part or self._asked != sides:
+        def answered(answer: DecodedImage | str) -> None:
+            if self.part is not part or self._requested_size != sides:
                 return
             if isinstance(answer, str):
-                self.why = answer
+                self.failure_reason = answer
             else:
                 self._drawing = answer
             self._strips = []
             self.refresh()
 
-        self.post_message(PictureWanted(part.data, *sides, answered))
+        self.post_message(ImageDecodeRequested(part.data, *sides, answered))
 
 
-def views(pictures: Iterable[str]) -> list[PictureView]:
+def create_image_views(pictures: Iterable[str]) -> list[ImageView]:
     """The first of these pictures (base64), for a place that names all of them."""
-    return [PictureView(ImagePart("", data)) for data in islice(pictures, MOST)]
+    return [ImageView(ImagePart("", data)) for data in islice(pictures, MAX_IMAGES)]

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.content import Content
 
 if TYPE_CHECKING:
-    from mcphost.sandbox.image_formats import Drawing
+    from mcphost.sandbox.image_formats import DecodedImage
 
 
-class Piece(NamedTuple):
+class PrefixedContent(NamedTuple):
     """Content that flows inside the width, with what stands before its first and its other rows."""
 
-    first: str
-    rest: str
+    first_prefix: str
+    rest_prefix: str
     content: Content
     style: str = ""
-    lead: str = ""
-    rows: int = 0
+    prefix_style: str = ""
+    image_rows: int = 0
     """Rows that a picture takes, instead of the content's; they are empty until it was decoded."""
-    drawing: "Drawing | None" = None
+    drawing: "DecodedImage | None" = None

@@ -13,70 +13,70 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
 
-class Line(Horizontal):
+class LabeledInput(Horizontal):
     """`name` is ours, not a server's; `ident` is the id of the Input. What is typed `hidden` is drawn as dots."""
 
     DEFAULT_CSS: ClassVar[str] = """
-    Line { height: 1; margin-bottom: 1; }
-    Line Static { width: 16; color: $muted; }
-    Line Input { width: 1fr; border: none; height: 1; background: $surface; }
+    LabeledInput { height: 1; margin-bottom: 1; }
+    LabeledInput Static { width: 16; color: $muted; }
+    LabeledInput Input { width: 1fr; border: none; height: 1; background: $surface; }
     """
 
     def __init__(self, name: str, ident: str, *, hidden: bool = False, placeholder: str = "") -> None:
         super().__init__()
-        self._name_shown = Content(name)
-        self._input = TextLine(placeholder=placeholder, id=ident, password=hidden, compact=True)
+        self._label = Content(name)
+        self._input = OrderedInput(placeholder=placeholder, id=ident, password=hidden, compact=True)
 
     def compose(self) -> ComposeResult:
-        yield Static(self._name_shown, markup=False)
+        yield Static(self._label, markup=False)
         yield self._input
 
 
-class Lines(Vertical):
+class LabeledInputGroup(Vertical):
     """Lines that are filled in one after the other: Enter leads to the next, and in the last one it is Filled.
 
     The focus moves at once, before any later key is handed on; what a line holds is read only after everything that was
     typed into it before has arrived there.
     """
 
-    DEFAULT_CSS: ClassVar[str] = "Lines { height: auto; }"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "on", show=False, priority=True)]
+    DEFAULT_CSS: ClassVar[str] = "LabeledInputGroup { height: auto; }"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "next_input", show=False, priority=True)]
 
-    class Filled(Message):
+    class Submitted(Message):
         """Enter was typed in line `at`, counted from 0; `values` are what all held then, those after it included."""
 
-        def __init__(self, at: int, values: tuple[str, ...]) -> None:
+        def __init__(self, index: int, values: tuple[str, ...]) -> None:
             super().__init__()
-            self.at = at
+            self.index = index
             self.values = values
 
-    def __init__(self, *lines: Line) -> None:
+    def __init__(self, *lines: LabeledInput) -> None:
         super().__init__(*lines)
 
     @property
-    def boxes(self) -> list[Input]:
+    def inputs(self) -> list[Input]:
         """What is typed into."""
         return list(self.query(Input))
 
-    def enter(self, at: int = 0) -> None:
+    def focus_input(self, index: int = 0) -> None:
         """From now on what is typed belongs to that line."""
-        self.screen.set_focus(self.boxes[at])
+        self.screen.set_focus(self.inputs[index])
 
-    def action_on(self) -> None:
+    def action_next_input(self) -> None:
         """To the next line."""
-        boxes = self.boxes
+        boxes = self.inputs
         at = next((number for number, box in enumerate(boxes) if box is self.screen.focused), 0)
         if at + 1 < len(boxes):
-            self.enter(at + 1)
+            self.focus_input(at + 1)
         values: dict[int, str] = {}
 
         def arrived(number: int) -> None:
             values[number] = boxes[number].value
             if len(values) == len(boxes):
-                self.post_message(self.Filled(at, tuple(values[one] for one in range(len(boxes)))))
+                self.post_message(self.Submitted(at, tuple(values[one] for one in range(len(boxes)))))
 
         for number, box in enumerate(boxes):
             box.call_later(arrived, number)

@@ -10,44 +10,45 @@ from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
 
-QUIET = 4
+QUIET_ZONE = 4
 """Modules of white around it (ISO/IEC 18004); scanners need them."""
 _COLOURS = ("#ffffff", "#000000")
 _STYLES = {
     (front, behind): Style.parse(f"{_COLOURS[front]} on {_COLOURS[behind]}") for front in (0, 1) for behind in (0, 1)
 }
-_MOST = 2_000
+_MAX_LENGTH = 2_000
 
 
-def matrix(text: str) -> list[list[int]]:
+def build_matrix(text: str) -> list[list[int]]:
     """The modules, 1 for dark, with the quiet zone; [] for a text that no code could hold well."""
     import segno
 
-    if not text or len(text) > _MOST:
+    if not text or len(text) > _MAX_LENGTH:
         return []
     code = segno.make(text, error="l", micro=False)
-    return [[int(module) for module in row] for row in code.matrix_iter(border=QUIET)]
+    return [[int(module) for module in row] for row in code.matrix_iter(border=QUIET_ZONE)]
 
 
-Cell = tuple[str, int, int]
+QrCell = tuple[str, int, int]
 """A character, its colour and the one behind it; 1 is dark."""
 
 
-def large(modules: list[list[int]]) -> list[list[Cell]]:
+def render_large(modules: list[list[int]]) -> list[list[QrCell]]:
     """Rows of cells, two for each module: no font has a part in it."""
     return [[(" ", 1 - module, module) for module in row for _ in range(2)] for row in modules]
 
 
-def small(modules: list[list[int]]) -> list[list[Cell]]:
+def render_small(modules: list[list[int]]) -> list[list[QrCell]]:
     """Rows of cells, each with two modules above each other."""
     light = [0] * len(modules[0])
     padded = [light, *modules, *([light] * (1 + len(modules) % 2))]
     return [
-        [_cell(*column) for column in zip(*padded[row : row + 4], strict=True)] for row in range(0, len(modules), 2)
+        [_render_cell(*column) for column in zip(*padded[row : row + 4], strict=True)]
+        for row in range(0, len(modules), 2)
     ]
 
 
-def _cell(above: int, upper: int, lower: int, below: int) -> Cell:
+def _render_cell(above: int, upper: int, lower: int, below: int) -> QrCell:
     if upper == lower:
         return " ", 1 - upper, upper
     # A gap at the edge of the block shows the colour behind it, unseen where the neighbour has another one anyway.
@@ -55,7 +56,7 @@ def _cell(above: int, upper: int, lower: int, below: int) -> Cell:
     return ("▄", lower, upper) if from_below else ("▀", upper, lower)
 
 
-def painted(rows: list[list[Cell]]) -> Content:
+def render_cells(rows: list[list[QrCell]]) -> Content:
     """The cells as they are drawn."""
     lines = [
         Content.assemble(
@@ -76,19 +77,19 @@ class QrCode(Static):
 
     def __init__(self, text: str) -> None:
         super().__init__("", markup=False)
-        self.modules = matrix(text)
+        self.modules = build_matrix(text)
 
     def on_resize(self) -> None:
         """It is drawn whole or not at all: a part of it could not be scanned."""
         if not self.modules:
             self.update(Content.styled("This is too long for a QR code.", "$warning"))
             return
-        for draw in (large, small):
+        for draw in (render_large, render_small):
             rows = draw(self.modules)
             if len(rows[0]) <= self.size.width and len(rows) <= self.size.height:
-                self.update(painted(rows))
+                self.update(render_cells(rows))
                 return
-        width, more = len(self.modules[0]), len(small(self.modules)) + 2  # the head and the keys of its page
+        width, more = len(self.modules[0]), len(render_small(self.modules)) + 2  # the head and the keys of its page
         needs = f"The window is too small for the QR code: it needs {width} columns and {more} rows."
         text = f"{needs}\nMake it bigger, or go back and copy the address with y."
         self.update(Content.styled(text, "$warning"))

@@ -7,10 +7,10 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
-from mcphost.tui.messages import ActionWanted
+from mcphost.tui.messages import ActionRequested
 
-HOW = "F8 or a click enters it · what you type stays in your message"
-_SHORT_HOW = "F8 or a click enters it"
+ENTER_HINT = "F8 or a click enters it · what you type stays in your message"
+_SHORT_ENTER_HINT = "F8 or a click enters it"
 _FRAME_CELLS = 8
 _TITLE_ROWS = 2
 
@@ -28,22 +28,22 @@ class QuestionCard(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: tuple[str, tuple[str, ...], str] = ("", (), "")
+        self._texts: tuple[str, tuple[str, ...], str] = ("", (), "")
 
-    def tell(self, title: str, lines: tuple[str, ...], waiting: str) -> None:
+    def set_texts(self, title: str, lines: tuple[str, ...], queue_position: str) -> None:
         """`title` says who wants what, `lines` what it is about, `waiting` how many questions wait; all of it clean."""
-        if (title, lines, waiting) != self._told:
-            self._told = (title, lines, waiting)
+        if (title, lines, queue_position) != self._texts:
+            self._texts = (title, lines, queue_position)
             self.border_title = Content(f"◆ {title}")
-            self.border_subtitle = Content(waiting) if waiting else None
+            self.border_subtitle = Content(queue_position) if queue_position else None
             self.refresh(layout=True)
 
     def _rows(self, width: int) -> list[Content]:
-        title, lines, _ = self._told
+        title, lines, _ = self._texts
         rows = [Content.styled(line, "$text").truncate(width, ellipsis=True) for line in lines if line]
         if len(title) + _FRAME_CELLS > width:  # the frame has no room for all of it
             rows = [*Content.styled(title, "bold $warning").wrap(width)[:_TITLE_ROWS], *rows]
-        return [*rows, Content.styled(HOW if len(HOW) <= width else _SHORT_HOW, "$accent")]
+        return [*rows, Content.styled(ENTER_HINT if len(ENTER_HINT) <= width else _SHORT_ENTER_HINT, "$accent")]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as there are."""
@@ -57,4 +57,4 @@ class QuestionCard(Widget):
     def on_click(self, event: events.Click) -> None:
         """Enter the question."""
         event.stop()
-        self.post_message(ActionWanted("answer"))
+        self.post_message(ActionRequested("answer"))

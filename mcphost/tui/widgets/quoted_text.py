@@ -10,13 +10,13 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widget import Widget
 
-from mcphost.tui.widgets.key_values import wrapped
+from mcphost.tui.widgets.key_values import wrap_content
 
-BAR, CONTINUED = "│ ", "┆ "
+BAR, CONTINUATION_BAR = "│ ", "┆ "
 _MARGIN = len(BAR)
 
 
-class Part(NamedTuple):
+class QuotedPart(NamedTuple):
     """A clean text in one style. A heading stands at the margin; rows that it continues on have a mark of their own."""
 
     text: str
@@ -24,58 +24,60 @@ class Part(NamedTuple):
     is_heading: bool = False
 
 
-class Row(NamedTuple):
+class QuotedRow(NamedTuple):
     """One row as it is drawn."""
 
-    lead: str
+    prefix: str
     text: str
     style: str
 
 
-def rows_of(parts: Iterable[Part], width: int) -> Iterator[Row]:
+def layout_parts(parts: Iterable[QuotedPart], width: int) -> Iterator[QuotedRow]:
     """Lay out the parts, each row at most `width` cells wide in any terminal."""
     room = max(1, width - _MARGIN)
     for text, style, is_heading in parts:
-        first, more = ("", CONTINUED) if is_heading else (BAR, BAR)
+        first, more = ("", CONTINUATION_BAR) if is_heading else (BAR, BAR)
         for line in text.split("\n"):
             if len(line) <= room and line.isascii() and "\t" not in line:
-                yield Row(first, line, style)  # short lines may be hundreds of thousands, and need no look at each sign
+                yield QuotedRow(
+                    first, line, style
+                )  # short lines may be hundreds of thousands, and need no look at each sign
                 continue
-            for number, row in enumerate(wrapped(Content(line), room)):
-                yield Row(more if number else first, row.plain, style)
+            for number, row in enumerate(wrap_content(Content(line), room)):
+                yield QuotedRow(more if number else first, row.plain, style)
 
 
-class Barred(Widget):
+class QuotedText(Widget):
     """Draws the rows in view of headings and what stands under them, at the width it has."""
 
     DEFAULT_CSS = """
-    Barred { height: auto; }
+    QuotedText { height: auto; }
     """
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[QuotedPart]) -> None:
         super().__init__()
         self.parts = tuple(parts)
-        self._laid: tuple[int, list[Row]] = (-1, [])
+        self._cached_layout: tuple[int, list[QuotedRow]] = (-1, [])
 
     @property
     def plain(self) -> str:
         """Headings and parts as text."""
         return "\n".join(part.text for part in self.parts)
 
-    def _at(self, width: int) -> list[Row]:
-        if self._laid[0] != width:
-            self._laid = (width, list(rows_of(self.parts, width)))
-        return self._laid[1]
+    def _layout_rows(self, width: int) -> list[QuotedRow]:
+        if self._cached_layout[0] != width:
+            self._cached_layout = (width, list(layout_parts(self.parts, width)))
+        return self._cached_layout[1]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as they take."""
         del container, viewport
-        return len(self._at(width)) if width else 0
+        return len(self._layout_rows(width)) if width else 0
 
     def render_line(self, y: int) -> Strip:
         """Return one row; the others are not drawn."""
         width = self.size.width
-        rows = self._at(width)
+        rows = self._layout_rows(width)
         if not 0 <= y < len(rows):
             return Strip.blank(width, self.visual_style.rich_style)
         lead, text, style = rows[y]
@@ -89,7 +91,7 @@ class Barred(Widget):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected rows, as they are drawn."""
-        return selection.extract("\n".join(lead + text for lead, text, _ in self._at(self.size.width))), "\n"
+        return selection.extract("\n".join(lead + text for lead, text, _ in self._layout_rows(self.size.width))), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""

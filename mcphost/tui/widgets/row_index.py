@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from time import perf_counter
 
-from mcphost.sanitize import is_visible
-from mcphost.tui.cell_width import TAB, row_breaks, widest
+from mcphost.sanitize import is_sanitized
+from mcphost.tui.cell_width import TAB_WIDTH, find_row_breaks, measure_character
 from mcphost.tui.screen_text import is_clean
 
-SLICE = 0.008
-_PIECE = 16 * 1024
-_PIECES_KEPT = 16
+SLICE_SECONDS = 0.008
+_CHUNK_CHARACTERS = 16 * 1024
+_MAX_CACHED_CHUNKS = 16
 _WIDEST_MARK = 9
 _JOINERS = ("\u200c", "\u200d")
-_KEPT = (*_JOINERS, "\ufe0e", "\ufe0f")
+_CONTEXT_DEPENDENT = (*_JOINERS, "\ufe0e", "\ufe0f")
 """Characters that are marked or not, as their neighbours are; any other that is not visible gets a mark of its own."""
 _JOINERS_AT_BOTH_ENDS = 16
-_FARTHEST_BACK = 8
+_MAX_BACKTRACK = 8
 
 
 class RowIndex:
@@ -38,9 +38,9 @@ class RowIndex:
         self._text = text
         self._width = width
         self._is_cleaned = is_cleaned
-        self._offsets = array("q", [0])  # of each piece, and where the next one begins
+        self._chunk_offsets = array("q", [0])  # of each piece, and where the next one begins
         self._first_rows = array("q", [0])
-        self._laid_out: OrderedDict[int, array[int]] = OrderedDict()
+        self._row_start_cache: OrderedDict[int, array[int]] = OrderedDict()
         self.is_complete = False
 
     @property
@@ -50,79 +50,79 @@ class RowIndex:
 
     def advance(self) -> bool:
         """Count rows for a few milliseconds; return whether all are counted."""
-        until = perf_counter() + SLICE
+        until = perf_counter() + SLICE_SECONDS
         while not self.is_complete and perf_counter() < until:
-            self._count_piece()
+            self._count_chunk()
         return self.is_complete
 
-    async def reach(self, offset: int) -> None:
+    async def advance_to(self, offset: int) -> None:
         """Count rows up to an offset, with turns for others in between."""
-        while not self.is_complete and self._offsets[-1] <= offset:
+        while not self.is_complete and self._chunk_offsets[-1] <= offset:
             self.advance()
             await asyncio.sleep(0)
 
     def span(self, row: int) -> tuple[int, int]:
         """Return the offsets of the first character of a counted row, and of the first one behind it."""
         piece = bisect_right(self._first_rows, row) - 1
-        starts = self._starts_of(piece)
+        starts = self._get_row_starts(piece)
         at = row - self._first_rows[piece]
-        return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._offsets[piece + 1])
+        return starts[at], (starts[at + 1] if at + 1 < len(starts) else self._chunk_offsets[piece + 1])
 
-    def row_of(self, offset: int) -> int:
+    def find_row(self, offset: int) -> int:
         """Return the counted row that holds the character at an offset."""
-        piece = min(bisect_right(self._offsets, offset), len(self._offsets) - 1) - 1
-        return self._first_rows[piece] + bisect_right(self._starts_of(piece), offset) - 1
+        piece = min(bisect_right(self._chunk_offsets, offset), len(self._chunk_offsets) - 1) - 1
+        return self._first_rows[piece] + bisect_right(self._get_row_starts(piece), offset) - 1
 
-    def _count_piece(self) -> None:
-        end, rows = self._next_piece(self._offsets[-1])
+    def _count_chunk(self) -> None:
+        end, rows = self._measure_next_chunk(self._chunk_offsets[-1])
         if end >= len(self._text):
             self.is_complete = True
             if end and self._text[end - 1] == "\n":
                 rows += 1  # an empty one, behind the last LF
             rows = max(1, rows)
-        self._offsets.append(end)
+        self._chunk_offsets.append(end)
         self._first_rows.append(self._first_rows[-1] + rows)
 
-    def _next_piece(self, position: int) -> tuple[int, int]:
+    def _measure_next_chunk(self, position: int) -> tuple[int, int]:
         """Return where the piece ends that begins at `position`, behind a line or a row, and how many rows it has."""
-        size, length = len(self._text), _PIECE
+        size, length = len(self._text), _CHUNK_CHARACTERS
         while position + length < size:
             piece = self._text[position : position + length]
             line_end = piece.rfind("\n")
             if line_end >= 0:
                 rows = _count_rows(piece[: line_end + 1], self._width, is_cleaned=self._is_cleaned)
                 return position + line_end + 1, rows
-            breaks = list(_breaks(piece, self._width, is_cleaned=self._is_cleaned))
+            breaks = list(_iter_row_breaks(piece, self._width, is_cleaned=self._is_cleaned))
             if breaks:
                 return position + breaks[-1], len(breaks)
             length *= 2  # a row may have any number of characters without a width
         return size, _count_rows(self._text[position:], self._width, is_cleaned=self._is_cleaned)
 
-    def _starts_of(self, piece: int) -> "array[int]":
-        found = self._laid_out.get(piece)
+    def _get_row_starts(self, piece: int) -> "array[int]":
+        found = self._row_start_cache.get(piece)
         if found is not None:
-            self._laid_out.move_to_end(piece)
+            self._row_start_cache.move_to_end(piece)
             return found
-        start, end = self._offsets[piece], self._offsets[piece + 1]
-        found = _row_starts(self._text[start:end], start, self._width, is_cleaned=self._is_cleaned)
+        start, end = self._chunk_offsets[piece], self._chunk_offsets[piece + 1]
+        found = _find_row_starts(self._text[start:end], start, self._width, is_cleaned=self._is_cleaned)
         if (end == len(self._text) and self._text[end - 1 : end] == "\n") or start == end:
             found.append(end)
-        self._laid_out[piece] = found
-        if len(self._laid_out) > _PIECES_KEPT:
-            self._laid_out.popitem(last=False)
+        self._row_start_cache[piece] = found
+        if len(self._row_start_cache) > _MAX_CACHED_CHUNKS:
+            self._row_start_cache.popitem(last=False)
         return found
 
 
-def _never_wrapped(text: str, width: int, *, is_cleaned: bool) -> int:
+def _max_unwrapped_length(text: str, width: int, *, is_cleaned: bool) -> int:
     """Return a length up to which every line of the text is one row."""
     if not text.isascii():
         return width // _WIDEST_MARK
-    return width if is_cleaned or "\t" not in text else width // TAB
+    return width if is_cleaned or "\t" not in text else width // TAB_WIDTH
 
 
 def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
     """Return how many rows a piece has; lines that are never wrapped are counted, and not looked at one by one."""
-    short = _never_wrapped(text, width, is_cleaned=is_cleaned)
+    short = _max_unwrapped_length(text, width, is_cleaned=is_cleaned)
     position, size, rows = 0, len(text), 0
     while position < size:
         reached = position
@@ -132,13 +132,13 @@ def _count_rows(text: str, width: int, *, is_cleaned: bool) -> int:
         if reached < size:
             end = text.find("\n", reached)
             stop = size if end < 0 else end
-            rows += 1 + sum(1 for _ in _breaks(text[reached:stop], width, is_cleaned=is_cleaned))
+            rows += 1 + sum(1 for _ in _iter_row_breaks(text[reached:stop], width, is_cleaned=is_cleaned))
             reached = stop + 1
         position = reached
     return rows
 
 
-def _row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
+def _find_row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "array[int]":
     """Return the offsets of the rows of a piece, which begins at `offset`."""
     starts = array("q")
     short = width // _WIDEST_MARK
@@ -149,22 +149,22 @@ def _row_starts(text: str, offset: int, width: int, *, is_cleaned: bool) -> "arr
         stop = size if end < 0 else end
         if stop - position > short:
             line = text[position:stop]
-            starts.extend(offset + position + at for at in _breaks(line, width, is_cleaned=is_cleaned))
+            starts.extend(offset + position + at for at in _iter_row_breaks(line, width, is_cleaned=is_cleaned))
         position = stop + 1
     return starts
 
 
-def _breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
+def _iter_row_breaks(line: str, width: int, *, is_cleaned: bool) -> Iterator[int]:
     """Return where the rows of a line begin, the first one left out."""
     if is_cleaned and not line.isascii():
-        return iter(row_breaks(line, width))
-    return _steps(line, width if is_cleaned else _step(line, width))
+        return iter(find_row_breaks(line, width))
+    return _iter_fixed_breaks(line, width if is_cleaned else _fixed_row_length(line, width))
 
 
-def _step(line: str, width: int) -> int:
+def _fixed_row_length(line: str, width: int) -> int:
     """Return how many characters of a line that is cleaned row by row fit into any row."""
     if line.isascii():
-        return width if "\t" not in line else max(1, width // TAB)
+        return width if "\t" not in line else max(1, width // TAB_WIDTH)
     if not is_clean(line) or "\t" in line:
         return max(1, width // _WIDEST_MARK)
     if any(joiner in line for joiner in _JOINERS):
@@ -173,22 +173,22 @@ def _step(line: str, width: int) -> int:
     return max(1, width // 2)
 
 
-def _steps(line: str, step: int) -> Iterator[int]:
+def _iter_fixed_breaks(line: str, step: int) -> Iterator[int]:
     """Return the same where each character takes as much room as any other."""
     at, size = 0, len(line)
     plain = line.isascii()
     while at + step < size:
         # In the first half of a row it is too early: an indented or named run would be left with rows of blanks.
         blank = line.rfind(" ", at + step // 2, at + step)
-        at = _before_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
+        at = _avoid_splitting_marks(line, at + 1, blank + 1 if blank >= 0 else at + step, plain=plain)
         yield at
 
 
-def _before_marks(line: str, least: int, at: int, *, plain: bool) -> int:
+def _avoid_splitting_marks(line: str, least: int, at: int, *, plain: bool) -> int:
     """Return where the character that `at` would part from its marks begins, unless it is far back."""
     if plain or not _are_joined(line[at - 1 : at + 1]):
         return at
-    for back in range(at - 1, max(least, at - _FARTHEST_BACK) - 1, -1):
+    for back in range(at - 1, max(least, at - _MAX_BACKTRACK) - 1, -1):
         if not _are_joined(line[back - 1 : back + 1]):
             return back
     return at
@@ -199,4 +199,4 @@ def _are_joined(pair: str) -> bool:
     """Return whether the second of two characters is drawn on the first, or joined to it."""
     if pair[0] in _JOINERS:
         return True
-    return widest(pair[1])[1] and (is_visible(pair[1]) or pair[1] in _KEPT)
+    return measure_character(pair[1])[1] and (is_sanitized(pair[1]) or pair[1] in _CONTEXT_DEPENDENT)

@@ -9,7 +9,7 @@ from textual.css.query import NoMatches
 from textual.worker import Worker
 
 
-class Presence:
+class ScreenLifecycle:
     """Drop what a screen does late: callbacks and ends of work that come while Textual takes its parts away.
 
     Stands before Screen among the bases. It is no DOMNode: Textual takes default CSS from the first base that is one,
@@ -17,7 +17,7 @@ class Presence:
     """
 
     @property
-    def is_there(self) -> bool:
+    def is_open(self) -> bool:
         """Whether it is to stay: false while it is being taken away, and afterwards."""
         screen = cast("Any", self)
         return screen.is_attached and screen.display  # Textual displays nothing that is being removed
@@ -31,7 +31,7 @@ class Presence:
         """As ever, but not for a screen that is gone by then."""
 
         def late() -> Any:
-            return callback(*args, **kwargs) if self.is_there else None
+            return callback(*args, **kwargs) if self.is_open else None
 
         return cast("Any", super()).call_after_refresh(late)
 
@@ -43,7 +43,7 @@ class Presence:
                 done = work() if callable(work) else work
                 return await done if isawaitable(done) else done
             except NoMatches:
-                if self.is_there:
+                if self.is_open:
                     raise
 
         return cast("Any", super()).run_worker(present, *args, **kwargs)

@@ -9,9 +9,9 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
-from mcphost.tui.messages import ActionWanted, ServerChosen
+from mcphost.tui.messages import ActionRequested, ServerSelected
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.blank_rows import with_blank_end
+from mcphost.tui.widgets.blank_rows import render_with_blank_rows
 
 # state -> mark, word, style
 STATES: dict[str, tuple[str, str, str]] = {
@@ -27,16 +27,16 @@ STATES: dict[str, tuple[str, str, str]] = {
 }
 
 
-def starting(state: str, seconds: float) -> str:
+def describe_starting(state: str, seconds: float) -> str:
     """Return the word for a server's state, and for how long it has been starting once that is worth knowing."""
     word = STATES.get(state, STATES["waiting"])[1]
     return f"starting · {int(seconds)} s" if state == "connecting" and seconds >= 1 else word
 
 
-ENDING = {"soon": "sign-in ends", "ended": "sign-in ended"}
+EXPIRY_LABELS = {"soon": "sign-in ends", "ended": "sign-in ended"}
 
 
-_MOST_ROWS = 9
+_EXTRA_ROWS = 9
 """Besides servers: one of padding, heading, two blank ones, resources, prompts; without servers three that say so."""
 
 
@@ -50,8 +50,8 @@ class ServerRow(NamedTuple):
     prompts: int = 0
     account: str = ""
     validity: str = ""
-    signing: bool = False
-    starting: int = 0
+    is_signing_in: bool = False
+    starting_seconds: int = 0
 
 
 class ServerList(Widget):
@@ -71,7 +71,7 @@ class ServerList(Widget):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Rows of the panel; those below its text share one strip, because each has seven caches."""
-        return with_blank_end(super().render_lines, crop, _MOST_ROWS + len(self.rows))
+        return render_with_blank_rows(super().render_lines, crop, _EXTRA_ROWS + len(self.rows))
 
     def render(self) -> Content:
         """Servers, then what they offer together."""
@@ -80,7 +80,7 @@ class ServerList(Widget):
         if not self.rows:
             lines.append(Content.styled("None yet. F3 says how to add one.", "$faint"))
         room = max(1, self.size.height - 8)
-        lines.extend(self._row(row, width) for row in self.rows[:room])
+        lines.extend(self._render_row(row, width) for row in self.rows[:room])
         if len(self.rows) > room:
             lines.append(Content.styled(f"… {len(self.rows) - room} more", "$faint"))
         lines.append(Content(""))
@@ -90,30 +90,30 @@ class ServerList(Widget):
         )
         for name, count, action in offers:
             left = Content.assemble(("▸ ", "$accent"), (name, "$text"))
-            line = _ends(left, Content.styled(str(count), "$faint"), width)
+            line = _justify_ends(left, Content.styled(str(count), "$faint"), width)
             lines.append(line.stylize(Style.from_meta({"run": action})))
         return Content("\n").join(lines)
 
-    def _row(self, row: ServerRow, width: int) -> Content:
+    def _render_row(self, row: ServerRow, width: int) -> Content:
         from mcphost.config.confusable_names import name_danger  # not loaded before the first frame, which has no rows
 
         mark, word, style = STATES.get(row.state, STATES["waiting"])
         if name_danger(row.name):
             mark, style = "▲", "$warning"
-        if row.signing:
+        if row.is_signing_in:
             word, style = "signing in…", "$accent"
-        elif not word and row.validity in ENDING:
-            word, style = ENDING[row.validity], "$warning"
-        elif row.state == "connecting" and row.starting:
-            word = starting(row.state, row.starting)
+        elif not word and row.validity in EXPIRY_LABELS:
+            word, style = EXPIRY_LABELS[row.validity], "$warning"
+        elif row.state == "connecting" and row.starting_seconds:
+            word = describe_starting(row.state, row.starting_seconds)
             if len(row.name) + len(word) + 3 > width:
-                word = f"{row.starting} s"
-        right = Content.styled(word, style) if word else self._ready(row, width)
+                word = f"{row.starting_seconds} s"
+        right = Content.styled(word, style) if word else self._render_summary(row, width)
         name = Content(clean_line(row.name, 40)).truncate(max(3, width - right.cell_length - 4), ellipsis=True)
-        line = _ends(Content.assemble((f"{mark} ", style), name), right, width)
+        line = _justify_ends(Content.assemble((f"{mark} ", style), name), right, width)
         return line.stylize(Style.from_meta({"server": row.name}))
 
-    def _ready(self, row: ServerRow, width: int) -> Content:
+    def _render_summary(self, row: ServerRow, width: int) -> Content:
         """Whose account it is used with, where there is room, and how many tools it has."""
         room = width - len(row.name) - len(str(row.tools)) - 6
         who = clean_line(row.account, 40)
@@ -123,10 +123,10 @@ class ServerList(Widget):
     def on_click(self, event: events.Click) -> None:
         """A server opens its page, an offer its browser."""
         if server := event.style.meta.get("server"):
-            self.post_message(ServerChosen(str(server)))
+            self.post_message(ServerSelected(str(server)))
         elif action := event.style.meta.get("run"):
-            self.post_message(ActionWanted(str(action)))
+            self.post_message(ActionRequested(str(action)))
 
 
-def _ends(left: Content, right: Content, width: int) -> Content:
+def _justify_ends(left: Content, right: Content, width: int) -> Content:
     return Content.assemble(left, " " * max(1, width - left.cell_length - right.cell_length), right)

@@ -11,11 +11,11 @@ from textual.style import Style
 from textual.widget import Widget
 
 from mcphost.tui.keymap import ACTIONS
-from mcphost.tui.messages import ActionWanted
+from mcphost.tui.messages import ActionRequested
 from mcphost.tui.screen_text import clean_line
 
 
-class Status(NamedTuple):
+class TopBarStatus(NamedTuple):
     """What the top line shows; `context` 0..1, negative when unknown; `cost` None when unknown."""
 
     model: str = ""
@@ -26,19 +26,19 @@ class Status(NamedTuple):
     tokens: int = 0
     cost: float | None = None
     context: float = -1
-    waiting: int = 0
+    pending_questions: int = 0
     activity: str = ""
     demo: bool = False
 
 
-_STATES = {"loading": "loading…", "failed": "not working", "none": "no model"}
+_MODEL_STATE_LABELS = {"loading": "loading…", "failed": "not working", "none": "no model"}
 
 
 class TopBar(Widget):
     """Model, servers, tools, tokens, cost, context; drops what does not fit, the least important first."""
 
     DEFAULT_CSS = "TopBar { height: 1; background: $surface; color: $text; padding: 0 1; }"
-    status: reactive[Status] = reactive(Status())
+    status: reactive[TopBarStatus] = reactive(TopBarStatus())
 
     def render(self) -> Content:
         """The line for the width there is."""
@@ -50,12 +50,12 @@ class TopBar(Widget):
         model = clean_line(status.model, 48)
         if model and not (status.demo and "demo" in model.lower()):
             left.append(Content(model))
-        state = _STATES.get(status.model_state, "")
+        state = _MODEL_STATE_LABELS.get(status.model_state, "")
         if state:
             left.append(Content.styled(state, "$warning" if status.model_state != "loading" else "$muted"))
         if status.activity:
             left.append(Content.styled(clean_line(status.activity, 40), "$muted"))
-        right = self._right(status)
+        right = self._build_right_parts(status)
         gap = Content("  ")
         line = gap.join(left)
         while right and line.cell_length + sum(part.cell_length + 2 for part in right) + 1 > width:
@@ -64,10 +64,10 @@ class TopBar(Widget):
         line = line.truncate(max(1, width - tail.cell_length - 1), ellipsis=True)
         return Content.assemble(line, " " * max(1, width - line.cell_length - tail.cell_length), tail)
 
-    def _right(self, status: Status) -> list[Content]:
+    def _build_right_parts(self, status: TopBarStatus) -> list[Content]:
         parts: list[Content] = []
         if status.tokens:
-            parts.append(Content.styled(f"{_short(status.tokens)} tokens", "$faint"))
+            parts.append(Content.styled(f"{_format_count(status.tokens)} tokens", "$faint"))
         if status.cost is not None:
             parts.append(
                 Content.styled(f"${status.cost:.2f}" if status.cost >= 0.01 or not status.cost else "<$0.01", "$muted")
@@ -90,24 +90,24 @@ class TopBar(Widget):
                     (f"{status.ready}/{status.servers} {word}", "$muted"), (f" · {status.tools} tools", "$faint")
                 )
             )
-        if status.waiting:
-            parts.append(Content.styled(f"◆ {status.waiting} waiting for you: F8", "bold $warning"))
+        if status.pending_questions:
+            parts.append(Content.styled(f"◆ {status.pending_questions} waiting for you: F8", "bold $warning"))
         return parts
 
 
-def _short(number: int) -> str:
+def _format_count(number: int) -> str:
     if number < 1000:
         return str(number)
     return f"{number / 1000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
 
 
 # Keys shown below the chat: (key, label, name of the action).
-FOOTER_KEYS = tuple((action.shown, action.label, action.name) for action in ACTIONS if action.footer)
+FOOTER_KEYS = tuple((action.key_display, action.label, action.name) for action in ACTIONS if action.is_in_footer)
 # Kept where not all keys fit.
-_ESSENTIAL = {"palette", "help", "stop", "quit", "screen.leave"}
+_ESSENTIAL_ACTIONS = {"palette", "help", "stop", "quit", "screen.leave"}
 
 
-def _filled(keys: Sequence[tuple[str, str, str]], width: int) -> list[list[tuple[str, str, str]]]:
+def _split_into_rows(keys: Sequence[tuple[str, str, str]], width: int) -> list[list[tuple[str, str, str]]]:
     rows: list[list[tuple[str, str, str]]] = []
     used = 0
     for key in keys:
@@ -139,12 +139,12 @@ class KeyBar(Widget):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """As many rows as its keys take."""
         del container, viewport
-        return len(self._in_rows(width))
+        return len(self._fit_rows(width))
 
-    def _in_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
+    def _fit_rows(self, width: int) -> list[list[tuple[str, str, str]]]:
         keys = list(self.keys)
-        while len(rows := _filled(keys, width)) > self.rows and len(keys) > 1:
-            spare = [key for key in keys if key[2] not in _ESSENTIAL]
+        while len(rows := _split_into_rows(keys, width)) > self.rows and len(keys) > 1:
+            spare = [key for key in keys if key[2] not in _ESSENTIAL_ACTIONS]
             keys.remove(spare[-1] if spare else keys[-1])
         return rows
 
@@ -155,11 +155,11 @@ class KeyBar(Widget):
                 Content.assemble((shown, "$accent"), (f" {label}", "$muted")).stylize(Style.from_meta({"run": name}))
                 for shown, label, name in row
             )
-            for row in self._in_rows(self.size.width)
+            for row in self._fit_rows(self.size.width)
         ]
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
         """A click is the key."""
         if name := event.style.meta.get("run"):
-            self.post_message(ActionWanted(str(name)))
+            self.post_message(ActionRequested(str(name)))

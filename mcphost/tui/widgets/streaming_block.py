@@ -2,61 +2,61 @@
 
 from typing import TYPE_CHECKING
 
-from mcphost.tui.widgets.blocks import Block, Prose, Thinking
+from mcphost.tui.widgets.blocks import MarkdownBlock, ThinkingBlock, TranscriptBlock
 
 if TYPE_CHECKING:
-    from mcphost.tui.widgets.markdown import Part
+    from mcphost.tui.widgets.markdown import MarkdownFragment
 
-_SLICE = 4000
+_SLICE_CHARACTERS = 4000
 MAX_MARKDOWN = 100_000
 """Characters of one text that are read as Markdown; the rest of it is shown as it is."""
-_PLAIN_PART = 1000
+_MAX_PLAIN_CHARACTERS = 1000
 """Characters of that rest that are drawn at once, as its end is drawn anew for each piece that is added."""
 
 
-def blocks_of_text(text: str) -> list[Block]:
+def split_into_blocks(text: str) -> list[TranscriptBlock]:
     """A finished text as blocks that are each drawn quickly."""
-    growing = Growing()
-    first = growing.begin(thinking=False)
+    growing = StreamingText()
+    first = growing.start_tail(thinking=False)
     growing.pending.append(text)
-    return [first, *growing.grow()]
+    return [first, *growing.flush()]
 
 
-class Growing:
+class StreamingText:
     """`tail` is the last block of the conversation while it grows; `pending` is text it does not hold yet."""
 
     def __init__(self) -> None:
-        self.tail: Prose | Thinking | None = None
+        self.tail: MarkdownBlock | ThinkingBlock | None = None
         self.pending: list[str] = []
         self._size = 0
 
-    def takes(self, *, thinking: bool) -> bool:
+    def accepts(self, *, thinking: bool) -> bool:
         """Whether text of this kind belongs to the present tail."""
-        return isinstance(self.tail, Thinking if thinking else Prose)
+        return isinstance(self.tail, ThinkingBlock if thinking else MarkdownBlock)
 
-    def begin(self, *, thinking: bool) -> Block:
+    def start_tail(self, *, thinking: bool) -> TranscriptBlock:
         """A new tail, to be put at the end of the conversation."""
-        self.tail = Thinking(open_=True) if thinking else Prose("")
+        self.tail = ThinkingBlock(is_streaming=True) if thinking else MarkdownBlock("")
         self._size = 0
         return self.tail
 
-    def grow(self) -> list[Block]:
+    def flush(self) -> list[TranscriptBlock]:
         """Take the pending text in. The blocks to put after the present tail, the last of them the new tail."""
         text = "".join(self.pending)
         self.pending.clear()
-        out: list[Block] = []
+        out: list[TranscriptBlock] = []
         # A text that comes in one piece is cut like one that streams.
-        for start in range(0, len(text), _SLICE):
-            out.extend(self._take(text[start : start + _SLICE]))
+        for start in range(0, len(text), _SLICE_CHARACTERS):
+            out.extend(self._append_slice(text[start : start + _SLICE_CHARACTERS]))
         return out
 
-    def _take(self, text: str) -> list[Block]:
+    def _append_slice(self, text: str) -> list[TranscriptBlock]:
         tail = self.tail
         if tail is None:
             return []
         tail.text += text
-        tail.forget()
-        if isinstance(tail, Thinking):
+        tail.invalidate()
+        if isinstance(tail, ThinkingBlock):
             return []
         from mcphost.tui.widgets.markdown import split_stream  # with the first answer
 
@@ -66,26 +66,30 @@ class Growing:
             return []
         tail.text = done[0].source
         tail.is_plain |= self._size > MAX_MARKDOWN
-        out: list[Block] = [Prose(part.source, joined=part.joined, is_plain=tail.is_plain) for part in done[1:]]
-        self.tail = Prose(rest.source if rest else "", joined=bool(rest and rest.joined), is_plain=tail.is_plain)
+        out: list[TranscriptBlock] = [
+            MarkdownBlock(part.source, is_joined=part.is_joined, is_plain=tail.is_plain) for part in done[1:]
+        ]
+        self.tail = MarkdownBlock(
+            rest.source if rest else "", is_joined=bool(rest and rest.is_joined), is_plain=tail.is_plain
+        )
         return [*out, self.tail]
 
-    def end(self) -> Block | None:
+    def finish(self) -> TranscriptBlock | None:
         """Nothing more comes; the block that was the tail."""
         block, self.tail = self.tail, None
         self.pending.clear()
-        if isinstance(block, Thinking):
-            block.growing = False
+        if isinstance(block, ThinkingBlock):
+            block.is_streaming = False
         return block
 
 
-def _split_plain(source: str) -> "tuple[list[Part], Part | None]":
+def _split_plain(source: str) -> "tuple[list[MarkdownFragment], MarkdownFragment | None]":
     """The same as `split_stream` for a text that is shown as it is."""
-    from mcphost.tui.widgets.markdown import Part, cut_at
+    from mcphost.tui.widgets.markdown import MarkdownFragment, find_cut
 
-    parts: list[Part] = []
-    while len(source) > _PLAIN_PART:
-        at = cut_at(source, _PLAIN_PART)
-        parts.append(Part(source[:at], joined=bool(parts)))
+    parts: list[MarkdownFragment] = []
+    while len(source) > _MAX_PLAIN_CHARACTERS:
+        at = find_cut(source, _MAX_PLAIN_CHARACTERS)
+        parts.append(MarkdownFragment(source[:at], is_joined=bool(parts)))
         source = source[at:]
-    return parts, Part(source, joined=bool(parts))
+    return parts, MarkdownFragment(source, is_joined=bool(parts))

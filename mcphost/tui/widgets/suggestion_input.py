@@ -13,28 +13,28 @@ from textual.timer import Timer
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from mcphost.errors import McpHostError, NotOffered
+from mcphost.errors import McpHostError, UnsupportedCapability
 from mcphost.protocol.completion import Completion
 from mcphost.tui.screen_text import clean_line
-from mcphost.tui.widgets.ordered_input import TextLine
+from mcphost.tui.widgets.ordered_input import OrderedInput
 
-PAUSE = 0.15
+SUGGEST_DELAY = 0.15
 """Seconds without a key before the server is asked."""
 VALUE_LIMIT = 2_000
-Ask = Callable[[str], Awaitable[Completion]]
+SuggestionSource = Callable[[str], Awaitable[Completion]]
 
 
-class Line(TextLine):
+class SuggestionLine(OrderedInput):
     """The input itself; while suggestions are shown some keys are theirs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+space", "suggest", show=False)]
 
-    def __init__(self, owner: "Suggested", ident: str) -> None:
+    def __init__(self, owner: "SuggestionInput", ident: str) -> None:
         super().__init__(id=ident, compact=True)
         self._owner = owner
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._owner.takes(event.key):
+        if self._owner.process_key(event.key):
             event.stop()
             event.prevent_default()
             return
@@ -42,10 +42,10 @@ class Line(TextLine):
 
     def action_suggest(self) -> None:
         """Ask now."""
-        self._owner.look()
+        self._owner.schedule_request()
 
 
-class Suggested(Vertical):
+class SuggestionInput(Vertical):
     """Down and up choose, enter and tab take what is chosen, escape closes; without a choice all keys are the form's.
 
     HINT says so where there is something to ask. `ask` gives what the server suggests; None for a field nobody knows
@@ -54,76 +54,76 @@ class Suggested(Vertical):
 
     HINT = "down suggestions · "
     DEFAULT_CSS = """
-    Suggested { height: auto; margin-bottom: 1; }
-    Suggested Line { border: none; height: 1; background: $surface; padding: 0 1; margin: 0; }
-    Suggested OptionList {
+    SuggestionInput { height: auto; margin-bottom: 1; }
+    SuggestionInput SuggestionLine { border: none; height: 1; background: $surface; padding: 0 1; margin: 0; }
+    SuggestionInput OptionList {
         height: auto; max-height: 6; border: none; background: $surface; padding: 0; scrollbar-size-vertical: 1;
         text-wrap: nowrap; text-overflow: ellipsis;
     }
     """
 
-    def __init__(self, ident: str, ask: Ask | None = None) -> None:
+    def __init__(self, ident: str, source: SuggestionSource | None = None) -> None:
         super().__init__()
         self._ident = ident
-        self._ask = ask
-        self._values: list[str] = []
-        self._taken: str | None = None
-        self._pause: Timer | None = None
+        self._source = source
+        self._suggestions: list[str] = []
+        self._accepted_value: str | None = None
+        self._delay_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield Line(self, self._ident)
+        yield SuggestionLine(self, self._ident)
 
     @property
-    def line(self) -> Line:
+    def line(self) -> SuggestionLine:
         """The input."""
-        return self.query_one(Line)
+        return self.query_one(SuggestionLine)
 
     def on_input_changed(self) -> None:
         """Something was typed: what is shown may not fit any more."""
-        if self._taken == self.line.value:
+        if self._accepted_value == self.line.value:
             return  # the suggestion that was just taken
-        self._taken = None
-        self.look()
+        self._accepted_value = None
+        self.schedule_request()
 
     def on_descendant_focus(self) -> None:
         """What is there to choose from, before anything is typed."""
-        self.look()
+        self.schedule_request()
 
     def on_descendant_blur(self) -> None:
         """Another field has the keys now."""
-        self._forget()
+        self._close_suggestions()
 
-    def look(self) -> None:
+    def schedule_request(self) -> None:
         """Ask when typing pauses; a question that is still on its way is given up."""
-        self._give_up()
-        if self._ask is not None:
-            self._pause = self.set_timer(PAUSE, self._paused)
+        self._cancel_request()
+        if self._source is not None:
+            self._delay_timer = self.set_timer(SUGGEST_DELAY, self._start_request)
 
-    def _give_up(self) -> None:
-        if self._pause is not None:
-            self._pause.stop()
+    def _cancel_request(self) -> None:
+        if self._delay_timer is not None:
+            self._delay_timer.stop()
         self.workers.cancel_group(self, "suggestions")  # pyright: ignore[reportUnknownMemberType]
 
-    def _paused(self) -> None:
+    def _start_request(self) -> None:
         if self.line.has_focus:
-            self.run_worker(partial(self._look, self.line.value), group="suggestions", exclusive=True)
+            self.run_worker(partial(self._load_suggestions, self.line.value), group="suggestions", exclusive=True)
 
-    async def _look(self, value: str) -> None:
-        if self._ask is None:
+    async def _load_suggestions(self, value: str) -> None:
+        if self._source is None:
             return
         try:
-            found = await self._ask(value)
-        except NotOffered:
-            self._ask = None
+            found = await self._source(value)
+        except UnsupportedCapability:
+            self._source = None
             found = Completion()
         except McpHostError:
             found = Completion()
         # What is shown is what is sent: a value with something invisible in it is not offered.
         values = [one for one in found.values if one and clean_line(one, VALUE_LIMIT) == one]
-        self._show([] if values == [value] else values, more=found.has_more)
+        self._show_suggestions([] if values == [value] else values, more=found.has_more)
 
-    def _show(self, values: list[str], *, more: bool) -> None:
-        self._values = values
+    def _show_suggestions(self, values: list[str], *, more: bool) -> None:
+        self._suggestions = values
         popup = next(iter(self.query(OptionList)), None)
         if not values:
             if popup is not None:
@@ -140,14 +140,14 @@ class Suggested(Vertical):
         popup.highlighted = None
         popup.call_after_refresh(self.scroll_visible, animate=False)
 
-    def _forget(self) -> None:
-        self._give_up()
-        self._show([], more=False)
+    def _close_suggestions(self) -> None:
+        self._cancel_request()
+        self._show_suggestions([], more=False)
 
-    def takes(self, key: str) -> bool:
+    def process_key(self, key: str) -> bool:
         """Whether that key was for the suggestions."""
         popup = next(iter(self.query(OptionList)), None)
-        if popup is None or not self._values:
+        if popup is None or not self._suggestions:
             return False
         match key:
             case "down":
@@ -155,9 +155,9 @@ class Suggested(Vertical):
             case "up" if popup.highlighted is not None:
                 popup.highlighted = popup.highlighted - 1 if popup.highlighted else None
             case "enter" | "tab" if popup.highlighted is not None:
-                self._take(popup.highlighted)
+                self._accept(popup.highlighted)
             case "escape":
-                self._forget()
+                self._close_suggestions()
             case _:
                 return False
         return True
@@ -165,12 +165,12 @@ class Suggested(Vertical):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """A click."""
         event.stop()
-        self._take(event.option_index)
+        self._accept(event.option_index)
         self.line.focus()
 
-    def _take(self, index: int) -> None:
-        if index < len(self._values):
-            self._taken = self._values[index]
-            self.line.value = self._taken
-            self.line.cursor_position = len(self._taken)
-        self._forget()
+    def _accept(self, index: int) -> None:
+        if index < len(self._suggestions):
+            self._accepted_value = self._suggestions[index]
+            self.line.value = self._accepted_value
+            self.line.cursor_position = len(self._accepted_value)
+        self._close_suggestions()

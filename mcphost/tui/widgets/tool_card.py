@@ -9,8 +9,8 @@ from textual.content import Content
 
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line, first_lines
-from mcphost.tui.widgets.blocks import FOLD, Block, spread
-from mcphost.tui.widgets.piece import Piece
+from mcphost.tui.widgets.blocks import ACTIVATE_STYLE, TranscriptBlock, justify_ends
+from mcphost.tui.widgets.piece import PrefixedContent
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # state -> mark, words, style; the words say what the mark and the colour say.
@@ -24,7 +24,7 @@ STATES: dict[str, tuple[str, str, str]] = {
     "declined": ("⊘", "declined", "$muted"),
     "stopped": ("■", "stopped", "$muted"),
 }
-REVIEWED = {
+REVIEW_LABELS = {
     "passed": "you read it and gave it to the model",
     "changed": "the model got it as you changed it",
     "withheld": "withheld: the model got nothing of it",
@@ -36,7 +36,7 @@ _UNFOLDED_VALUE = 4000
 _UNFOLDED_ROWS = 200
 
 
-def value_text(value: Any) -> str:
+def format_value(value: Any) -> str:
     """An argument as people read it: text as it is, everything else as JSON."""
     if isinstance(value, str):
         return value
@@ -46,7 +46,7 @@ def value_text(value: Any) -> str:
     return short if len(short) <= 80 else dumps(value, indent=2)
 
 
-def bar(share: float, cells: int = 12) -> str:
+def render_progress_bar(share: float, cells: int = 12) -> str:
     """A progress bar with eighths."""
     eighths = round(max(0.0, min(1.0, share)) * cells * 8)
     full, part = divmod(eighths, 8)
@@ -54,7 +54,7 @@ def bar(share: float, cells: int = 12) -> str:
     return f"▕{body:<{cells}}▏"
 
 
-class ToolCard(Block):
+class ToolCard(TranscriptBlock):
     """The card; its owner sets `state`, progress and result, and calls `forget`."""
 
     can_step = True
@@ -64,32 +64,32 @@ class ToolCard(Block):
         self.call, self.server, self.tool = call, server, tool
         self.arguments, self.raw = arguments, raw
         self.state = "proposed"
-        self.by = ""
+        self.started_by = ""
         self.result = ""
-        self.file = ""
-        self.reviewed = ""
+        self.result_file = ""
+        self.review_outcome = ""
         self.seconds = 0.0
-        self.started = 0.0
+        self.started_at = 0.0
         self.progress: tuple[float, float | None, str] | None = None
-        self.unfolded = False
-        self.long_arguments = False
+        self.is_expanded = False
+        self.has_long_arguments = False
 
     @property
     def is_running(self) -> bool:
         """Whether it shows a spinner and elapsed time."""
         return self.state == "running"
 
-    def start(self, arguments: dict[str, Any], by: str) -> None:
+    def start(self, arguments: dict[str, Any], started_by: str) -> None:
         """The call was sent."""
-        self.arguments, self.by, self.state, self.started = arguments, by, "running", monotonic()
-        self.forget()
+        self.arguments, self.started_by, self.state, self.started_at = arguments, started_by, "running", monotonic()
+        self.invalidate()
 
-    def finish(self, outcome: str, text: str, seconds: float, kept: str = "") -> None:
+    def finish(self, outcome: str, text: str, seconds: float, result_file: str = "") -> None:
         """The call ended. `kept`: the file with all of a result of which the model got the beginning only."""
-        self.state, self.result, self.seconds, self.file = outcome, text, seconds, kept
-        self.forget()
+        self.state, self.result, self.seconds, self.result_file = outcome, text, seconds, result_file
+        self.invalidate()
 
-    def pieces(self, width: int) -> list[Piece]:
+    def render(self, width: int) -> list[PrefixedContent]:
         mark, words, style = STATES.get(self.state, STATES["proposed"])
         if self.is_running:
             mark = SPINNER[int(monotonic() * 8) % len(SPINNER)]
@@ -97,97 +97,105 @@ class ToolCard(Block):
         name = clean_line(self.tool, 80)
         who = f"{clean_line(self.server, 40)} · " if self.server else ""
         left = Content.assemble((f"{mark} ", style), (who, "$muted"), (name, "bold"))
-        right = Content.styled(f"{words}{self._elapsed()}", style)
-        out = [Piece("▎ ", "▎ ", spread(left, right, width - 2), "", lead)]
-        out.extend(self._argument_rows(width, lead))
+        right = Content.styled(f"{words}{self._format_elapsed()}", style)
+        out = [PrefixedContent("▎ ", "▎ ", justify_ends(left, right, width - 2), "", lead)]
+        out.extend(self._render_arguments(width, lead))
         if self.progress and self.is_running:
-            out.append(Piece("▎   ", "▎   ", self._progress_row(), "", lead))
-        out.extend(self._result_rows(lead))
+            out.append(PrefixedContent("▎   ", "▎   ", self._render_progress(), "", lead))
+        out.extend(self._render_result(lead))
         return out
 
-    def _elapsed(self) -> str:
+    def _format_elapsed(self) -> str:
         if self.is_running:
-            passed = monotonic() - self.started
+            passed = monotonic() - self.started_at
             return f" · {passed:.0f} s" if passed >= 1 else ""
         if not self.seconds:
             return ""
         return f" · {self.seconds:.1f} s" if self.seconds >= 1 else f" · {max(1, round(self.seconds * 1000))} ms"
 
-    def _progress_row(self) -> Content:
+    def _render_progress(self) -> Content:
         value, total, message = self.progress or (0.0, None, "")
         told = clean_line(message, 120)
         if total:
-            return Content.assemble((bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted"))
+            return Content.assemble(
+                (render_progress_bar(value / total), "$accent"), f" {value:g}/{total:g}  ", (told, "$muted")
+            )
         number = f"{value:g}  " if value or not told else ""  # a task tells by words alone
         return Content.assemble((number, "$accent"), (told, "$muted"))
 
-    def _argument_rows(self, width: int, lead: str) -> list[Piece]:
+    def _render_arguments(self, width: int, lead: str) -> list[PrefixedContent]:
         if self.arguments is None:
-            text = clean(self.raw[: _UNFOLDED_VALUE if self.unfolded else _FOLDED_VALUE])
-            return [Piece("▎   ", "▎   ", Content.assemble(("not a JSON object: ", "$error"), text), "", lead)]
+            text = clean(self.raw[: _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE])
+            return [
+                PrefixedContent("▎   ", "▎   ", Content.assemble(("not a JSON object: ", "$error"), text), "", lead)
+            ]
         if not self.arguments:
             return []
-        most = _UNFOLDED_ROWS if self.unfolded else _FOLDED_ROWS
+        most = _UNFOLDED_ROWS if self.is_expanded else _FOLDED_ROWS
         given = islice(self.arguments.items(), most)
-        items = [(clean_line(key, 60), value_text(value)) for key, value in given]
+        items = [(clean_line(key, 60), format_value(value)) for key, value in given]
         rest = len(self.arguments) - len(items)
         one_row = "   ".join(f"{key} {value}" for key, value in items)
         if not rest and len(one_row) < width - 6 and "\n" not in one_row:
             row = Content("   ").join(
                 Content.assemble((f"{key} ", "$faint"), (clean(value), "$muted")) for key, value in items
             )
-            return [Piece("▎   ", "▎   ", row, "", lead)]
-        out: list[Piece] = []
+            return [PrefixedContent("▎   ", "▎   ", row, "", lead)]
+        out: list[PrefixedContent] = []
         indent = "▎   "
-        self.long_arguments = len(self.arguments) > _FOLDED_ROWS
+        self.has_long_arguments = len(self.arguments) > _FOLDED_ROWS
         for key, value in items:
-            shown = value[: _UNFOLDED_VALUE if self.unfolded else _FOLDED_VALUE]
-            if not self.unfolded and "\n" in shown:
+            shown = value[: _UNFOLDED_VALUE if self.is_expanded else _FOLDED_VALUE]
+            if not self.is_expanded and "\n" in shown:
                 shown = "\n".join(shown.split("\n")[:3])
             more = ""
             if len(shown) < len(value):
-                self.long_arguments = True
+                self.has_long_arguments = True
                 more = f" … {len(value) - len(shown):,} more characters"
             row = Content.assemble((f"{key} ", "$faint"), (clean(shown), "$muted"), (more, "$faint"))
-            out.append(Piece(indent, indent + "  ", row.stylize(FOLD) if more else row, "", lead))
+            out.append(PrefixedContent(indent, indent + "  ", row.stylize(ACTIVATE_STYLE) if more else row, "", lead))
         if rest:
-            note = Content.styled(f"… {rest:,} more arguments", "$faint").stylize(FOLD)
-            out.append(Piece(indent, indent, note, "", lead))
+            note = Content.styled(f"… {rest:,} more arguments", "$faint").stylize(ACTIVATE_STYLE)
+            out.append(PrefixedContent(indent, indent, note, "", lead))
         return out
 
-    def _result_rows(self, lead: str) -> list[Piece]:
+    def _render_result(self, lead: str) -> list[PrefixedContent]:
         if not self.result:
             return []
         text = self.result.rstrip("\n") if len(self.result) < 100_000 else self.result
         lines, more = first_lines(text, _FOLDED_LINES, 400)
         style = "$text" if self.state == "ok" else "$muted"
-        out = [Piece("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
+        out = [PrefixedContent("▎ │ ", "▎ │ ", Content.styled("\n".join(lines), style), "", lead)]
         if more or len(self.result) > 2000:
             note = f"… {more:,} more lines · enter opens all" if more else "… enter opens all"
-            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(FOLD), "", lead))
-        if self.reviewed:
-            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(REVIEWED[self.reviewed], "$accent"), "", lead))
-        if self.file:
+            out.append(
+                PrefixedContent("▎ │ ", "▎ │ ", Content.styled(note, "$accent").stylize(ACTIVATE_STYLE), "", lead)
+            )
+        if self.review_outcome:
+            out.append(
+                PrefixedContent("▎ │ ", "▎ │ ", Content.styled(REVIEW_LABELS[self.review_outcome], "$accent"), "", lead)
+            )
+        if self.result_file:
             from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 
             part = f"the model got its first {MODEL_TEXT_LIMIT // 1024} kB"
-            told = f"{part}; all of it is in {clean_line(self.file, 500)}"
-            out.append(Piece("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
+            told = f"{part}; all of it is in {clean_line(self.result_file, 500)}"
+            out.append(PrefixedContent("▎ │ ", "▎ │ ", Content.styled(told, "$warning"), "", lead))
         return out
 
-    def estimate(self, width: int) -> int:
+    def estimate_height(self, width: int) -> int:
         return self.gap + 2 + min(_FOLDED_LINES, self.result.count("\n", 0, 4000) + 1 if self.result else 0)
 
-    def enter(self) -> tuple[str, str] | None:
+    def activate(self) -> tuple[str, str] | None:
         more = self.result.count("\n", 0, 20_000) >= _FOLDED_LINES or len(self.result) > 2000
         long_raw = self.arguments is None and len(self.raw) > _UNFOLDED_VALUE
         if long_raw or len(self.arguments or ()) > _UNFOLDED_ROWS:
             return f"{self.server} · {self.tool}", self.result
-        given = [value_text(value) for value in (self.arguments or {}).values()]
+        given = [format_value(value) for value in (self.arguments or {}).values()]
         if more or any(len(value) > _UNFOLDED_VALUE for value in given):
             return f"{self.server} · {self.tool}", self.result
-        self.unfolded = not self.unfolded
-        self.forget()
+        self.is_expanded = not self.is_expanded
+        self.invalidate()
         return None
 
     def sections(self) -> Sequence[Section]:
@@ -195,10 +203,12 @@ class ToolCard(Block):
         given = {"": self.raw} if self.arguments is None else self.arguments
         if not given:
             return ()
-        texts = ((f"called with {clean_line(name, 200)}".rstrip(), value_text(value)) for name, value in given.items())
+        texts = (
+            (f"called with {clean_line(name, 200)}".rstrip(), format_value(value)) for name, value in given.items()
+        )
         return Section("result", self.result), *starmap(Section, texts)
 
-    def source(self) -> str:
+    def copy_text(self) -> str:
         from mcphost.serialization import dumps
 
         return self.result or dumps(self.arguments)

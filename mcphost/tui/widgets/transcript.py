@@ -20,24 +20,24 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mcphost.tui.messages import CopyWanted, LinkClicked, PictureWanted, TextWanted
-from mcphost.tui.widgets.blank_rows import with_blank_end
-from mcphost.tui.widgets.block_layout import Column
-from mcphost.tui.widgets.block_renderer import STRIDE, Pen, plain_lines
-from mcphost.tui.widgets.blocks import Block, Speaker, Thinking
-from mcphost.tui.widgets.picture import PictureBlock
-from mcphost.tui.widgets.streaming_block import Growing
+from mcphost.tui.messages import CopyRequested, ImageDecodeRequested, LinkClicked, TextViewRequested
+from mcphost.tui.widgets.blank_rows import render_with_blank_rows
+from mcphost.tui.widgets.block_layout import BlockLayout
+from mcphost.tui.widgets.block_renderer import LINES_PER_BLOCK, BlockRenderer, list_plain_lines
+from mcphost.tui.widgets.blocks import SpeakerHeading, ThinkingBlock, TranscriptBlock
+from mcphost.tui.widgets.picture import ImageCard
+from mcphost.tui.widgets.streaming_block import StreamingText
 from mcphost.tui.widgets.tool_card import ToolCard
 
 if TYPE_CHECKING:
-    from mcphost.sandbox.image_formats import Drawing
+    from mcphost.sandbox.image_formats import DecodedImage
 
-_FRAME = 1 / 30
-_TURN_SECONDS = 0.25
-_LIVELY_SECONDS = 10.0
-_SLOW_TURN_SECONDS = 1.0
+_FRAME_SECONDS = 1 / 30
+_SPIN_SECONDS = 0.25
+_FAST_SPIN_SECONDS = 10.0
+_SLOW_SPIN_SECONDS = 1.0
 """How often the spinner of a running tool turns: in its first seconds, and then only as often as its seconds change."""
-_WATCHED = 50
+_MAX_SPINNER_BLOCKS = 50
 """The newest blocks that may hold running tools."""
 
 
@@ -56,159 +56,161 @@ class Transcript(ScrollView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "step(-1)", "previous", show=False),
         Binding("right_square_bracket", "step(1)", "next", show=False),
-        Binding("enter,space", "enter", "open", show=False),
+        Binding("enter,space", "activate", "open", show=False),
         Binding("c", "copy", "copy", show=False),
-        Binding("home", "go(False)", show=False),
-        Binding("end", "go(True)", show=False),
+        Binding("home", "jump(False)", show=False),
+        Binding("end", "jump(True)", show=False),
     ]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's own parameter name
         super().__init__(id=id)
-        self.follow = True
-        self.current = -1
-        self._column = Column(lambda block, index: self._draw(block, index, None), lambda: self.text_width)
-        self._growing = Growing()
-        self._flusher: Timer | None = None
-        self._spinner: Timer | None = None
-        self._spinning = 0
-        self._cost, self._own_scroll = 0.0, False
-        self._selected: tuple[Any, dict[int, list[Strip]]] = (None, {})
+        self.is_following = True
+        self.current_index = -1
+        self._block_layout = BlockLayout(
+            lambda block, index: self._render_block(block, index, None), lambda: self.text_width
+        )
+        self._streaming = StreamingText()
+        self._flush_timer: Timer | None = None
+        self._spinner_timer: Timer | None = None
+        self._spin_count = 0
+        self._draw_seconds, self._is_own_scroll = 0.0, False
+        self._selection_cache: tuple[Any, dict[int, list[Strip]]] = (None, {})
 
     # -- what is in it
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[TranscriptBlock]:
         """All of it, in order; to be changed by the methods below only."""
-        return self._column.blocks
+        return self._block_layout.blocks
 
     @property
     def text_width(self) -> int:
         """The cells a block may use: not those of the cursor bar, of the scrollbar and of the gap before it."""
         return max(20, self.size.width - 3)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: TranscriptBlock) -> None:
         """Put a block at the end; the open tail, if any, is finished."""
         self.close_tail()
         self._append(block)
-        self._settle()
+        self._update_view()
         if isinstance(block, ToolCard):
-            self._watch_running()
+            self._start_spinner()
 
-    def insert(self, after: Block, blocks: Sequence[Block]) -> None:
+    def insert(self, after: TranscriptBlock, blocks: Sequence[TranscriptBlock]) -> None:
         """Put blocks right below one that is shown; what is being read stays where it is."""
         if not blocks or after not in self.blocks:
             return
         index = self.blocks.index(after) + 1
-        first = self._column.at(self.scroll_offset.y)
-        self._column.insert(index, blocks)
-        if self.current >= index:
-            self.current += len(blocks)
-        self._selected = (None, {})
-        if index <= first and not self.follow:
-            self._tell_size()
-            self._move(self.scroll_offset.y + sum(block.height for block in blocks))
-        self._settle()
+        first = self._block_layout.find_index(self.scroll_offset.y)
+        self._block_layout.insert(index, blocks)
+        if self.current_index >= index:
+            self.current_index += len(blocks)
+        self._selection_cache = (None, {})
+        if index <= first and not self.is_following:
+            self._update_virtual_size()
+            self._scroll_to_row(self.scroll_offset.y + sum(block.height for block in blocks))
+        self._update_view()
 
-    def remove_block(self, block: Block) -> None:
+    def remove_block(self, block: TranscriptBlock) -> None:
         """Take a block away; one that is not shown any more is none."""
         if block not in self.blocks:
             return
         index = self.blocks.index(block)
-        self._column.remove(index)
-        if self.current >= index:
-            self.current -= 1
-        self._selected = (None, {})
-        self._settle()
+        self._block_layout.remove(index)
+        if self.current_index >= index:
+            self.current_index -= 1
+        self._selection_cache = (None, {})
+        self._update_view()
 
     def clear(self) -> None:
         """Forget everything."""
         self.load(())
 
-    def load(self, blocks: Iterable[Block]) -> None:
+    def load(self, blocks: Iterable[TranscriptBlock]) -> None:
         """Show these blocks instead, at their end; costs little however many there are."""
         self.close_tail()
         shown = list(blocks)
         for before, block in pairwise(shown):
-            if isinstance(before, Speaker):
+            if isinstance(before, SpeakerHeading):
                 block.gap = 0
-        self.current = -1
-        self.follow = True
-        self._column.load(shown)
-        self._settle()
+        self.current_index = -1
+        self.is_following = True
+        self._block_layout.load(shown)
+        self._update_view()
 
-    def changed(self, block: Block) -> None:
+    def update_block(self, block: TranscriptBlock) -> None:
         """A block was changed by its owner: draw it again, if it is still shown."""
         block.strips = None
         if block in self.blocks:
-            self._settle(changed=block)
-            self._watch_running()
+            self._update_view(changed=block)
+            self._start_spinner()
 
     def stream(self, text: str, *, thinking: bool = False) -> None:
         """More text of the answer or of its reasoning; drawn with the next frame."""
-        if not self._growing.takes(thinking=thinking):
+        if not self._streaming.accepts(thinking=thinking):
             self.close_tail()
-            self._append(self._growing.begin(thinking=thinking))
-        self._growing.pending.append(text)
-        if self._flusher is None:
+            self._append(self._streaming.start_tail(thinking=thinking))
+        self._streaming.pending.append(text)
+        if self._flush_timer is None:
             # A tail that is dear to draw is drawn less often: drawing takes at most a third of the time.
-            self._flusher = self.set_timer(max(_FRAME, 2 * self._cost), self.draw_now)
+            self._flush_timer = self.set_timer(max(_FRAME_SECONDS, 2 * self._draw_seconds), self.flush_stream)
 
     def close_tail(self) -> None:
         """The stream ended or something else follows."""
-        if self._growing.tail is None:
+        if self._streaming.tail is None:
             return
-        self.draw_now()
-        block = self._growing.end()
-        if isinstance(block, Thinking):
-            self.changed(block)
+        self.flush_stream()
+        block = self._streaming.finish()
+        if isinstance(block, ThinkingBlock):
+            self.update_block(block)
 
-    def draw_now(self) -> None:
+    def flush_stream(self) -> None:
         """Draw what came in since the last frame."""
-        if self._flusher is not None:
-            self._flusher.stop()
-            self._flusher = None
-        tail = self._growing.tail
-        if tail is None or not self._growing.pending:
+        if self._flush_timer is not None:
+            self._flush_timer.stop()
+            self._flush_timer = None
+        tail = self._streaming.tail
+        if tail is None or not self._streaming.pending:
             return
         begun = thread_time()
-        more = self._growing.grow()
+        more = self._streaming.flush()
         if more:
-            self._column.guess_last()
+            self._block_layout.estimate_last_height()
             for block in more:
                 self._append(block)
-        self._settle(changed=self._growing.tail)
-        self._cost = thread_time() - begun
+        self._update_view(changed=self._streaming.tail)
+        self._draw_seconds = thread_time() - begun
 
     # -- heights
 
-    def _append(self, block: Block) -> None:
-        if self.blocks and isinstance(self.blocks[-1], Speaker):
+    def _append(self, block: TranscriptBlock) -> None:
+        if self.blocks and isinstance(self.blocks[-1], SpeakerHeading):
             block.gap = 0
-        self._column.append(block)
+        self._block_layout.append(block)
 
-    def _settle(self, changed: Block | None = None) -> None:
+    def _update_view(self, changed: TranscriptBlock | None = None) -> None:
         """Measure what is in view, keep the place (the end, or the line being read), tell Textual the new size."""
         height = self.size.height
         if not height or not self.is_attached:
             return
         if changed is not None:
-            index = len(self.blocks) - 1 if changed is self._growing.tail else self.blocks.index(changed)
-            first = self._column.at(self.scroll_offset.y)
-            shift = self._column.measure(index)
-            if index < first and not self.follow:
-                self._move(self.scroll_offset.y + shift)
+            index = len(self.blocks) - 1 if changed is self._streaming.tail else self.blocks.index(changed)
+            first = self._block_layout.find_index(self.scroll_offset.y)
+            shift = self._block_layout.measure(index)
+            if index < first and not self.is_following:
+                self._scroll_to_row(self.scroll_offset.y + shift)
         if self.blocks:
-            if self.follow:
-                self._column.measure_end(height)
+            if self.is_following:
+                self._block_layout.measure_end(height)
             else:
                 self._measure_view(height)
-        self._tell_size()
-        if self.follow:
-            self._move(self.max_scroll_y)
+        self._update_virtual_size()
+        if self.is_following:
+            self._scroll_to_row(self.max_scroll_y)
         self.refresh()
 
-    def _tell_size(self) -> None:
-        size = Size(self.size.width, self._column.total)
+    def _update_virtual_size(self) -> None:
+        size = Size(self.size.width, self._block_layout.total)
         if size != self.virtual_size:
             # Without a layout of the whole screen: only the scrollbar depends on it.
             self.set_reactive(Widget.virtual_size, size)  # pyright: ignore[reportArgumentType]
@@ -216,84 +218,84 @@ class Transcript(ScrollView, can_focus=True):
 
     def _measure_view(self, height: int) -> None:
         y = self.scroll_offset.y
-        index = self._column.at(y)
-        if not self.blocks[index].measured:
+        index = self._block_layout.find_index(y)
+        if not self.blocks[index].is_measured:
             # It comes into view from below: keep its lower end where it is.
-            y = max(0, y + self._column.measure(index))
-            self._move(y)
-        self._column.measure_rows(y, height)
+            y = max(0, y + self._block_layout.measure(index))
+            self._scroll_to_row(y)
+        self._block_layout.measure_rows(y, height)
 
-    def _move(self, y: float) -> None:
+    def _scroll_to_row(self, y: float) -> None:
         if round(y) == round(self.scroll_y):
             return
-        self._own_scroll = True
+        self._is_own_scroll = True
         try:
             self.scroll_to(y=y, animate=False, force=True)
         finally:
-            self._own_scroll = False
+            self._is_own_scroll = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the end only while the user stays there."""
         super().watch_scroll_y(old_value, new_value)
-        if not self._own_scroll and round(old_value) != round(new_value):
-            self.follow = round(new_value) >= self.max_scroll_y
-            self._settle()
+        if not self._is_own_scroll and round(old_value) != round(new_value):
+            self.is_following = round(new_value) >= self.max_scroll_y
+            self._update_view()
 
     def on_resize(self, event: events.Resize) -> None:
         """A new width changes every height; the block being read stays in view."""
         del event
-        if self.blocks and self._column.guessed_for != self.text_width:
-            index = self._column.at(self.scroll_offset.y)
-            self._column.guess()
-            if not self.follow:
-                self._tell_size()
-                self._move(self._column.top(index))
-        self._settle()
+        if self.blocks and self._block_layout.layout_width != self.text_width:
+            index = self._block_layout.find_index(self.scroll_offset.y)
+            self._block_layout.estimate_heights()
+            if not self.is_following:
+                self._update_virtual_size()
+                self._scroll_to_row(self._block_layout.top(index))
+        self._update_view()
 
     def notify_style_update(self) -> None:
         """The theme changed: colours are part of the kept strips."""
         super().notify_style_update()
-        self._column.forget_strips()
-        self._selected = (None, {})
+        self._block_layout.clear_strips()
+        self._selection_cache = (None, {})
 
     # -- drawing
 
-    def _draw(self, block: Block, index: int, selection: Selection | None) -> list[Strip]:
+    def _render_block(self, block: TranscriptBlock, index: int, selection: Selection | None) -> list[Strip]:
         edge = self._get_style("on $surface") if self._has_cursor(index) else Style()
         chosen = Style.from_styles(self.screen.get_component_styles("screen--selection")) if selection else None
-        pen = Pen(self.text_width, self.visual_style, self._get_style, edge, chosen)
-        if isinstance(block, PictureBlock):
-            self._want(block)
-        return pen.draw(block, index * STRIDE, selection)
+        pen = BlockRenderer(self.text_width, self.visual_style, self._get_style, edge, chosen)
+        if isinstance(block, ImageCard):
+            self._request_image(block)
+        return pen.render(block, index * LINES_PER_BLOCK, selection)
 
-    def _want(self, block: PictureBlock) -> None:
+    def _request_image(self, block: ImageCard) -> None:
         """It is in view: have it decoded, once for each width."""
         width = self.text_width
-        sides = block.wanted(width)
+        sides = block.request_size(width)
         if sides is None:
             return
 
-        def answered(answer: "Drawing | str") -> None:
-            if block.take(sides, width, answer):
-                self.changed(block)
+        def answered(answer: "DecodedImage | str") -> None:
+            if block.set_drawing(sides, width, answer):
+                self.update_block(block)
 
-        self.post_message(PictureWanted(block.part.data, *sides, answered))
+        self.post_message(ImageDecodeRequested(block.part.data, *sides, answered))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Rows of the view; those below the last block share one strip, because each has seven caches."""
-        filled = self._column.total - self.scroll_offset.y if self.blocks else 0
-        return with_blank_end(super().render_lines, crop, filled)
+        filled = self._block_layout.total - self.scroll_offset.y if self.blocks else 0
+        return render_with_blank_rows(super().render_lines, crop, filled)
 
     def render_line(self, y: int) -> Strip:
         """One row of the view."""
         y += self.scroll_offset.y
         style = self.visual_style.rich_style
-        if not self.blocks or y >= self._column.total:
+        if not self.blocks or y >= self._block_layout.total:
             return Strip.blank(self.size.width, style)
-        index = self._column.at(y)
+        index = self._block_layout.find_index(y)
         selection = self.text_selection
-        lines = self._column.strips(index) if selection is None else self._selected_lines(index, selection)
-        row = y - self._column.top(index)
+        lines = self._block_layout.get_strips(index) if selection is None else self._selected_lines(index, selection)
+        row = y - self._block_layout.top(index)
         line = lines[row] if row < len(lines) else Strip.blank(self.size.width, style)
         marked = row >= self.blocks[index].gap and self._has_cursor(index)
         bar = (
@@ -302,33 +304,33 @@ class Transcript(ScrollView, can_focus=True):
         return Strip.join((Strip((bar,), 1), line))
 
     def _has_cursor(self, index: int) -> bool:
-        return index == self.current and self.has_focus
+        return index == self.current_index and self.has_focus
 
     # -- selection
 
     def _selected_lines(self, index: int, selection: Selection) -> list[Strip]:
-        start = selection.start.y // STRIDE if selection.start else 0
-        end = selection.end.y // STRIDE if selection.end else len(self.blocks)
+        start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
+        end = selection.end.y // LINES_PER_BLOCK if selection.end else len(self.blocks)
         if not start <= index <= end:
-            return self._column.strips(index)
+            return self._block_layout.get_strips(index)
         key = (selection, self.text_width, len(self.blocks))
-        if self._selected[0] != key:
-            self._selected = (key, {})
-        kept = self._selected[1]
-        if index not in kept or self.blocks[index] is self._growing.tail:
-            kept[index] = self._draw(self.blocks[index], index, selection)
+        if self._selection_cache[0] != key:
+            self._selection_cache = (key, {})
+        kept = self._selection_cache[1]
+        if index not in kept or self.blocks[index] is self._streaming.tail:
+            kept[index] = self._render_block(self.blocks[index], index, selection)
         return kept[index]
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text, unwrapped: line ends are those of the text, not of the screen."""
         if not self.blocks:
             return None
-        start = selection.start.y // STRIDE if selection.start else 0
-        end = min(selection.end.y // STRIDE if selection.end else len(self.blocks) - 1, len(self.blocks) - 1)
+        start = selection.start.y // LINES_PER_BLOCK if selection.start else 0
+        end = min(selection.end.y // LINES_PER_BLOCK if selection.end else len(self.blocks) - 1, len(self.blocks) - 1)
         out: list[str] = []
         for index in range(start, end + 1):
-            for number, line in enumerate(plain_lines(self.blocks[index], self.text_width)):
-                span = selection.get_span(index * STRIDE + number)
+            for number, line in enumerate(list_plain_lines(self.blocks[index], self.text_width)):
+                span = selection.get_span(index * LINES_PER_BLOCK + number)
                 if span is not None:
                     out.append(line[max(0, span[0]) : None if span[1] == -1 else span[1]].rstrip())
             if index < end and self.blocks[index + 1].gap:
@@ -338,7 +340,7 @@ class Transcript(ScrollView, can_focus=True):
     def selection_updated(self, selection: Selection | None) -> None:
         """Draw the selection."""
         del selection
-        self._selected = (None, {})
+        self._selection_cache = (None, {})
         self.refresh()
 
     # -- keys and mouse
@@ -349,98 +351,104 @@ class Transcript(ScrollView, can_focus=True):
         if href := meta.get("href"):
             self.post_message(LinkClicked(str(href)))
         elif meta.get("act") == "enter" and self.blocks:
-            self._enter(self._column.at(event.get_content_offset_capture(self).y + self.scroll_offset.y))
+            self._activate(
+                self._block_layout.find_index(event.get_content_offset_capture(self).y + self.scroll_offset.y)
+            )
 
-    def _enter(self, index: int) -> None:
-        opened = self.blocks[index].enter()
+    def _activate(self, index: int) -> None:
+        opened = self.blocks[index].activate()
         if opened is not None:
             block = self.blocks[index]
-            self.post_message(TextWanted(*opened, kept=block.kept, sections=block.sections()))
+            self.post_message(
+                TextViewRequested(*opened, full_text_file=block.full_text_file, sections=block.sections())
+            )
         else:
-            self.follow = self.follow and index == len(self.blocks) - 1
-            self.changed(self.blocks[index])
+            self.is_following = self.is_following and index == len(self.blocks) - 1
+            self.update_block(self.blocks[index])
 
     def action_step(self, by: int) -> None:
         """Make the next or previous block the current one and bring it into view."""
         if not self.blocks:
             return
-        index = self.current if self.current >= 0 else len(self.blocks)
+        index = self.current_index if self.current_index >= 0 else len(self.blocks)
         index += by
         while 0 <= index < len(self.blocks) and not self.blocks[index].can_step:
             index += by
         if not 0 <= index < len(self.blocks):
             return
-        old, self.current = self.current, index
+        old, self.current_index = self.current_index, index
         for number in (max(0, old), index):
             self.blocks[number].strips = None
-        top = self._column.top(index)
+        top = self._block_layout.top(index)
         if not self.scroll_offset.y <= top < self.scroll_offset.y + self.size.height - 2:
-            self.follow = False
-            self._move(max(0, top - 1))
-        self._settle()
+            self.is_following = False
+            self._scroll_to_row(max(0, top - 1))
+        self._update_view()
 
-    def action_enter(self) -> None:
+    def action_activate(self) -> None:
         """Open or fold the current block."""
-        if self.current < 0:
-            self.current = self._last_in_view()
-        if 0 <= self.current < len(self.blocks):
-            self._enter(self.current)
+        if self.current_index < 0:
+            self.current_index = self._last_in_view()
+        if 0 <= self.current_index < len(self.blocks):
+            self._activate(self.current_index)
 
     def action_copy(self) -> None:
         """Copy the selection, or the current block."""
         text = self.screen.get_selected_text()
-        if not text and 0 <= self.current < len(self.blocks):
-            text = self.blocks[self.current].source()
+        if not text and 0 <= self.current_index < len(self.blocks):
+            text = self.blocks[self.current_index].copy_text()
         if text:
-            self.post_message(CopyWanted(text))
+            self.post_message(CopyRequested(text))
 
-    def action_go(self, end: bool) -> None:
+    def action_jump(self, to_end: bool) -> None:
         """To the newest line, and follow it; or to the first."""
-        self.follow = end
-        if not end:
-            self._move(0)
-        self._settle()
+        self.is_following = to_end
+        if not to_end:
+            self._scroll_to_row(0)
+        self._update_view()
 
     def watch_has_focus(self, _has_focus: bool) -> None:
         """Mark the current block while the keys go to it; the last one in view when there was none."""
         super().watch_has_focus(_has_focus)
-        if _has_focus and not 0 <= self.current < len(self.blocks):
-            self.current = self._last_in_view()
-        if 0 <= self.current < len(self.blocks):
-            self.blocks[self.current].strips = None
+        if _has_focus and not 0 <= self.current_index < len(self.blocks):
+            self.current_index = self._last_in_view()
+        if 0 <= self.current_index < len(self.blocks):
+            self.blocks[self.current_index].strips = None
             self.refresh()
 
     def _last_in_view(self) -> int:
         """Return the index of the lowest block in view that the cursor can stand on; -1 when there is none."""
         if not self.blocks:
             return -1
-        first = self._column.at(self.scroll_offset.y)
-        last = self._column.at(min(self._column.total - 1, self.scroll_offset.y + self.size.height - 1))
+        first = self._block_layout.find_index(self.scroll_offset.y)
+        last = self._block_layout.find_index(
+            min(self._block_layout.total - 1, self.scroll_offset.y + self.size.height - 1)
+        )
         return next((index for index in range(last, first - 1, -1) if self.blocks[index].can_step), -1)
 
     # -- spinner and elapsed time of running tools
 
-    def _watch_running(self) -> None:
-        if self._spinner is None and any(block.is_running for block in self.blocks[-_WATCHED:]):
-            self._spinning = 0
-            self._spinner = self.set_timer(_TURN_SECONDS, self._turn)
+    def _start_spinner(self) -> None:
+        if self._spinner_timer is None and any(block.is_running for block in self.blocks[-_MAX_SPINNER_BLOCKS:]):
+            self._spin_count = 0
+            self._spinner_timer = self.set_timer(_SPIN_SECONDS, self._spin)
 
-    def _turn(self) -> None:
+    def _spin(self) -> None:
         """Draw the first row of each running tool that is in view, and nothing else: a call may wait for hours."""
-        self._spinner = None
-        first = max(0, len(self.blocks) - _WATCHED)
+        self._spinner_timer = None
+        first = max(0, len(self.blocks) - _MAX_SPINNER_BLOCKS)
         running = [index for index in range(first, len(self.blocks)) if self.blocks[index].is_running]
         if not running:
             return
-        self._spinning += 1
-        often = self._spinning * _TURN_SECONDS < _LIVELY_SECONDS
-        self._spinner = self.set_timer(_TURN_SECONDS if often else _SLOW_TURN_SECONDS, self._turn)
+        self._spin_count += 1
+        often = self._spin_count * _SPIN_SECONDS < _FAST_SPIN_SECONDS
+        self._spinner_timer = self.set_timer(_SPIN_SECONDS if often else _SLOW_SPIN_SECONDS, self._spin)
         if not self.screen.is_current and not self.app.screen.is_modal:  # pyright: ignore[reportUnknownMemberType]
             return
         top, end = self.scroll_offset.y, self.scroll_offset.y + self.size.height
         for index in running:
             block = self.blocks[index]
-            row = self._column.top(index) + block.gap
+            row = self._block_layout.top(index) + block.gap
             if top <= row < end:
                 block.strips = None
                 self.refresh_line(row)

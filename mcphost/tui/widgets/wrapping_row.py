@@ -32,11 +32,11 @@ class FlowLayout(Layout):
         return placements
 
 
-class Flow(Widget):
+class WrappingRow(Widget):
     """What is in it flows."""
 
     DEFAULT_CSS = """
-    Flow { height: auto; width: 1fr; }
+    WrappingRow { height: auto; width: 1fr; }
     """
     _flow = FlowLayout()
 
@@ -46,10 +46,10 @@ class Flow(Widget):
         return self._flow
 
 
-def key_rows(keys: str, width: int) -> list[str]:
+def wrap_key_hints(key_hints: str, width: int) -> list[str]:
     """The keys and what they do, in rows: one key is never apart from its words."""
     rows: list[str] = []
-    for word in keys.split(" · "):
+    for word in key_hints.split(" · "):
         if rows and len(rows[-1]) + len(word) + 3 <= width:
             rows[-1] += f" · {word}"
         else:

@@ -10,15 +10,15 @@ from mcphost.config.schema import RootConfig
 from mcphost.errors import McpHostError
 from mcphost.host.questions.questions import (
     Accept,
+    AcceptUrl,
     AllowOnce,
-    AsShown,
+    ApproveUnchanged,
     Decline,
     Deny,
     FillForm,
     ReviewSampling,
     ShareOnce,
     ShareRoots,
-    Visited,
     VisitUrl,
 )
 from tests.fakes.model import ScriptedModel, calls, says
@@ -87,7 +87,7 @@ async def content_that_does_not_fit(scene: Scene) -> None:
 
 @way("A front answers a form, and the model's two reviews, with something that is no answer.", *["tool t"] * 4)
 async def no_answer_to_asks(scene: Scene) -> None:
-    for answer in (None, True, Visited(), AllowOnce()):
+    for answer in (None, True, AcceptUrl(), AllowOnce()):
         front = Guard(fill_form=[answer], review_sampling=[answer], share_roots=[answer])
         asks = {"a": form("x"), "b": sample(), "c": ROOTS}
         await called(
@@ -112,7 +112,7 @@ async def endless_rounds(scene: Scene) -> None:
 @way("A state without a question sends the call round and round.", "tool t")
 async def state_alone(scene: Scene) -> None:
     steps = [{"asks": {}, "state": "x" * 10_000} for _ in range(50)]
-    with patch("mcphost.client.input_required._LONGEST_WAIT", 0.1):  # the ten rounds count here, not the half minute
+    with patch("mcphost.client.input_required._MAX_DELAY", 0.1):  # the ten rounds count here, not the half minute
         await called(scene, Guard(), *steps, revision=MODERN)
     assert len([effect for effect in scene.seen() if effect["what"] == "again"]) <= 10
 
@@ -156,7 +156,7 @@ async def addresses_of_other_kinds(scene: Scene) -> None:
         "--version",
         "https://a@b\u202e.com\n",
     ):
-        front = Guard(visit_url=[Visited()])
+        front = Guard(visit_url=[AcceptUrl()])
         await called(scene, front, {"a": address(url)})
         assert front.of(VisitUrl) == [], url
 
@@ -180,7 +180,7 @@ async def done_before_agreed(scene: Scene) -> None:
 async def one_of_two_addresses(scene: Scene) -> None:
     wanted = [{"mode": "url", "message": "?", "url": url, "elicitationId": url} for url in (PLACE, PLACE + "&y")]
     answer = {"error": {"code": -32042, "message": "?", "data": {"elicitations": wanted}}}
-    await called(scene, Guard(visit_url=[Visited()]), {"answer": answer})
+    await called(scene, Guard(visit_url=[AcceptUrl()]), {"answer": answer})
 
 
 @way("The model is asked though nobody said yes.", "tool t")
@@ -190,13 +190,13 @@ async def sampling_refused(scene: Scene) -> None:
 
 @way("The model was asked with a yes; its answer leaves though that was refused.", "tool t", "asked")
 async def reply_refused(scene: Scene) -> None:
-    front = Guard(review_sampling=[AsShown()], review_reply=[Deny()])
+    front = Guard(review_sampling=[ApproveUnchanged()], review_reply=[Deny()])
     await called(scene, front, {"a": sample()}, model=Oracle(scene, says("Paris")))
 
 
 @way("A flood of samplings of one call: a yes to one of them is a yes to one.", "tool t", "asked", "sampling")
 async def flood_of_samplings(scene: Scene) -> None:
-    front = Guard(review_sampling=[AsShown()], review_reply=[AsShown(), AsShown()])
+    front = Guard(review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged(), ApproveUnchanged()])
     asks = {f"k{number}": sample() for number in range(30)}
     await called(scene, front, asks, model=Oracle(scene, *(says("Paris") for _ in asks)))
 
@@ -204,14 +204,14 @@ async def flood_of_samplings(scene: Scene) -> None:
 @way("In a sampling the model calls a tool by the name of one that the host has.", "tool t", "asked", "sampling")
 async def tools_in_a_sampling(scene: Scene) -> None:
     tools = [{"name": "s__t", "description": "x", "inputSchema": {"type": "object"}}]
-    front = Guard(review_sampling=[AsShown()], review_reply=[AsShown()], approve_tool=[AllowOnce()])
+    front = Guard(review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged()], approve_tool=[AllowOnce()])
     await called(scene, front, {"a": sample(tools=tools)}, model=Oracle(scene, calls(("s__t", {}))))
 
 
 @way("A sampling within a sampling: the second waits for the first one's reply, and has no yes of its own.",
      "tool t", "asked", "sampling")  # fmt: skip
 async def nested_sampling(scene: Scene) -> None:
-    front = Guard(review_sampling=[AsShown()], review_reply=[AsShown()])
+    front = Guard(review_sampling=[ApproveUnchanged()], review_reply=[ApproveUnchanged()])
     await called(scene, front, {"a": sample()}, {"a": sample()}, revision=MODERN,
                  model=Oracle(scene, says("Paris"), says("Rome")))  # fmt: skip
     assert len(front.of(ReviewSampling)) == 2
@@ -250,13 +250,13 @@ async def folders_changed_while_asked(scene: Scene) -> None:
 async def form_within_a_sampling(scene: Scene) -> None:
     plan = [{"asks": {"a": sample()}}]
 
-    async def between(_: ReviewSampling) -> AsShown:
+    async def between(_: ReviewSampling) -> ApproveUnchanged:
         ask = {"id": "f", "method": form()[0], "params": form("x")[1]}
         scene.plan("s", "t", calls={"t": plan}, push=[ask])
         await refusals(scene, 1)
-        return AsShown()
+        return ApproveUnchanged()
 
-    front = Guard(review_sampling=[between], review_reply=[AsShown()])
+    front = Guard(review_sampling=[between], review_reply=[ApproveUnchanged()])
     await called(scene, front, *plan, model=Oracle(scene, says("Paris")))
     assert len(front.of(FillForm)) == 1
 

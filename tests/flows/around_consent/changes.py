@@ -9,19 +9,19 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.errors import Declined, McpHostError
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.consent.auto_approve import Budget
+from mcphost.errors import ConsentDenied, McpHostError
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.events import CatalogChanged, ServerState
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import (
+    AcceptToolChanges,
     AllowAlways,
     AllowOnce,
     AllowRule,
     AllowSession,
     ApproveTool,
-    KeepTools,
-    ToolsChanged,
+    ReviewToolChanges,
     TrustAlways,
     TrustOnce,
     TrustServer,
@@ -47,7 +47,7 @@ async def allowed_before(scene: Scene, server: ServerConfig, answer: Any, **more
 
 async def changed(host: Host, turn: Any) -> None:
     """Do that, and wait until the host has listed the tools anew."""
-    feed = host.events()
+    feed = host.subscribe()
     turn()
     with anyio.fail_after(10):
         await heard(feed, lambda event: isinstance(event, CatalogChanged))
@@ -61,7 +61,7 @@ async def drift_of_words(scene: Scene) -> None:
     front = Guard(approve_tool=[AllowOnce(), AllowOnce()])
     async with scene.host(twice(), front, server) as host:
         await host.send("go")
-    assert front.of(ToolsChanged)
+    assert front.of(ReviewToolChanges)
 
 
 @way("Only a member nobody reads changes: _meta deep inside of the schema.", "tool t")
@@ -92,12 +92,12 @@ async def there_and_back_and_kept(scene: Scene) -> None:
     await allowed_before(scene, server, AllowAlways())
     scene.plan("s", tool("t", "evil"))
     async with scene.host(None, Guard(), server) as host:
-        assert [one.state for one in await host.permissions.all()] == ["suspended"]
+        assert [one.state for one in await host.grants.list_grants()] == ["suspended"]
     scene.plan("s", "t")
     async with scene.host(None, Guard(), server) as host:
-        assert [one.state for one in await host.permissions.all()] == ["suspended"]
-        assert await host.held.keep("s", await host.held.changes("s")) == ("t",)
-        assert [one.state for one in await host.permissions.all()] == ["counts"]
+        assert [one.state for one in await host.grants.list_grants()] == ["suspended"]
+        assert await host.quarantine.accept("s", await host.quarantine.list_changes("s")) == ("t",)
+        assert [one.state for one in await host.grants.list_grants()] == ["counts"]
     async with scene.host(twice(), Guard(), server) as host:
         await host.send("go")
 
@@ -129,7 +129,7 @@ async def changed_under_the_question(scene: Scene) -> None:
     async with scene.host(twice(), front, scene.server("s", "t")) as host:
         hosts.append(host)
         await host.send("go")
-    assert front.of(ToolsChanged)
+    assert front.of(ReviewToolChanges)
 
 
 @way("The tool becomes another one while it is being recorded that it starts.")
@@ -145,7 +145,7 @@ async def changed_while_recorded(scene: Scene) -> None:
                 await changed(hosts[0], lambda: scene.plan("s", tool("t", "evil"), push=[LIST_CHANGED]))
             return entry
 
-    journal = Journal(Late(scene.ledger), LedgerConfig(required=True))
+    journal = AuditLog(Late(scene.ledger), LedgerConfig(required=True))
     front = Guard(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(calls(("s__t", {})), says("ok"))
     async with scene.host(model, front, scene.server("s", "t"), journal=journal) as host:
@@ -173,7 +173,7 @@ async def by_hand_though_held(scene: Scene) -> None:
     async with scene.host(None, Guard(), server) as host:
         try:
             await host.call_tool("s", "t", {})
-        except Declined:
+        except ConsentDenied:
             return
     raise AssertionError("it ran")
 
@@ -185,15 +185,15 @@ async def changed_while_shown(scene: Scene) -> None:
     scene.plan("s", tool("t", "odd"))
     hosts: list[Host] = []
 
-    async def keep(question: ToolsChanged) -> KeepTools:
+    async def keep(question: ReviewToolChanges) -> AcceptToolChanges:
         with anyio.CancelScope(shield=True):
             await changed(hosts[0], lambda: scene.plan("s", tool("t", "evil"), push=[LIST_CHANGED]))
-        return KeepTools(("t",))
+        return AcceptToolChanges(("t",))
 
     front = Guard(tools_changed=[keep])
     async with scene.host(twice(), front, server, ready=False) as host:
         hosts.append(host)
-        await host.ready("s")
+        await host.ensure_ready("s")
         await host.send("go")
 
 
@@ -204,7 +204,7 @@ async def reconnect(scene: Scene) -> None:
     async with scene.host(model, Guard(approve_tool=[AllowSession()]), server) as host:
         await host.send("go")
         scene.plan("s", tool("t", "evil"))
-        feed = host.events()
+        feed = host.subscribe()
         host.restart("s")
         await heard(feed, lambda event: isinstance(event, ServerState) and event.state == "ready")
         await host.send("go on")
@@ -225,7 +225,7 @@ async def another_command(scene: Scene) -> None:
 async def refused(host: Host, server: str = "s") -> None:
     """The server is not started."""
     try:
-        await host.ready(server)
+        await host.ensure_ready(server)
     except McpHostError:
         return
     raise AssertionError("it is ready")
@@ -269,7 +269,7 @@ async def by_hand_of_another_command(scene: Scene) -> None:
     await allowed_before(scene, server, AllowAlways())
     scene.plan("s", tool("t", "evil"))
     async with scene.host(None, Guard(), replace(server, args=(*server.args, "--evil"))) as host:
-        with pytest.raises(Declined, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="not what it was"):
             await host.call_tool("s", "t", {})
 
 
@@ -328,7 +328,7 @@ async def picked_and_changed(scene: Scene) -> None:
     server = scene.server("s", tool("t", **claims))
     model = ScriptedModel(calls(("s__t", {})), says("ok"), calls(("s__t", {})), says("ok"))
     async with scene.host(model, Guard(), server) as host:
-        host.autonomy.start([("s", "t")], Budget())
+        host.auto_approval.start([("s", "t")], AutoApprovalBudget())
         await host.send("go")
         await changed(host, lambda: scene.plan("s", tool("t", "evil", **claims), push=[LIST_CHANGED]))
         await host.send("go on")
@@ -340,7 +340,7 @@ async def over_budget_at_once(scene: Scene) -> None:
     model = ScriptedModel(calls(*(("s__t", {"n": n}) for n in range(5))), says("ok"))
     model.rounds[0] = calls(("s__t", {}), ("s__t", {}), ("s__t", {}))
     async with scene.host(model, Guard(), server) as host:
-        host.autonomy.start([("s", "t")], Budget(calls=1))
+        host.auto_approval.start([("s", "t")], AutoApprovalBudget(calls=1))
         await host.send("go")
 
 
@@ -378,8 +378,8 @@ async def two_fronts_revoked(scene: Scene) -> None:
         scene.host(ScriptedModel(), Guard(), server) as other,
     ):
         await one.send("go")
-        for permission in await other.permissions.all():
-            await other.permissions.revoke(permission.grant.id)
+        for permission in await other.grants.list_grants():
+            await other.grants.revoke(permission.grant.id)
         await one.send("go on")
 
 
@@ -398,7 +398,7 @@ async def two_fronts_conversation(scene: Scene) -> None:
 @way("The ledger cannot be written, and it is demanded: no call and no process goes unrecorded.", starts=False)
 async def no_ledger(scene: Scene) -> None:
     (scene.folder / "a file").write_text("")
-    journal = Journal(Ledger(Path(scene.folder / "a file" / "ledger.db")), LedgerConfig(required=True))
+    journal = AuditLog(Ledger(Path(scene.folder / "a file" / "ledger.db")), LedgerConfig(required=True))
     front = Guard(approve_tool=[AllowOnce()], trust_server=[TrustAlways()])
     async with scene.host(twice(), front, scene.server("s", "t"), ready=False, journal=journal) as host:
         await refused(host)

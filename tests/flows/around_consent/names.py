@@ -125,7 +125,7 @@ async def never_offered(scene: Scene) -> None:
         ScriptedModel(calls(*((name, {}) for name in names)), says("ok")), front, scene.server("s", "t"), off,
         ready=False,
     ) as host:  # fmt: skip
-        await host.ready("s")
+        await host.ensure_ready("s")
         await host.send("go")
     assert front.asked == []
 

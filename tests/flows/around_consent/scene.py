@@ -13,12 +13,12 @@ from typing import Any, get_args
 import anyio
 
 from mcphost.config.schema import LedgerConfig, ServerConfig
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.audit.audit_summary import digest
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AnyQuestion, Question
 from mcphost.llm.model import ModelEvent, ModelRequest
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 from mcphost.store.audit_store import FIELDS, Ledger
 from tests.fakes.model import ScriptedModel
 from tests.flows.around_consent import hostile
@@ -126,7 +126,7 @@ class Scene:
     async def host(self, model: Any, front: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
         """A host on this store and ledger; all its servers that may be started are ready."""
         required = LedgerConfig(required=True)
-        journal = more.pop("journal", None) or Journal(Ledger(self.ledger), required)
+        journal = more.pop("journal", None) or AuditLog(Ledger(self.ledger), required)
         ready = more.pop("ready", True)
         with anyio.fail_after(30):
             async with self._open_host(
@@ -134,7 +134,7 @@ class Scene:
             ) as host:
                 if ready:
                     for server in servers:
-                        await host.ready(server.name)
+                        await host.ensure_ready(server.name)
                 yield host
 
     async def browser(self, url: str) -> bool:
@@ -173,7 +173,7 @@ def tool(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
 Try = Callable[[Scene], Awaitable[None]]
 
 
-class Way(Data, frozen=True):
+class Way(Struct, frozen=True):
     """`lets`: what was agreed to on the way, and so is all that may have happened. `starts`: whether a process may."""
 
     sentence: str
@@ -230,14 +230,14 @@ def _consent(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     if what == "tool":
         return _called(effect, rows)
     if what == "again":
-        about = {**where, "subject": effect["name"], "arguments": digest(effect["arguments"])}
+        about = {**where, "subject": effect["name"], "arguments": arguments_digest(effect["arguments"])}
         return [_one(rows, kind="tool", event="started", **about)]
     if what == "refused":
         return []
     answered = {"event": "answered", "who": "person"}
     shown = ("as shown", "edited")
     wanted: dict[str, list[dict[str, Any]]] = {
-        "form": [{"kind": "form", "decision": "accept", "arguments": digest(effect.get("content")), **where}],
+        "form": [{"kind": "form", "decision": "accept", "arguments": arguments_digest(effect.get("content")), **where}],
         "visited": [{"kind": "url", "decision": "visited", **where}],
         "asked": [{"kind": "sampling", "decision": shown, "question": "review_sampling"}],
         "sampling": [{"kind": "sampling", "decision": shown, "question": "review_reply", **where}],
@@ -265,7 +265,7 @@ def _started(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]
 def _called(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     """A call: with these arguments, of the tool as it is, allowed for this very call, which is nobody else's."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
-    about["arguments"] = digest(effect["arguments"])
+    about["arguments"] = arguments_digest(effect["arguments"])
     started = _one(rows, event="started", definition=effect["definition"], **about)
     yield started
     if started["who"] == "user":

@@ -11,22 +11,22 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import ConnectionLost, DeadlinePassed, McpHostError, NotOffered
-from mcphost.host.event_queue import Feeds
+from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, UnsupportedCapability
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ResourceChanged
-from mcphost.host.servers.catalog import Offers
-from mcphost.host.servers.change_watcher import Watching
-from mcphost.protocol.completion import Argument, Complete, PromptRef
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import LogMessage, Notice, Progress
+from mcphost.host.servers.catalog import ServerListing
+from mcphost.host.servers.change_watcher import ChangeWatcher
+from mcphost.protocol.completion import Complete, CompletionArgument, PromptReference
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import LoggingMessageNotification, Notification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import ServerEras
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.peers.interop.peers import Cell, Limit
@@ -55,7 +55,7 @@ class Outcome:
 
 
 class Eras:
-    """An EraMemory that starts empty."""
+    """An EraStore that starts empty."""
 
     def __init__(self) -> None:
         self.known: ServerEras | None = None
@@ -77,43 +77,45 @@ class Scene:
         self.notes = Notes()
         self.answers = Answers(
             {
-                "elicitation/create": ElicitReply("accept", {"name": "Ada"}),
-                "sampling/createMessage": CreateMessageReply("assistant", PARIS, "demo"),
-                "roots/list": RootsReply((Root("file:///work", "work"),)),
+                "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
+                "sampling/createMessage": CreateMessageResult("assistant", PARIS, "demo"),
+                "roots/list": ListRootsResult((Root("file:///work", "work"),)),
             }
         )
         self.answers.capabilities["elicitation"] = {"form": {}}
         self.session: Session
-        self.watching: Watching
-        self.feeds = Feeds()
-        self.feed = self.feeds.open()
+        self.watching: ChangeWatcher
+        self.feeds = EventBus()
+        self.feed = self.feeds.subscribe()
         self.note = ""
         self.start_again: Callable[[], Awaitable[None]] | None = None
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[None]:
         """Be connected, and listen to changes."""
-        opener = SessionOpener(expand=str, eras=self.eras)
+        opener = ClientSessionOpener(expand=str, eras=self.eras)
         async with AsyncExitStack() as stack:
             opening = opener.open(self.config, self.answers, self.notes)
             self.session = await stack.enter_async_context(opening)
-            self.watching = Watching(
-                "peer", self.session, uris={}, feeds=self.feeds, warn=self.notes.warn, took=self.took
+            self.watching = ChangeWatcher(
+                "peer", self.session, watched_uris={}, events=self.feeds, warn=self.notes.warn, on_listing=self.took
             )
-            await self.watching.first()
+            await self.watching.list_all()
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(self.watching.run)
             yield
             tasks.cancel_scope.cancel()
 
-    async def took(self, offers: Offers) -> None:
+    async def took(self, offers: ServerListing) -> None:
         """What is listed is read from `watching`."""
 
-    async def call(self, tool: str, on_notice: Callable[[Notice], None] | None = None, **arguments: Any) -> str:
+    async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
         """The text that a tool answers."""
-        result = await self.session.request(CallTool(tool, arguments), on_notice=on_notice, deadline=PROBE_SECONDS)
-        (block,) = result.blocks()
-        assert isinstance(block, TextBlock), block
+        result = await self.session.request(
+            CallTool(tool, arguments), on_notification=on_notice, deadline=PROBE_SECONDS
+        )
+        (block,) = result.parse_blocks()
+        assert isinstance(block, TextContent), block
         assert not result.is_error, block.text
         return block.text
 
@@ -145,7 +147,9 @@ async def resources(scene: Scene) -> None:
 
 
 async def templates(scene: Scene) -> None:
-    assert [one.uri_template for one in (await list_templates(scene.session)).values] == ["demo://items/{ident}"]
+    assert [one.uri_template for one in (await list_resource_templates(scene.session)).values] == [
+        "demo://items/{ident}"
+    ]
     read = await scene.session.request(ReadResource("demo://items/7"))
     assert [one.text for one in read.contents] == ["item 7"]
 
@@ -153,38 +157,38 @@ async def templates(scene: Scene) -> None:
 async def prompts(scene: Scene) -> None:
     assert [one.name for one in (await list_prompts(scene.session)).values] == ["review"]
     filled = await scene.session.request(GetPrompt("review", {"code": "x"}))
-    block = filled.messages[0].block()
-    assert isinstance(block, TextBlock), block
+    block = filled.messages[0].parse_content()
+    assert isinstance(block, TextContent), block
     assert block.text == "Please review: x"
 
 
 async def completion(scene: Scene) -> None:
-    asked = Complete(PromptRef("review"), Argument("code", "py"))
+    asked = Complete(PromptReference("review"), CompletionArgument("code", "py"))
     assert (await scene.session.request(asked)).completion.values == ("python",)
 
 
 async def progress(scene: Scene) -> None:
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     assert await scene.call("steps", heard.append) == "done"
-    values = [one.progress for one in heard if isinstance(one, Progress)]
+    values = [one.progress for one in heard if isinstance(one, ProgressNotification)]
     assert values, "no progress came"
     assert values[-1] == 3, values
 
 
 async def logging(scene: Scene) -> None:
-    heard: list[Notice] = []
-    with suppress(NotOffered):  # some servers log without declaring it
+    heard: list[Notification] = []
+    with suppress(UnsupportedCapability):  # some servers log without declaring it
         await scene.session.set_log_level("info")
     assert await scene.call("log", heard.append) == "logged"
     await scene.until(lambda: any(_is_log(one) for one in (*heard, *scene.notes.logged)))
 
 
-def _is_log(notice: Notice) -> bool:
-    return isinstance(notice, LogMessage) and b"look here" in bytes(notice.data)
+def _is_log(notice: Notification) -> bool:
+    return isinstance(notice, LoggingMessageNotification) and b"look here" in bytes(notice.data)
 
 
 def _has_added(scene: Scene) -> bool:
-    catalog = scene.watching.offers.catalog
+    catalog = scene.watching.listing.catalog
     names = [[one.name for one in kind] for kind in (catalog.tools, catalog.prompts, catalog.resources)]
     return all("added" in kind for kind in names)
 
@@ -205,10 +209,10 @@ async def list_changes(scene: Scene) -> None:
 
 async def subscriptions(scene: Scene) -> None:
     await scene.watching.watch("demo://greeting")
-    scene.feed.take()
+    scene.feed.drain()
     await scene.call("touch")
     updates: list[Any] = []
-    await scene.until(lambda: bool(updates.extend(scene.feed.take()) or updates))
+    await scene.until(lambda: bool(updates.extend(scene.feed.drain()) or updates))
     assert any(isinstance(one, ResourceChanged) and one.uri == "demo://greeting" for one in updates), updates
     await scene.watching.unwatch("demo://greeting")
 
@@ -226,7 +230,7 @@ async def roots(scene: Scene) -> None:
 
 
 async def cancel(scene: Scene) -> None:
-    with suppress(DeadlinePassed):
+    with suppress(RequestTimeout):
         await scene.session.request(CallTool("wait", {}), deadline=0.5)
     while await scene.call("cancelled") != "true":  # noqa: ASYNC110 - the server has to be asked
         await anyio.sleep(0.1)
@@ -244,7 +248,7 @@ async def restart(scene: Scene) -> None:
         await scene.start_again()
         assert await scene.call("add", a=1, b=1) == "2"
         return
-    await scene.session.closed()
+    await scene.session.wait_closed()
     if scene.start_again is not None:
         await scene.start_again()
     again = Scene(scene.cell, scene.config)

@@ -192,7 +192,7 @@ class Browser:
     """What it answers when asked for a client id, in this order; then nothing."""
     registering: list[dict[str, str]] = field(default_factory=list)
 
-    async def client(self, **asked: str) -> tuple[str, str] | None:
+    async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:
         self.registering.append(asked)
         return self.clients.pop(0) if self.clients else None
 
@@ -223,9 +223,9 @@ class Refused:
     """What a transport tells of a refused request."""
 
     status: int = 401
-    challenge: str = ""
-    sent: str = ""
-    nonce: str = ""
+    www_authenticate: str = ""
+    authorization: str = ""
+    dpop_nonce: str = ""
 
 
 def oauth(one: Peer, person: Any, keep: Keep | None = None, **settings: Any) -> OAuth:

@@ -10,7 +10,7 @@ from mcphost.auth import tokens as tokens_of
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.token_expiry import Ages, running
 from mcphost.auth.token_store import Keep
-from mcphost.host.servers.accounts import lasting, validity
+from mcphost.host.servers.accounts import describe_validity, validity
 from tests.unit.auth.peer import Browser, Peer, ask, oauth, peer, used
 from tests.unit.transport.raw_http import Seen
 
@@ -74,7 +74,7 @@ async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
             assert auth.account is not None
             for shown in (listed, auth.account):
                 assert shown.left() == 2400
-                assert (validity(shown), lasting(shown)) == ("good", "for 40 more minutes")
+                assert (validity(shown), describe_validity(shown)) == ("good", "for 40 more minutes")
         clocks.pass_(2400)
         (listed,) = await keep.accounts()
         assert validity(listed) == "ended"

@@ -62,4 +62,4 @@ async def test_a_challenge_counts_only_with_the_refusal_it_belongs_to(status: in
             return Reply(url, status, {"www-authenticate": "Bearer scope=a"}, b"")
 
     refusal = await probed(cast("Any", Said()), "https://mcp.example/mcp")
-    assert (refusal.status, bool(refusal.challenge), refusal.sent) == (status, counts, "")
+    assert (refusal.status, bool(refusal.www_authenticate), refusal.authorization) == (status, counts, "")

@@ -10,7 +10,7 @@ from mcphost.auth.oauth_http import Unreachable
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Unsafe
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Peer, oauth, peer
 from tests.unit.transport.raw_http import Seen
 
@@ -51,7 +51,7 @@ class Reader:
         self.answer = answer
         self.shown: list[dict[str, Any]] = []
 
-    async def client(self, **asked: str) -> None:
+    async def ask_client_id(self, **asked: str) -> None:
         """Registers nothing by hand."""
 
     async def sign_in(self, **shown: Any) -> str | None:
@@ -124,7 +124,7 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
     ],
 )
 async def test_what_goes_wrong_is_told_once(
-    said: list[str], code: dict[str, Any], error: type[SignInNeeded], match: str
+    said: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
 ) -> None:
     person = Reader()
     with pytest.raises(error, match=match):

@@ -10,7 +10,7 @@ from mcphost.auth.account import Account, Discovered
 from mcphost.auth.account_index import INDEX
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.token_store import Keep
-from mcphost.host.servers.accounts import discovered
+from mcphost.host.servers.accounts import describe_discovery
 from mcphost.serialization import encode
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 from tests.unit.auth.test_tokens_over_time import aged
@@ -47,7 +47,7 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
         pkce=("plain", "S256"),
         names_itself=True,
     )
-    words = dict(discovered(entry))
+    words = dict(describe_discovery(entry))
     assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
     assert words["it supports"] == "PKCE plain, S256; answers say who they are from; codes for another machine"
     text = (tmp_path / INDEX).read_text()
@@ -71,7 +71,7 @@ async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: P
         entry = await kept(one, tmp_path)
     found = entry.discovered
     assert (found.form, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
-    assert dict(discovered(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
+    assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
 
 
 async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None:
@@ -103,4 +103,4 @@ async def test_an_entry_of_an_earlier_version_is_still_a_sign_in(tmp_path: Path)
     (tmp_path / INDEX).write_text(json.dumps({"accounts": [{**old, "expires": time() + 60}]}))
     (entry,) = await Keep(MemoryVault(), tmp_path).accounts()
     assert (entry.server, entry.discovered) == ("tracker", Discovered())
-    assert discovered(entry) == []
+    assert describe_discovery(entry) == []

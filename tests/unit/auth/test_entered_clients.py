@@ -9,7 +9,7 @@ import pytest
 from mcphost.auth.client_registration import RegistrationRefused
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.token_store import Keep
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_a_client_id_is_asked_for_used_and_kept_for_the_next_sign_in() -> 
 async def test_a_client_id_that_no_sign_in_worked_with_is_not_kept() -> None:
     keep, person = Keep(MemoryVault(), None), Browser(clients=[("by-hand", SECRET)], visit=False, answer=None)
     async with peer(kind=Strict, document=NOBODY) as one:
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             await used(oauth(one, person, keep), one)
         assert await keep.client(one.origin) is None
 
@@ -73,7 +73,7 @@ async def test_an_authorization_server_that_only_cannot_answer_now_is_no_reason_
     person = Browser(clients=[("by-hand", SECRET)])
     async with peer() as one:
         one.answers["/register"] = (503, b"", "")
-        with pytest.raises(SignInNeeded, match="cannot answer now"):
+        with pytest.raises(SignInRequired, match="cannot answer now"):
             await used(oauth(one, person), one)
     assert person.registering == []
 
@@ -82,7 +82,7 @@ async def test_a_wrong_secret_is_not_kept_and_asked_for_again() -> None:
     keep, person = Keep(MemoryVault(), None), Browser(clients=[("by-hand", "wrong-secret"), ("by-hand", SECRET)])
     async with peer(kind=Strict, document=NOBODY) as one:
         auth = oauth(one, person, keep)
-        with pytest.raises(SignInNeeded, match="invalid_client"):
+        with pytest.raises(SignInRequired, match="invalid_client"):
             await used(auth, one)
         assert await keep.client(one.origin) is None
         assert await used(auth, one) == 200
@@ -120,7 +120,7 @@ async def test_another_port_is_taken_when_the_registered_one_is_busy() -> None:
 
 async def test_nobody_waits_forever_for_a_client_id() -> None:
     class Away(Browser):
-        async def client(self, **asked: str) -> tuple[str, str] | None:
+        async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:
             return await anyio.sleep_forever()
 
     async with peer(kind=Strict, document=NOBODY) as one:
@@ -145,6 +145,6 @@ async def test_a_browser_that_never_comes_back_from_a_kept_client_is_told_how_to
     async with peer(kind=Strict, document=NOBODY) as one:
         await used(oauth(one, person, keep), one)
         person.visit = False
-        with pytest.raises(SignInNeeded, match="Nobody signed in") as caught:
+        with pytest.raises(SignInRequired, match="Nobody signed in") as caught:
             await oauth(one, person, keep, seconds=0.1).login()
     assert "mcphost logout peer --forget-client" in caught.value.hint

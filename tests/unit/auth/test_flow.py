@@ -16,7 +16,7 @@ from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Unsafe
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer, query, used
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ async def test_without_any_metadata_the_default_paths_of_2025_03_26_are_used_wit
     assert one.asked[0]["code_challenge_method"] == "S256"
 
 
-async def refused_before_the_browser(one: Peer, error: type[SignInNeeded], match: str) -> None:
+async def refused_before_the_browser(one: Peer, error: type[SignInRequired], match: str) -> None:
     person = Browser()
     with pytest.raises(error, match=match):
         await used(oauth(one, person), one)
@@ -187,7 +187,7 @@ async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refu
     async with peer() as one:
         one.document = {"authorization_endpoint": f"{one.origin}/authorize?{query}"}
         person = Browser()
-        with pytest.raises(SignInNeeded, match="in its own query"):
+        with pytest.raises(SignInRequired, match="in its own query"):
             await oauth(one, person).login()
     assert "in its own query" in caplog.text
     assert person.urls == []
@@ -207,7 +207,7 @@ async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) ->
 async def test_an_address_of_a_sign_in_that_is_too_long_is_told_as_that() -> None:
     async with peer() as one:
         one.resource = {"scopes_supported": [f"scope-{number:04}-{'x' * 40}" for number in range(100)]}
-        with pytest.raises(SignInNeeded, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
+        with pytest.raises(SignInRequired, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
             await oauth(one, Browser()).login()
 
 

@@ -1,4 +1,4 @@
-"""Whatever an authorization server sends: a value of ours or a SignInNeeded, never anything else."""
+"""Whatever an authorization server sends: a value of ours or a SignInRequired, never anything else."""
 
 import json
 import tracemalloc
@@ -17,7 +17,7 @@ from mcphost.auth.discovery import IssuerDocument, ResourceDocument, _document
 from mcphost.auth.oauth_http import MOST_BYTES, Reply, Unreachable, _inflated, _read
 from mcphost.auth.tokens import Tokens, read, seconds
 from mcphost.auth.url_policy import checked, covers, origin
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 
 REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]
 NAMES = [*IssuerDocument.__struct_fields__, *ResourceDocument.__struct_fields__, *REPLIES]
@@ -38,9 +38,9 @@ def reply(body: bytes, status: int = 200) -> Reply:
 def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> None:
     answer = reply(json.dumps(document).encode(), status)
     for kind in (IssuerDocument, ResourceDocument):
-        with suppress(SignInNeeded):
+        with suppress(SignInRequired):
             assert isinstance(_document(answer, kind, "document"), kind)
-    with suppress(SignInNeeded):
+    with suppress(SignInRequired):
         assert isinstance(read(answer, "https://as.example"), Tokens)
     assert isinstance(told(answer, answer.members()), str)
 
@@ -48,7 +48,7 @@ def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> N
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     assert isinstance(reply(body).members(), dict)
-    with pytest.raises(SignInNeeded):
+    with pytest.raises(SignInRequired):
         read(reply(body), "https://as.example")
 
 
@@ -57,7 +57,7 @@ def test_any_address_is_used_or_refused(text: str) -> None:
     origin(text)
     covers(text, "https://mcp.example/mcp")
     redirect_of(text)
-    with suppress(SignInNeeded):
+    with suppress(SignInRequired):
         assert checked(text, "address") == text
 
 

@@ -25,7 +25,7 @@ from mcphost.auth.tokens import ScopesRefused, TokenRefused
 from mcphost.auth.url_policy import Guard
 from mcphost.auth.user_interaction import NotSignedIn
 from mcphost.errors import ConfigError
-from mcphost.host.servers.accounts import lasting, place, validity
+from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
 from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer
 from tests.unit.auth.test_places import Owner
 from tests.unit.transport.raw_http import Seen
@@ -94,8 +94,8 @@ async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_rene
             auth = run()
             assert await ask(auth, one) == 200
             assert auth.account is not None
-            assert (validity(auth.account), lasting(auth.account)) == ("good", "renewed automatically")
-            assert place(auth.account).startswith("nowhere")
+            assert (validity(auth.account), describe_validity(auth.account)) == ("good", "renewed automatically")
+            assert describe_storage(auth.account).startswith("nowhere")
         # The sign-in of a person at the same server is neither used for it nor touched.
         assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 2
         assert f"Bearer {signed.tokens.access}" not in [seen.headers.get("authorization") for seen in one.seen[-4:]]

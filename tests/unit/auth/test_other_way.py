@@ -9,7 +9,7 @@ from mcphost.auth import device_authorization
 from mcphost.auth.sign_in_target import SECONDS
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.user_interaction import NotSignedIn
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Browser, Peer, oauth, peer
 from tests.unit.auth.test_device import Counter
 
@@ -104,13 +104,13 @@ async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why
     assert "gave no code: unauthorized_client" in person.notes[1]
 
 
-async def refusing(answer: Callable[..., Any]) -> SignInNeeded:
+async def refusing(answer: Callable[..., Any]) -> SignInRequired:
     class Refusing(Changing):
         async def sign_in(self, **shown: Any) -> str | None:
             await super().sign_in(**shown)
             return None if shown["code"] else ""
 
-    with pytest.raises(SignInNeeded) as caught:
+    with pytest.raises(SignInRequired) as caught:
         await answer(Refusing(1))
     return caught.value
 

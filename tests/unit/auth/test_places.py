@@ -29,11 +29,11 @@ class Owner:
         self.places, self.phrases = list(places), list(phrases)
         self.asked: list[dict[str, Any]] = []
 
-    async def keep_secrets(self, **asked: Any) -> tuple[str, str]:
+    async def choose_storage(self, **asked: Any) -> tuple[str, str]:
         self.asked.append(asked)
         return self.places.pop(0)
 
-    async def pass_phrase(self, **asked: Any) -> str | None:
+    async def ask_passphrase(self, **asked: Any) -> str | None:
         self.asked.append(asked)
         return self.phrases.pop(0)
 
@@ -212,7 +212,7 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
         return ""
 
     class Leaving(Owner):
-        async def keep_secrets(self, **asked: Any) -> tuple[str, str]:
+        async def choose_storage(self, **asked: Any) -> tuple[str, str]:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
 

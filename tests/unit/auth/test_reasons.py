@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
 from tests.unit.transport.certificates import Authority
 from tests.unit.transport.raw_http import Seen, serve
@@ -36,7 +36,7 @@ ADDRESSES = {
 async def told(one: Peer) -> str:
     """The message and the hint of a sign-in that fails before anybody was sent anywhere or anything was given."""
     person = Browser()
-    with pytest.raises(SignInNeeded) as raised:
+    with pytest.raises(SignInRequired) as raised:
         await used(oauth(one, person), one)
     assert person.urls == []
     assert one.forms == []

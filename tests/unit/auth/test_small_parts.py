@@ -12,7 +12,7 @@ from mcphost.auth.discovery import IssuerDocument, Untrusted, check_pkce, issuer
 from mcphost.auth.oauth_http import Reply, Unreachable
 from mcphost.auth.pkce import Attempt, s256
 from mcphost.auth.tokens import TokenRefused, Tokens, authentication, read, union, wanted
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 
 
 def reply(status: int, body: bytes) -> Reply:
@@ -176,5 +176,5 @@ def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:
 def test_our_metadata_document_is_at_an_https_address_with_a_path() -> None:
     assert published("i", "https://mcphost.example/client.json").id == "https://mcphost.example/client.json"
     for url in ("https://mcphost.example", "https://mcphost.example/", "http://localhost/client.json"):
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             published("i", url)

@@ -16,7 +16,7 @@ from mcphost.auth.token_store import Keep
 from mcphost.auth.url_policy import Guard
 from mcphost.auth.user_interaction import NotSignedIn, Progress
 from mcphost.cli.progress import Steps
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.auth.test_device import Counter, Reader
 
@@ -60,7 +60,7 @@ async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less
 async def test_what_fails_and_what_is_cancelled_is_over() -> None:
     heard: list[Progress] = []
     async with peer() as one:
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             await watched(one, Browser(visit=False, answer=None), heard).login()
         assert heard.pop().step == "over"
         person = Browser(visit=False)

@@ -7,7 +7,7 @@ import pytest
 from mcphost.cli.conformance_report import abilities, written
 from mcphost.cli.main import main
 from mcphost.config.schema import Limits
-from mcphost.protocol.methods import REQUESTS, at
+from mcphost.protocol.methods import CLIENT_REQUESTS, methods_in
 from mcphost.protocol.revisions import Revision
 
 
@@ -15,7 +15,7 @@ def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows()
     found = {one.revision: one for one in abilities().revisions}
     assert list(found) == sorted((revision.value for revision in Revision), reverse=True)
     for revision in Revision:
-        assert found[revision.value].requests == at(revision, REQUESTS)
+        assert found[revision.value].requests == methods_in(revision, CLIENT_REQUESTS)
     first, last = found["2024-11-05"], found["2026-07-28"]
     assert "elicitation" not in first.capabilities
     assert {"roots", "sampling", "elicitation", "extensions"} <= last.capabilities.keys()

@@ -37,7 +37,7 @@ def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def crash(*_given: object, demo: bool) -> int:
-        log.set_up()
+        log.configure_logging()
         os.makedirs(os.environ["MCPHOST_DATA_DIR"])
         raise RuntimeError("a mistake")
 

@@ -4,10 +4,10 @@ import pytest
 
 from mcphost.transport import http_exchange
 
-LEAST_WAIT = http_exchange.LEAST_WAIT
+LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 
 
 @pytest.fixture(autouse=True)
 def _asked_for_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dozens of streams end here; how long the client waits then is the matter of one test."""
-    monkeypatch.setattr(http_exchange, "LEAST_WAIT", 0.05)
+    monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

@@ -7,15 +7,15 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import EraMemory, Session
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import EraStore, Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import ErrorResponse, Request, Response, RpcError
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw, encode
-from mcphost.transport.channel import Dialer
-from mcphost.transport.in_memory import MemoryPipe
-from mcphost.transport.task_group import Tasks
+from mcphost.transport.channel import Connector
+from mcphost.transport.in_memory import InMemoryChannel
+from mcphost.transport.task_group import CancellingTaskGroup
 from tests.unit.client.people import Answers, Notes
 
 EVERYTHING: dict[str, Any] = {
@@ -34,20 +34,20 @@ def nothing(peer: "Peer", method: str, params: dict[str, Any]) -> Any:
     return {}
 
 
-class Recording(MemoryPipe):
+class Recording(InMemoryChannel):
     """Keeps what was written byte by byte."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         super().__init__(warn)
         self.lines: list[bytes] = []
 
-    def _take(self, line: bytes) -> None:
+    def _receive(self, line: bytes) -> None:
         self.lines.append(bytes(line))
-        super()._take(line)
+        super()._receive(line)
 
 
 class Peer:
-    """`script(peer, method, params)` gives a result, an RpcError, or None for no answer at all.
+    """`script(peer, method, params)` gives a result, an ErrorData, or None for no answer at all.
 
     `seen` is every message we wrote, decoded. `initialize` or `server/discover` is
     answered by the revision; `opening` answers them first where it gives something.
@@ -80,7 +80,7 @@ class Peer:
 
     def say(self, **message: Any) -> None:
         """One message to the client."""
-        self.pipe.line(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        self.pipe.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Wait until something holds of what was seen, twenty seconds at most."""
@@ -93,13 +93,13 @@ class Peer:
         try:
             async for message in self.pipe.requests:
                 self.seen.append(json.loads(self.pipe.lines[len(self.seen)]))
-                if isinstance(message, Request):
+                if isinstance(message, JsonRpcRequest):
                     self._answer(message)
                 self._arrived.set()
         except ConnectionLost:
             return
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: JsonRpcRequest) -> None:
         params = json.loads(bytes(request.params) or b"{}")
         self.ident = request.id
         if request.method in ("initialize", "server/discover"):
@@ -109,10 +109,10 @@ class Peer:
             result = self._script(self, request.method, params)
         if result is SILENCE:
             return
-        if isinstance(result, RpcError):
-            self.pipe.send(ErrorResponse(request.id, result))
+        if isinstance(result, ErrorData):
+            self.pipe.send(JsonRpcErrorResponse(request.id, result))
         elif result is not None:
-            self.pipe.send(Response(request.id, Raw(encode(result))))
+            self.pipe.send(JsonRpcResponse(request.id, Raw(encode(result))))
 
     def _opening(self, method: str) -> Any:
         modern = self.revision >= "2026"
@@ -130,15 +130,15 @@ class Peer:
                 "ttlMs": 0,
                 "cacheScope": "private",
             }
-        return RpcError(-32601, "no such method")
+        return ErrorData(-32601, "no such method")
 
 
-class PipeOpener(SessionOpener):
+class PipeOpener(ClientSessionOpener):
     """The product's opener with the peer's pipe in place of a process."""
 
     peer: Peer
 
-    def _dialer(self, server: ServerConfig, observer: Any) -> Dialer:
+    def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
         return self.peer.pipe
 
 
@@ -147,14 +147,14 @@ async def connected(
     peer: Peer,
     answers: Answers | None = None,
     limits: Limits | None = None,
-    eras: EraMemory | None = None,
+    eras: EraStore | None = None,
     **more: Any,
 ) -> AsyncIterator[Session]:
     """A session with the peer, negotiated by the real opener."""
     opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
     opener.peer = peer
     config = ServerConfig(name="peer", command="peer", **more)
-    async with Tasks() as tasks:
+    async with CancellingTaskGroup() as tasks:
         tasks.start_soon(peer.serve)
         async with opener.open(config, answers or Answers(), peer.notes) as session:
             with anyio.fail_after(10):

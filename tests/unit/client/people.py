@@ -3,39 +3,39 @@
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mcphost.client.session import AskContext
-from mcphost.protocol.notifications import LogMessage
-from mcphost.protocol.server_requests import Ask, AskDeclined, Reply
+from mcphost.client.session import ServerRequestContext
+from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.protocol.server_requests import ClientResult, ServerRequest, ServerRequestRejection
 
 
 class Answers:
     """A Responder that gives prepared replies by method and remembers what it was asked."""
 
-    def __init__(self, replies: dict[str, Reply] | None = None) -> None:
+    def __init__(self, replies: dict[str, ClientResult] | None = None) -> None:
         self.replies = replies or {}
-        self.asked: list[tuple[Ask, AskContext]] = []
+        self.asked: list[tuple[ServerRequest, ServerRequestContext]] = []
         self.done: list[str] = []
         self.given_up: list[str] = []
         names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
         self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         self.asked.append((ask, context))
-        return self.replies.get(ask.METHOD, AskDeclined("nobody answers"))
+        return self.replies.get(ask.METHOD, ServerRequestRejection("nobody answers"))
 
-    def running(self, context: AskContext) -> AbstractContextManager[None]:
+    def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
         return nullcontext()
 
-    async def prepare(self, context: AskContext) -> bool:
+    async def prepare(self, context: ServerRequestContext) -> bool:
         return False
 
-    def still(self, reply: Reply) -> Reply:
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
         return reply
 
-    def taken_back(self, method: str) -> None:
+    def on_request_cancelled(self, method: str) -> None:
         self.given_up.append(method)
 
-    def completed(self, elicitation: str) -> None:
+    def on_elicitation_complete(self, elicitation: str) -> None:
         self.done.append(elicitation)
 
 
@@ -44,7 +44,7 @@ class Notes:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.logged: list[LogMessage] = []
+        self.logged: list[LoggingMessageNotification] = []
         self.warnings: list[str] = []
         self.accounts: list[Any] = []
         self.over: list[int] = []
@@ -52,14 +52,14 @@ class Notes:
     def stderr(self, line: str) -> None:
         self.lines.append(line)
 
-    def log(self, message: LogMessage) -> None:
+    def log(self, message: LoggingMessageNotification) -> None:
         self.logged.append(message)
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def signed_in(self, account: Any) -> None:
+    def on_account_changed(self, account: Any) -> None:
         self.accounts.append(account)
 
-    def call_over(self, number: int) -> None:
+    def on_call_ended(self, number: int) -> None:
         self.over.append(number)

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.incoming_requests import Answering
-from mcphost.client.session import AskContext
-from mcphost.client.timeouts import Pauses
-from mcphost.protocol.jsonrpc import Message, Request
+from mcphost.client.incoming_requests import ServerRequestDispatcher
+from mcphost.client.session import ServerRequestContext
+from mcphost.client.timeouts import UserPauses
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.serialization import Raw
 from tests.unit.client.people import Answers, Notes
 
@@ -20,11 +20,11 @@ class RootsRequests:
     """Requests that a server sends, and what was written to it; writing waits while `held` is not set."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
-        self.sent: list[Message] = []
+        self.sent: list[JsonRpcMessage] = []
         self._held = held
-        self.answering: Answering
+        self.answering: ServerRequestDispatcher
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: JsonRpcMessage) -> None:
         """Keep one message."""
         self.sent.append(message)
         if self._held is not None:
@@ -32,7 +32,7 @@ class RootsRequests:
 
     def ask(self, ident: int | str, params: Raw = EMPTY) -> None:
         """Take one request of the server."""
-        self.answering.take(Request(ident, "roots/list", params), _no_context)
+        self.answering.dispatch(JsonRpcRequest(ident, "roots/list", params), _no_context)
 
     async def until(self, done: Callable[[], bool]) -> None:
         """Let the other tasks run until this is true."""
@@ -40,8 +40,8 @@ class RootsRequests:
             await anyio.lowlevel.checkpoint()
 
 
-async def _no_context() -> AskContext:
-    return AskContext()
+async def _no_context() -> ServerRequestContext:
+    return ServerRequestContext()
 
 
 @asynccontextmanager
@@ -50,8 +50,8 @@ async def answered_by(answers: Answers, held: anyio.Event | None = None) -> Asyn
     requests = RootsRequests(held)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            requests.answering = Answering(
+            requests.answering = ServerRequestDispatcher(
                 answers, requests.send, tasks, declared={"roots": {}}, observer=Notes(), server="s",
-                flooded=lambda: None, pauses=Pauses({}, hard=False),
+                on_flood=lambda: None, pauses=UserPauses({}, includes_user_time=False),
             )  # fmt: skip
             yield requests

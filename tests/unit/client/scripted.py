@@ -8,17 +8,23 @@ from typing import Any, cast
 import anyio
 
 from mcphost.client.handshake_session import HandshakeSession
-from mcphost.client.requests import Caller
+from mcphost.client.requests import RequestSender
 from mcphost.client.session import ServerFacts, Session
 from mcphost.client.stateless_session import StatelessSession
-from mcphost.client.timeouts import Patience
+from mcphost.client.timeouts import Timeouts
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+)
 from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, encode
-from mcphost.transport.in_memory import MemoryPipe
-from mcphost.transport.task_group import Tasks
+from mcphost.transport.in_memory import InMemoryChannel
+from mcphost.transport.task_group import CancellingTaskGroup
 from tests.unit.client.people import Answers, Notes
 
 ALL = ServerCapabilities(
@@ -39,21 +45,21 @@ async def session_with(
     capabilities: ServerCapabilities = ALL,
     *,
     patience: float = 5,
-) -> AsyncIterator[tuple[Session, list[dict[str, Any]], MemoryPipe]]:
-    """A session whose requests are answered by `server(method, params)`: a result, or an RpcError, or None."""
-    pipe = MemoryPipe()
+) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
+    """A session whose requests are answered by `server(method, params)`: a result, or an ErrorData, or None."""
+    pipe = InMemoryChannel()
     if isinstance(server, Listener):
         server.pipe = pipe
-    pipe.channel.speak(revision)
+    pipe.channel.set_revision(revision)
     seen: list[dict[str, Any]] = []
     facts = ServerFacts(revision, Implementation(), capabilities)
-    caller = Caller(pipe.channel, "peer", Patience(patience, patience))
+    caller = RequestSender(pipe.channel, "peer", Timeouts(patience, patience))
 
     async def serve() -> None:
         try:
             async for message in pipe.requests:
-                if not isinstance(message, Request):
-                    if isinstance(message, Notification):
+                if not isinstance(message, JsonRpcRequest):
+                    if isinstance(message, JsonRpcNotification):
                         told = json.loads(bytes(message.params) or b"{}")
                         seen.append({"method": message.method, "params": told})
                     continue
@@ -63,21 +69,21 @@ async def session_with(
                     server.listen(cast("int", message.id), params)
                     continue
                 result = server(message.method, params)
-                if isinstance(result, RpcError):
-                    pipe.send(ErrorResponse(message.id, result))
+                if isinstance(result, ErrorData):
+                    pipe.send(JsonRpcErrorResponse(message.id, result))
                 elif result is not None:
-                    pipe.send(Response(message.id, Raw(encode(result))))
+                    pipe.send(JsonRpcResponse(message.id, Raw(encode(result))))
         except ConnectionLost:
             return
 
-    async with Tasks() as tasks:
+    async with CancellingTaskGroup() as tasks:
         responder = answers or Answers()
         session: HandshakeSession | StatelessSession
         if revision.era == "handshake":
             session = HandshakeSession(pipe.channel, caller, facts, responder, Notes(), tasks)
         else:
             session = StatelessSession(pipe.channel, caller, facts, responder, Notes())
-        caller.stray = session.stray
+        caller.on_unsolicited = session.handle_unsolicited
         tasks.start_soon(session.serve)
         tasks.start_soon(serve)
         with anyio.fail_after(20):
@@ -89,7 +95,7 @@ class Listener:
 
     def __init__(self, other: Server = lambda *_: {}) -> None:
         self.other = other
-        self.pipe: MemoryPipe
+        self.pipe: InMemoryChannel
         self.opened: list[dict[str, Any]] = []
         self.honours: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
         self._changed = anyio.Event()
@@ -115,9 +121,9 @@ class Listener:
     def say(self, ident: Any, method: str, **params: Any) -> None:
         """A notification of the subscription with that id."""
         meta = {"io.modelcontextprotocol/subscriptionId": ident}
-        self.pipe.send(Notification(method, Raw(encode({**params, "_meta": meta}))))
+        self.pipe.send(JsonRpcNotification(method, Raw(encode({**params, "_meta": meta}))))
 
     def end(self, ident: int) -> None:
         """End it with a result."""
         meta = {"io.modelcontextprotocol/subscriptionId": ident}
-        self.pipe.send(Response(ident, Raw(encode({"resultType": "complete", "_meta": meta}))))
+        self.pipe.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "_meta": meta}))))

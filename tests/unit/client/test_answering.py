@@ -5,44 +5,44 @@ from typing import cast
 import anyio
 import pytest
 
-from mcphost.client.incoming_requests import Answering
-from mcphost.client.session import AskContext
-from mcphost.client.timeouts import Pauses
-from mcphost.protocol.jsonrpc import Message, Request, Response
-from mcphost.protocol.server_requests import RootsReply
+from mcphost.client.incoming_requests import ServerRequestDispatcher
+from mcphost.client.session import ServerRequestContext
+from mcphost.client.timeouts import UserPauses
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, JsonRpcResponse
+from mcphost.protocol.server_requests import ListRootsResult
 from mcphost.serialization import Raw
 from tests.unit.client.people import Answers, Notes
 
 pytestmark = pytest.mark.anyio
 
 
-async def tied() -> AskContext:
-    return AskContext("tools/call", "t", 1)
+async def tied() -> ServerRequestContext:
+    return ServerRequestContext("tools/call", "t", 1)
 
 
 async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -> None:
-    sent: list[Message] = []
+    sent: list[JsonRpcMessage] = []
 
-    async def send(message: Message) -> None:
+    async def send(message: JsonRpcMessage) -> None:
         sent.append(message)
 
-    answers = Answers({"roots/list": RootsReply(())})
+    answers = Answers({"roots/list": ListRootsResult(())})
     async with anyio.create_task_group() as tasks:
-        answering = Answering(
+        answering = ServerRequestDispatcher(
             answers,
             send,
             tasks,
             declared={"roots": {}},
             observer=Notes(),
             server="s",
-            flooded=print,
-            pauses=Pauses({}, hard=False),
+            on_flood=print,
+            pauses=UserPauses({}, includes_user_time=False),
         )
-        answering.take(Request(1, "roots/list", Raw()), tied)
-        answering.take(Request(2, "roots/list", Raw()), tied)
-        assert answering.taken_back(1)
-    assert [cast("Response", message).id for message in sent] == [2]
+        answering.dispatch(JsonRpcRequest(1, "roots/list", Raw()), tied)
+        answering.dispatch(JsonRpcRequest(2, "roots/list", Raw()), tied)
+        assert answering.cancel(1)
+    assert [cast("JsonRpcResponse", message).id for message in sent] == [2]
     assert len(answers.asked) == 1
     assert answers.given_up == ["roots/list"], "whoever answers may want to know what was asked for"
-    assert not answering.taken_back(1)
-    assert not answering.taken_back(2)
+    assert not answering.cancel(1)
+    assert not answering.cancel(2)

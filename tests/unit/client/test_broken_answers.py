@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from mcphost.client.session import Session
-from mcphost.errors import DeadlinePassed, MalformedMessage, Refused, ServerError
+from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, ServerError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.people import Notes
@@ -22,12 +22,12 @@ FAULTS: list[tuple[str, type[ServerError], str]] = [
     ('{"jsonrpc":"1.0","id":@,"result":{}}', MalformedMessage, "2.0"),
     ('{"jsonrpc":"2.0","id":@,"error":5}', MalformedMessage, "error"),
     ('{"jsonrpc":"2.0","id":@,"error":{"code":"x","message":"m"}}', MalformedMessage, "error"),
-    ('{"jsonrpc":"2.0","id":@,"error":{}}', Refused, "error 0: no reason given"),
-    ('{"jsonrpc":"2.0","id":@,"error":{"code":-32000,"message":"%s"}}' % ("y" * 5_000), Refused, "yyy"),
+    ('{"jsonrpc":"2.0","id":@,"error":{}}', RequestRefused, "error 0: no reason given"),
+    ('{"jsonrpc":"2.0","id":@,"error":{"code":-32000,"message":"%s"}}' % ("y" * 5_000), RequestRefused, "yyy"),
     ('[{"jsonrpc":"2.0","id":@,"result":{}}]', MalformedMessage, "array"),
     ('{"jsonrpc":"2.0","id":@,"result":{"content":5}}', MalformedMessage, "content"),
-    ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"eh?"}}', DeadlinePassed, "did not answer"),
-    ('{"jsonrpc":"2.0","id":null,"result":{}}', DeadlinePassed, "did not answer"),
+    ('{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"eh?"}}', RequestTimeout, "did not answer"),
+    ('{"jsonrpc":"2.0","id":null,"result":{}}', RequestTimeout, "did not answer"),
 ]
 
 
@@ -45,7 +45,7 @@ async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> N
 
         async def one(line: str, kind: type[ServerError], reason: str) -> None:
             with anyio.fail_after(20), pytest.raises(kind) as caught:
-                await says(session, line, deadline=0.5 if kind is DeadlinePassed else 30)
+                await says(session, line, deadline=0.5 if kind is RequestTimeout else 30)
             assert reason in caught.value.message, line
             assert len(caught.value.message) < 2_200
 
@@ -64,7 +64,7 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
         late = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}'
         await says(session, GOOD.replace("@", '"@"'), unknown, late, GOOD, GOOD)
         assert await echo(session) == "hi"
-        assert session.counts["answers nobody waits for"] == 3
+        assert session.anomaly_counts["answers nobody waits for"] == 3
 
 
 @pytest.mark.req("base.batch.receive")
@@ -75,7 +75,7 @@ async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
         assert session.facts.revision is Revision.V2025_03_26
         await says(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
         assert await echo(session) == "hi"
-        assert session.counts == {"pings answered": 1}
+        assert session.anomaly_counts == {"pings answered": 1}
         with pytest.raises(MalformedMessage, match=r"1,001 messages; at most 1,000"):
             await says(session, "[" + ",".join([GOOD] * 1_001) + "]")
     assert len(notes.warnings) == 1

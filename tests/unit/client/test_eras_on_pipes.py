@@ -8,10 +8,10 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client import negotiation
-from mcphost.client.connect import NoMemory, SessionOpener
+from mcphost.client.connect import ClientSessionOpener, NullEraStore
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError
-from mcphost.protocol.content import TextBlock
+from mcphost.protocol.content import TextContent
 from mcphost.protocol.revisions import Era, ServerEras
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.people import Answers, Notes
@@ -47,10 +47,10 @@ class Server:
     async def use(self) -> Era:
         """Connect and call a tool, whose answer must be of the era that was agreed on."""
         with anyio.fail_after(60):
-            opener = SessionOpener(expand=str, eras=self)
+            opener = ClientSessionOpener(expand=str, eras=self)
             async with opener.open(self.config, Answers(), Notes()) as session:
-                (block,) = (await session.request(CallTool("era"), deadline=10)).blocks()
-                assert isinstance(block, TextBlock)
+                (block,) = (await session.request(CallTool("era"), deadline=10)).parse_blocks()
+                assert isinstance(block, TextContent)
                 assert block.text == session.facts.era
                 return session.facts.era
 
@@ -63,7 +63,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
     server = Server(tmp_path, "modern")
     steps: list[str] = []
 
-    class Memory(NoMemory):
+    class Memory(NullEraStore):
         def get(self, server: str, digest: str) -> ServerEras | None:
             steps.append("era")
             return None
@@ -75,7 +75,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
         steps.append(await notes.read_text())
 
     with anyio.fail_after(60):
-        opener = SessionOpener(expand=str, eras=Memory())
+        opener = ClientSessionOpener(expand=str, eras=Memory())
         async with opener.open(server.config, Answers(), Notes(), prepare) as session:
             assert session.facts.era == "stateless"
     assert steps == ["started\n", "era"]
@@ -90,7 +90,7 @@ async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
         prepared += 1
 
     with anyio.fail_after(60):
-        async with SessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+        async with ClientSessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
             pass
     assert prepared == len(server.starts()) == 2
 
@@ -102,7 +102,7 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
         raise StoreError("The store is gone.")
 
     with anyio.fail_after(60), pytest.raises(StoreError, match="is gone"):
-        async with SessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+        async with ClientSessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
             pass
     assert not server.notes.exists() or server.starts() == [[]]
 
@@ -158,8 +158,8 @@ async def test_a_refused_initialize_leaves_it_to_what_the_probe_said(tmp_path: P
 async def test_a_server_that_answers_the_probe_and_ignores_initialize_is_started_anew_with_the_probe_alone(
     tmp_path: Path, known: ServerEras | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(negotiation, "LAST_CHANCE", 0.1)
-    monkeypatch.setitem(negotiation._HEAD_STARTS, "handshake first", 0.05)
+    monkeypatch.setattr(negotiation, "LATE_RESPONSE_TIMEOUT", 0.1)
+    monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "handshake first", 0.05)
     server = Server(tmp_path, "modern, ignores initialize, waits for both", known=known)
     assert await server.use() == "stateless"
     assert sorted(server.starts()[0]) == ["initialize", "server/discover"]
@@ -181,7 +181,7 @@ async def test_a_server_that_lost_the_stateless_era_is_met_with_the_handshake(
 async def test_a_remembered_server_of_the_stateless_era_that_ignores_the_probe_gets_the_handshake_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(negotiation._HEAD_STARTS, "stateless first", 0.1)
+    monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "stateless first", 0.1)
     server = Server(tmp_path, "legacy, ignores", known="dual")
     assert await server.use() == "handshake"
     assert server.known == "handshake"

@@ -7,22 +7,29 @@ import pytest
 
 from mcphost.client import result_cache
 from mcphost.client.pagination import list_tools
-from mcphost.client.result_cache import Freshness
-from mcphost.client.session import Watch
-from mcphost.protocol.base import Call
-from mcphost.protocol.jsonrpc import Response, RpcError
+from mcphost.client.result_cache import ResultCache
+from mcphost.client.session import WatchedChanges
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcResponse
 from mcphost.protocol.lifecycle import Discover
 from mcphost.protocol.prompts import ListPrompts
-from mcphost.protocol.resources import ListResources, ListTemplates, ReadResource, ReadResult
+from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource, ReadResourceResult
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import ElicitReply
-from mcphost.protocol.tools import CallTool, ListTools, ToolPage
+from mcphost.protocol.server_requests import ElicitResult
+from mcphost.protocol.tools import CallTool, ListTools, ListToolsResult
 from mcphost.serialization import Raw, encode
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import Listener, session_with
 
 pytestmark = pytest.mark.anyio
-EVERY: list[Call[Any]] = [Discover(), ListTools(), ListPrompts(), ListResources(), ListTemplates(), ReadResource("a:1")]
+EVERY: list[ClientRequest[Any]] = [
+    Discover(),
+    ListTools(),
+    ListPrompts(),
+    ListResources(),
+    ListResourceTemplates(),
+    ReadResource("a:1"),
+]
 
 
 class Clock:
@@ -47,7 +54,7 @@ def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
 @pytest.mark.req("cache.no-polling")
 @pytest.mark.parametrize("call", EVERY, ids=lambda call: call.METHOD)
 async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
-    call: Call[Any], clock: Clock
+    call: ClientRequest[Any], clock: Clock
 ) -> None:
     async with session_with(lambda *_: living(5000)) as (session, seen, _):
         first = await session.request(call)
@@ -79,13 +86,13 @@ async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         return living(60_000, contents=[{"uri": params.get("uri", ""), "text": str(params.get("uri"))}])
 
-    calls: list[Call[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
+    calls: list[ClientRequest[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
                               ListTools(cursor=""), ListTools(cursor="x"), ListPrompts()]  # fmt: skip
     async with session_with(server) as (session, seen, _):
         for _ in range(2):
             for call in calls:
                 result = await session.request(call)
-                if isinstance(result, ReadResult) and isinstance(call, ReadResource):
+                if isinstance(result, ReadResourceResult) and isinstance(call, ReadResource):
                     assert result.contents[0].text == call.uri
         await session.request(CallTool("t"))
         await session.request(CallTool("t"))
@@ -101,7 +108,7 @@ async def test_what_took_input_is_never_remembered() -> None:
             return living(60_000, contents=[])
         return {**living(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
 
-    answers = Answers({"elicitation/create": ElicitReply("accept", {})})
+    answers = Answers({"elicitation/create": ElicitResult("accept", {})})
     async with session_with(server, answers=answers) as (session, seen, _):
         await session.request(ReadResource("a:1"))
         await session.request(ReadResource("a:1"))
@@ -112,19 +119,19 @@ async def test_what_took_input_is_never_remembered() -> None:
 @pytest.mark.req("cache.public")
 async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be() -> None:
     who = "first"
-    memory = Freshness(lambda: who)
-    memory.put(ReadResource("mine"), ReadResult(ttl_ms=60_000, cache_scope="private"), 10)
-    memory.put(ReadResource("odd"), ReadResult(ttl_ms=60_000, cache_scope="whatever"), 10)
-    memory.put(ReadResource("all"), ReadResult(ttl_ms=60_000, cache_scope="public"), 10)
+    memory = ResultCache(lambda: who)
+    memory.put(ReadResource("mine"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
+    memory.put(ReadResource("odd"), ReadResourceResult(ttl_ms=60_000, cache_scope="whatever"), 10)
+    memory.put(ReadResource("all"), ReadResourceResult(ttl_ms=60_000, cache_scope="public"), 10)
     assert all(memory.get(ReadResource(uri)) for uri in ("mine", "odd", "all"))
     who = "second"
     assert memory.get(ReadResource("mine")) is None
     assert memory.get(ReadResource("odd")) is None
     assert memory.get(ReadResource("all")) is not None
-    memory.put(ReadResource("late"), ReadResult(ttl_ms=60_000, cache_scope="private"), 10, asker="first")
+    memory.put(ReadResource("late"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10, requester="first")
     assert memory.get(ReadResource("late")) is None  # asked for as the first, and it came after the change
     who = "first"
-    memory.put(ReadResource("all"), ReadResult(ttl_ms=60_000, cache_scope="private"), 10)
+    memory.put(ReadResource("all"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
     who = "second"
     assert memory.get(ReadResource("all")) is None
 
@@ -132,18 +139,24 @@ async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be(
 @pytest.mark.req("cache.notification")
 async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else() -> None:
     server = Listener(lambda *_: living(60_000))
-    reads: list[Call[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
-    lists: list[Call[Any]] = [ListTools(), ListTools(cursor="2"), ListPrompts(), ListResources(), ListTemplates()]
+    reads: list[ClientRequest[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
+    lists: list[ClientRequest[Any]] = [
+        ListTools(),
+        ListTools(cursor="2"),
+        ListPrompts(),
+        ListResources(),
+        ListResourceTemplates(),
+    ]
     told = {
         "notifications/tools/list_changed": [ListTools(), ListTools(cursor="2")],
         "notifications/prompts/list_changed": [ListPrompts()],
-        "notifications/resources/list_changed": [ListResources(), ListTemplates()],
+        "notifications/resources/list_changed": [ListResources(), ListResourceTemplates()],
         "notifications/resources/updated": [ReadResource("a://1")],
     }
     async with session_with(server) as (session, _, _):
-        await session.watch(Watch(True, True, True, ("a://1",)))
+        await session.watch(WatchedChanges(True, True, True, ("a://1",)))
         await server.until(2)
-        changes = session.changes(Watch(True, True, True, ("a://1",)))
+        changes = session.changes(WatchedChanges(True, True, True, ("a://1",)))
         for method, stale in told.items():
             for call in (*reads, *lists):
                 await session.request(call)
@@ -152,7 +165,7 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
             )
             server.say(ident, method, uri="a://1/part")
             await anext(changes)
-            assert [call for call in (*reads, *lists) if not session.is_fresh(call)] == stale
+            assert [call for call in (*reads, *lists) if not session.is_cached(call)] == stale
 
 
 @pytest.mark.req("cache.notification")
@@ -161,7 +174,7 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
     late: list[bool] = []
     server = Listener(lambda *_: None if not late else living(60_000))
     async with session_with(server) as (session, seen, pipe):
-        await session.watch(Watch(tools=True))
+        await session.watch(WatchedChanges(tools=True))
         await server.until(1)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.request, ListTools())
@@ -169,24 +182,24 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
             if how == "told":
                 server.say(server.opened[0]["id"], "notifications/tools/list_changed")
             else:
-                session.forget()
+                session.invalidate()
             await anyio.wait_all_tasks_blocked()
             late.append(True)
             asked = next(one for one in seen if one["method"] == "tools/list")
-            pipe.send(Response(asked["id"], Raw(encode(living(60_000)))))
-        assert not session.is_fresh(ListTools())
+            pipe.send(JsonRpcResponse(asked["id"], Raw(encode(living(60_000)))))
+        assert not session.is_cached(ListTools())
         await session.request(ListTools())
-        assert session.is_fresh(ListTools())
+        assert session.is_cached(ListTools())
 
 
 async def test_what_is_forgotten_is_asked_for_again() -> None:
     async with session_with(lambda *_: living(60_000)) as (session, seen, _):
         for call in (ListTools(), ListPrompts()):
             await session.request(call)
-        session.forget("tools/list")
-        assert [session.is_fresh(call) for call in (ListTools(), ListPrompts(), CallTool("t"))] == [False, True, False]
-        session.forget()
-        assert not session.is_fresh(ListPrompts())
+        session.invalidate("tools/list")
+        assert [session.is_cached(call) for call in (ListTools(), ListPrompts(), CallTool("t"))] == [False, True, False]
+        session.invalidate()
+        assert not session.is_cached(ListPrompts())
     assert len(seen) == 2
 
 
@@ -222,7 +235,7 @@ async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_f
         if "cursor" not in params:
             return living(60_000, tools=[{"name": "a"}], nextCursor="next")
         refusals += 1
-        return RpcError(-32602, "expired") if refusals <= times else living(0, tools=[{"name": "b"}])
+        return ErrorData(-32602, "expired") if refusals <= times else living(0, tools=[{"name": "b"}])
 
     async with session_with(server) as (session, seen, _):
         found = await list_tools(session)
@@ -240,29 +253,29 @@ async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_want
     async with session_with(lambda *_: living(60_000), Revision.V2025_11_25) as (session, seen, _):
         await session.request(ListTools())
         await session.request(ListTools())
-        assert not session.is_fresh(ListTools())
-        session.forget()
+        assert not session.is_cached(ListTools())
+        session.invalidate()
     assert len(seen) == 2
 
 
 async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_cache, "ENTRY_LIMIT", 10)
-    monkeypatch.setattr(result_cache, "BYTE_LIMIT", 1000)
-    memory = Freshness()
+    monkeypatch.setattr(result_cache, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(result_cache, "MAX_BYTES", 1000)
+    memory = ResultCache()
     for number in range(50):
-        memory.put(ReadResource(str(number)), ReadResult(ttl_ms=1e300), 20)
+        memory.put(ReadResource(str(number)), ReadResourceResult(ttl_ms=1e300), 20)
     assert [number for number in range(50) if memory.get(ReadResource(str(number)))] == list(range(40, 50))
-    memory.put(ReadResource("huge"), ReadResult(ttl_ms=60_000), 251)
+    memory.put(ReadResource("huge"), ReadResourceResult(ttl_ms=60_000), 251)
     assert memory.get(ReadResource("huge")) is None
     for number in range(4):
-        memory.put(ReadResource(f"big {number}"), ReadResult(ttl_ms=60_000), 250)
+        memory.put(ReadResource(f"big {number}"), ReadResourceResult(ttl_ms=60_000), 250)
     assert memory.get(ReadResource("49")) is None
     assert memory.get(ReadResource("big 0")) is not None
 
 
 async def test_entries_of_a_remembered_page_count_besides_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_cache, "BYTE_LIMIT", 1000 * result_cache.ENTRY_BYTES)
-    memory = Freshness()
+    monkeypatch.setattr(result_cache, "MAX_BYTES", 1000 * result_cache.ENTRY_BYTES)
+    memory = ResultCache()
     for number in range(10):
-        memory.put(ListTools(str(number)), ToolPage(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
+        memory.put(ListTools(str(number)), ListToolsResult(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
     assert [number for number in range(10) if memory.get(ListTools(str(number)))] == list(range(6, 10))

@@ -7,11 +7,19 @@ import anyio
 import pytest
 
 from mcphost.client import server_tasks
-from mcphost.client.server_tasks import HostedTasks
-from mcphost.client.session import AskContext, Session
-from mcphost.errors import Declined
-from mcphost.protocol.jsonrpc import Message, Request, Response
-from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply, Root, RootsReply
+from mcphost.client.server_tasks import ServerTaskRunner
+from mcphost.client.session import ServerRequestContext, Session
+from mcphost.errors import ConsentDenied
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, JsonRpcResponse
+from mcphost.protocol.server_requests import (
+    ClientResult,
+    CreateMessageResult,
+    ElicitResult,
+    ListRootsResult,
+    Root,
+    ServerRequest,
+    ServerRequestRejection,
+)
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Raw
 from tests.unit.client.peer import Peer, connected
@@ -19,7 +27,7 @@ from tests.unit.client.people import Answers
 
 pytestmark = pytest.mark.anyio
 RELATED = "io.modelcontextprotocol/related-task"
-SAID = CreateMessageReply("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
+SAID = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
 SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
 FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
 
@@ -27,14 +35,14 @@ FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object",
 class Slow(Answers):
     """Answers once it is let, and tells when an answer was withdrawn."""
 
-    def __init__(self, *, let: bool = False, reply: Reply = SAID) -> None:
-        super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitReply("decline")})
+    def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
+        super().__init__({"sampling/createMessage": reply, "elicitation/create": ElicitResult("decline")})
         self.let = anyio.Event()
         self.withdrawn = 0
         if let:
             self.let.set()
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         try:
             await self.let.wait()
         except BaseException:
@@ -121,7 +129,7 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
 async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> None:
     """Roots are never tasks, and before 2025-11-25 nothing is."""
     peer, answers = Peer(revision=revision), Slow(let=True)
-    answers.replies["roots/list"] = RootsReply((Root("file:///a"),))
+    answers.replies["roots/list"] = ListRootsResult((Root("file:///a"),))
     answers.capabilities["roots"] = {}
     server = Server(peer)
     async with connected(peer, answers, era="handshake"):
@@ -138,7 +146,7 @@ async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> 
 async def test_only_the_kinds_that_are_declared_become_tasks() -> None:
     peer = Peer()
     server = Server(peer)
-    answers = Answers({"elicitation/create": ElicitReply("decline"), "roots/list": RootsReply(())})
+    answers = Answers({"elicitation/create": ElicitResult("decline"), "roots/list": ListRootsResult(())})
     async with connected(peer, answers, era="handshake"):
         assert peer.seen[0]["params"]["capabilities"]["tasks"]["requests"] == {"elicitation": {"create": {}}}
         assert "task" in (await server.ask("elicitation/create", **FORM))["result"]
@@ -148,7 +156,7 @@ async def test_only_the_kinds_that_are_declared_become_tasks() -> None:
 async def test_without_anything_to_answer_there_are_no_tasks() -> None:
     peer = Peer()
     server = Server(peer)
-    async with connected(peer, Answers({"roots/list": RootsReply(())}), era="handshake"):
+    async with connected(peer, Answers({"roots/list": ListRootsResult(())}), era="handshake"):
         assert peer.seen[0]["params"]["capabilities"] == {"roots": {}}
         for method in ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"):
             assert (await server.ask(method, taskId="x"))["error"]["code"] == -32601
@@ -190,12 +198,12 @@ async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> 
 @pytest.mark.parametrize("how", ["declined", "raised", "broken"])
 async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own_error(how: str) -> None:
     class Refusing(Slow):
-        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             if how == "broken":
                 raise RuntimeError("a bug with a secret")
             if how == "raised":
-                raise Declined("the user said no")
-            return AskDeclined("the user said no", -7)
+                raise ConsentDenied("the user said no")
+            return ServerRequestRejection("the user said no", -7)
 
     peer = Peer()
     server = Server(peer)
@@ -223,7 +231,7 @@ async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> 
 
 
 async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "SHORTEST_TTL", 50)
+    monkeypatch.setattr(server_tasks, "MIN_TTL", 50)
     peer, answers = Peer(), Slow()
     server = Server(peer)
     async with connected(peer, answers, era="handshake"):
@@ -242,7 +250,7 @@ async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypat
 
 async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RUNNING", 3)
-    monkeypatch.setattr(server_tasks, "MAX_KEPT", 2)
+    monkeypatch.setattr(server_tasks, "MAX_FINISHED", 2)
     peer, answers = Peer(), Slow()
     server = Server(peer)
     async with connected(peer, answers, era="handshake"):
@@ -260,8 +268,8 @@ async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(mo
 
 
 async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "MAX_BYTES", 1_000)
-    big = CreateMessageReply("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
+    monkeypatch.setattr(server_tasks, "MAX_RESULT_BYTES", 1_000)
+    big = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
     peer = Peer()
     server = Server(peer)
     async with connected(peer, Slow(let=True, reply=big), era="handshake"):
@@ -273,7 +281,7 @@ async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.req("task.old.host")
 async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_tasks, "PAGE", 2)
+    monkeypatch.setattr(server_tasks, "PAGE_SIZE", 2)
     peer = Peer()
     server = Server(peer)
     async with connected(peer, Slow(), era="handshake"):
@@ -342,21 +350,21 @@ async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytes
 class Work:
     """What a task does; a weak reference tells whether it is still kept."""
 
-    async def __call__(self) -> Message:
-        return Response(1, Raw(b"{}"))
+    async def __call__(self) -> JsonRpcMessage:
+        return JsonRpcResponse(1, Raw(b"{}"))
 
 
 async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> None:
     told, declared = anyio.Event(), {"tasks": {"requests": {"sampling": {"createMessage": {}}}}}
 
-    async def send(_message: Message) -> None:
+    async def send(_message: JsonRpcMessage) -> None:
         told.set()
 
     async with anyio.create_task_group() as group:
-        tasks = HostedTasks(declared, send, group, "peer")
+        tasks = ServerTaskRunner(declared, send, group, "peer")
         work = Work()
         kept = weakref.ref(work)
-        tasks.create(Request(1, "sampling/createMessage", Raw(b'{"task":{}}')), work)
+        tasks.create(JsonRpcRequest(1, "sampling/createMessage", Raw(b'{"task":{}}')), work)
         del work
         await told.wait()
         assert kept() is None
@@ -368,7 +376,7 @@ async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
     async with connected(peer, answers=answers):
         server = Server(peer)
         task = await server.created()
-        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_WAITING)]
+        waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_RESULT_WAITERS)]
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
         answers.let.set()

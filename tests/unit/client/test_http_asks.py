@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from mcphost.protocol.server_requests import ElicitReply
+from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.people import Answers
 from tests.unit.client.test_http_servers import legacy, opened
@@ -34,7 +34,7 @@ async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorizat
             answered.set()
         return await legacy(call)(one)
 
-    answers = Answers({"elicitation/create": ElicitReply("accept")})
+    answers = Answers({"elicitation/create": ElicitResult("accept")})
     answers.capabilities = {"elicitation": {"form": {}, "url": {}}}
     headers = {"Authorization": "Bearer ours"}
     async with opened(handler, answers=answers, headers=headers) as (session, server):

@@ -9,11 +9,11 @@ import pytest
 
 from mcphost.client import retries
 from mcphost.client.pagination import list_tools
-from mcphost.errors import ConnectionLost, MalformedMessage, NotSent, ServerError
-from mcphost.protocol.notifications import Notice, Progress
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError
+from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_pool
-from mcphost.transport.channel import HttpStatus
+from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every connection that closes without an answer closed late enough to have read the request."""
-    monkeypatch.setattr(http_pool, "STALE_SECONDS", 0)
+    monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
 
 
 TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 0}
@@ -49,19 +49,21 @@ def refusing(status: int, after: str) -> Handler:
 async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_countdown(
     status: int, serving: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "SHORTEST_WAIT", 0.2)
-    heard: list[Notice] = []
+    monkeypatch.setattr(retries, "MIN_WAIT", 0.2)
+    heard: list[Notification] = []
     notes = Notes()
     handler = first_then(refusing(status, "0"), then=lambda one: one.result(done()))
     async with opened(serving(handler), notes) as (session, server):
         begun = time.monotonic()
-        assert words(await session.request(CallTool("x"), on_notice=heard.append)) == "ok"
+        assert words(await session.request(CallTool("x"), on_notification=heard.append)) == "ok"
         assert time.monotonic() - begun >= 0.2
     calls = [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
     assert len(calls) == 2
     assert len({one.message["id"] for one in calls}) == 2  # sent again is a request of its own
     assert [text for text in notes.warnings if f"HTTP {status}" in text]
-    assert "asking again in" in next(str(notice.message) for notice in heard if isinstance(notice, Progress))
+    assert "asking again in" in next(
+        str(notice.message) for notice in heard if isinstance(notice, ProgressNotification)
+    )
 
 
 async def test_a_date_to_wait_for_is_understood() -> None:
@@ -76,7 +78,7 @@ async def test_a_date_to_wait_for_is_understood() -> None:
 async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
     async with opened(modern(refusing(429, after))) as (session, server):
         begun = time.monotonic()
-        with pytest.raises(HttpStatus, match="HTTP 429") as caught:
+        with pytest.raises(HttpStatusError, match="HTTP 429") as caught:
             await session.request(CallTool("x"))
         assert time.monotonic() - begun < 20
     assert "wait" in caught.value.hint or after.startswith("9999")
@@ -88,12 +90,12 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
         begun = time.monotonic()
         waiting = anyio.Event()
 
-        def told(notice: Notice) -> None:
+        def told(notice: Notification) -> None:
             if "asking again in" in str(getattr(notice, "message", "")):
                 waiting.set()
 
         async with anyio.create_task_group() as calls:
-            calls.start_soon(partial(session.request, CallTool("x"), on_notice=told))
+            calls.start_soon(partial(session.request, CallTool("x"), on_notification=told))
             with anyio.fail_after(20):
                 await waiting.wait()
             calls.cancel_scope.cancel()
@@ -102,10 +104,10 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
 
 
 async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "SHORTEST_WAIT", 0.05)
-    monkeypatch.setattr(retries, "LONGEST_WAIT", 0.2)
+    monkeypatch.setattr(retries, "MIN_WAIT", 0.05)
+    monkeypatch.setattr(retries, "MAX_TOTAL_WAIT", 0.2)
     async with opened(modern(refusing(429, "0"))) as (session, server):
-        with anyio.fail_after(20), pytest.raises(HttpStatus):
+        with anyio.fail_after(20), pytest.raises(HttpStatusError):
             await session.request(CallTool("x"))
     assert server.calls().count("POST tools/call") == 5
 
@@ -121,7 +123,7 @@ async def unanswered(one: Seen) -> bool:
 
 @pytest.mark.parametrize("fault", [cut, unanswered, lambda one: one.reply(502, b"bad gateway", "text/html")])
 async def test_a_list_is_asked_for_three_times(fault: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.01)
     async with opened(modern(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (session, _):
         assert [tool.name for tool in (await list_tools(session)).values] == ["x"]
     async with opened(modern(fault)) as (session, server):
@@ -132,7 +134,7 @@ async def test_a_list_is_asked_for_three_times(fault: Handler, monkeypatch: pyte
 
 async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
     async with opened(modern(lambda one: one.reply(404, b"no", "text/plain"))) as (session, server):
-        with pytest.raises(HttpStatus):
+        with pytest.raises(HttpStatusError):
             await list_tools(session)
     assert server.calls().count("POST tools/list") == 1
 
@@ -169,7 +171,7 @@ async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: 
 @pytest.mark.parametrize(("status", "ran"), [(400, False), (413, False), (503, False), (500, True), (502, True)])
 async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bool) -> None:
     async with opened(modern(lambda one: one.reply(status, b"x", "text/plain"))) as (session, server):
-        with pytest.raises(HttpStatus) as caught:
+        with pytest.raises(HttpStatusError) as caught:
             await session.request(CallTool("x"))
     assert caught.value.may_have_run == ran
     assert ("may have done its work" in str(caught.value)) == ran
@@ -183,6 +185,6 @@ async def test_a_call_that_could_not_be_sent_did_not_run() -> None:
         with pytest.raises(ConnectionLost) as caught:
             await session.request(CallTool("x"))  # over the kept connection, which the server closes
         assert not isinstance(caught.value, MalformedMessage)
-        with pytest.raises(NotSent, match="cannot be reached") as unsent:
+        with pytest.raises(RequestNotSent, match="cannot be reached") as unsent:
             await session.request(CallTool("y"))
     assert not unsent.value.may_have_run

@@ -7,16 +7,16 @@ import anyio
 import pytest
 
 from mcphost.client import negotiation as negotiate
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.negotiation import Negotiation
-from mcphost.client.requests import Caller
-from mcphost.client.timeouts import Patience
+from mcphost.client.requests import RequestSender
+from mcphost.client.timeouts import Timeouts
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import SignInNeeded
+from mcphost.errors import SignInRequired
 from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.channel import Refusal
-from mcphost.transport.http import HttpDialer
+from mcphost.transport.channel import AuthChallenge
+from mcphost.transport.http import HttpConnector
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen, serve
@@ -32,12 +32,12 @@ class Token:
         self.refusals: list[int] = []
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        return self.current(verb, url)
+        return self.current_headers(verb, url)
 
-    def current(self, verb: str, url: str) -> Mapping[str, str]:
+    def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
-    async def recover(self, refusal: Refusal) -> bool:
+    async def recover(self, refusal: AuthChallenge) -> bool:
         self.refusals.append(refusal.status)
         self.token = "t-1"
         return True
@@ -60,10 +60,10 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 
     token, notes = Token(), Notes()
     async with serve(guarded(modern(call) if era == "stateless" else legacy(call))) as server:
-        dialer = HttpDialer("peer", server.url, {}, warn=notes.warn, authorizer=token)
-        async with dialer.dial() as channel:
-            negotiation = Negotiation(channel, Caller(channel, "peer", Patience()), Answers())
-            facts = await negotiation.run("in turn", pinned=False)
+        dialer = HttpConnector("peer", server.url, {}, warn=notes.warn, authorizer=token)
+        async with dialer.connect() as channel:
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), Answers())
+            facts = await negotiation.run("in turn", is_era_fixed=False)
     assert facts.era == era
     assert token.refusals == [401]
     assert server.calls()[:2] == ["POST server/discover"] * 2
@@ -72,11 +72,11 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 @pytest.mark.req("life.era.http-401-first")
 async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
     async with serve(guarded(legacy())) as server:
-        dialer = HttpDialer("peer", server.url, {}, warn=Notes().warn)
-        async with dialer.dial() as channel:
-            negotiation = Negotiation(channel, Caller(channel, "peer", Patience()), Answers())
-            with pytest.raises(SignInNeeded):
-                await negotiation.run("in turn", pinned=False)
+        dialer = HttpConnector("peer", server.url, {}, warn=Notes().warn)
+        async with dialer.connect() as channel:
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), Answers())
+            with pytest.raises(SignInRequired):
+                await negotiation.run("in turn", is_era_fixed=False)
     assert "POST initialize" not in server.calls()
 
 
@@ -175,7 +175,7 @@ class Memory:
 async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_era(
     monkeypatch: pytest.MonkeyPatch, trouble: str | int, known: ServerEras | None, remembered: ServerEras | None
 ) -> None:
-    monkeypatch.setattr(negotiate, "PROBE", 0.2)
+    monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.2)
     awake = False
 
     async def handler(one: Seen) -> object:
@@ -190,7 +190,7 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
 
     memory = Memory(known)
     async with serve(handler) as server:
-        config, opener = ServerConfig(name="peer", url=server.url), SessionOpener(expand=str, eras=memory)
+        config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(expand=str, eras=memory)
         async with opener.open(config, Answers(), Notes()) as session:
             assert session.facts.era == "handshake"
         assert memory.eras == remembered

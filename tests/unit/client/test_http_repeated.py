@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from mcphost.client.negotiation import Negotiation
-from mcphost.client.requests import Caller
-from mcphost.client.timeouts import Patience
-from mcphost.errors import SignInNeeded
+from mcphost.client.requests import RequestSender
+from mcphost.client.timeouts import Timeouts
+from mcphost.errors import SignInRequired
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.channel import Refusal
-from mcphost.transport.http import HttpDialer
+from mcphost.transport.channel import AuthChallenge
+from mcphost.transport.http import HttpConnector
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern
 from tests.unit.transport.raw_http import RawServer, Seen, serve
@@ -34,19 +34,19 @@ class Renewing:
         self.renewed.set()
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        return self.current(verb, url)
+        return self.current_headers(verb, url)
 
-    def current(self, verb: str, url: str) -> Mapping[str, str]:
+    def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
         return {"authorization": f"Bearer t-{self.number}"}
 
-    async def recover(self, refusal: Refusal) -> bool:
+    async def recover(self, refusal: AuthChallenge) -> bool:
         if self.quietly:
             await self._renew()
         return self.quietly
 
-    async def sign_in(self, refusal: Refusal, attempt: int) -> None:
+    async def sign_in(self, refusal: AuthChallenge, attempt: int) -> None:
         if attempt > 1:
-            raise SignInNeeded("Refused again.")
+            raise SignInRequired("Refused again.")
         await self._renew()
 
     async def _renew(self) -> None:
@@ -69,13 +69,13 @@ def refusing(era: str, wants: list[str]) -> Handler:
 
 
 @asynccontextmanager
-async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, Caller, Mapping[str, str]]]:
+async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
     """A caller that was let in as t-0, at a server whose tools want t-1."""
     async with serve(refusing(era, ["t-1"])) as server:
-        dialer = HttpDialer("peer", server.url, {}, warn=Notes().warn, authorizer=token)
-        async with dialer.dial() as channel:
-            caller = Caller(channel, "peer", Patience())
-            facts = await Negotiation(channel, caller, Answers()).run("in turn", pinned=False)
+        dialer = HttpConnector("peer", server.url, {}, warn=Notes().warn, authorizer=token)
+        async with dialer.connect() as channel:
+            caller = RequestSender(channel, "peer", Timeouts())
+            facts = await Negotiation(channel, caller, Answers()).run("in turn", is_era_fixed=False)
             assert facts.era == era
             caller.sign_in = token.sign_in
             yield server, caller, {"Mcp-Name": "tool"} if era == "stateless" else {}
@@ -93,7 +93,7 @@ def without(one: Seen, *names: str) -> dict[str, str]:
 @pytest.mark.parametrize("era", BOTH)
 async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_else(era: str) -> None:
     async with calling(era, Renewing()) as (server, caller, headers):
-        await caller.call(CallTool("tool", {"n": 1}), headers=headers, on_notice=lambda notice: None)
+        await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = calls(server)
     assert (first.headers["authorization"], second.headers["authorization"]) == ("Bearer t-0", "Bearer t-1")
     assert first.body == second.body
@@ -106,7 +106,7 @@ async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_els
 @pytest.mark.parametrize("era", BOTH)
 async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_in_it(era: str) -> None:
     async with calling(era, Renewing(quietly=False)) as (server, caller, headers):
-        await caller.call(CallTool("tool", {"n": 1}), headers=headers, on_notice=lambda notice: None)
+        await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
         first, second = calls(server)
     said: list[Any] = [json.loads(one.body) for one in (first, second)]
     assert said[0]["id"] != said[1]["id"]
@@ -124,11 +124,11 @@ async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_a
     token.renewed = anyio.Event()
     async with calling(era, token) as (server, caller, headers):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(lambda: caller.call(CallTool("tool", {"n": 1}), headers=headers))
+            tasks.start_soon(lambda: caller.send(CallTool("tool", {"n": 1}), headers=headers))
             await token.asked.wait()
             tasks.cancel_scope.cancel()
             token.renewed.set()
         assert token.number == 1, "the new token is kept all the same"
         # Another one goes through, and is the second that the server sees.
-        await caller.call(CallTool("tool", {"n": 2}), headers=headers)
+        await caller.send(CallTool("tool", {"n": 2}), headers=headers)
         assert [json.loads(one.body)["params"]["arguments"] for one in calls(server)] == [{"n": 1}, {"n": 2}]

@@ -63,7 +63,7 @@ async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until
     async with opened(legacy(both, on_get=both), notes) as (session, server):
         with anyio.fail_after(20):
             assert words(await session.request(CallTool("x"))) == "late"
-        assert session.counts["broken messages"] == 0
+        assert session.anomaly_counts["broken messages"] == 0
     assert notes.warnings == []
     assert heard == ["first", "second"]
     assert server.calls().count("POST tools/call") == 1
@@ -84,7 +84,7 @@ async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
 
 @pytest.mark.req("http.resume.give-up")
 async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_exchange, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(http_exchange, "MAX_RESUME_DELAY", 0.01)
     asked: list[str] = []
 
     async def get(one: Seen) -> object:
@@ -96,7 +96,7 @@ async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(mo
     async with opened(legacy(cut_after(b"id: 1\nretry: 0\ndata:\n\n"), on_get=get)) as (session, _):
         with anyio.fail_after(20), pytest.raises(ConnectionLost, match="before it answered tools/call"):
             await session.request(CallTool("x"))
-    assert asked == ["1"] * http_exchange.SILENT_RESUMES
+    assert asked == ["1"] * http_exchange.MAX_SILENT_RESUMES
 
 
 @pytest.mark.req("http.sse.server-should-not-close")

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from mcphost.client import negotiation
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import MalformedMessage, Refused, UnsupportedRevision
+from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
 from tests.loops import until
@@ -99,7 +99,7 @@ async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revisi
         config = ServerConfig(name="peer", url=server.url, revision=revision)
 
         async def connect() -> None:
-            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
                 pass
 
         group.start_soon(connect)
@@ -122,7 +122,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
 
     async with serve(legacy(call, revision=revision.value, on_get=get)) as server:
         config = ServerConfig(name="peer", url=server.url)
-        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
             await session.request(CallTool("x"))
             await streaming.wait()
             before = len(server.seen)
@@ -164,7 +164,7 @@ async def test_a_server_that_answers_everything_with_something_is_not_taken_for_
 
 @pytest.mark.req("life.era.http-inspect-400")
 async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiation, "PROBE", 0.05)
+    monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.05)
     probes = 0
 
     async def handler(one: Seen) -> object:
@@ -211,7 +211,7 @@ async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
         return await one.error(400, -32021, data)
 
     async with opened(modern(refuse)) as (session, server):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert caught.value.code == -32021
     assert named in caught.value.hint
@@ -229,7 +229,7 @@ async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it(
 
     async with opened(modern(refuse)) as (session, _):
         for name in ("body", "stream"):
-            with anyio.fail_after(20), pytest.raises(Refused, match="unreadable"):
+            with anyio.fail_after(20), pytest.raises(RequestRefused, match="unreadable"):
                 await session.request(CallTool(name))
 
 
@@ -249,4 +249,4 @@ async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why
                 pytest.raises(MalformedMessage, match="under an id that is a text where ours is a number"),
             ):
                 await session.request(CallTool(name))
-        assert session.counts["answers nobody waits for"] == 2
+        assert session.anomaly_counts["answers nobody waits for"] == 2

@@ -11,28 +11,28 @@ import anyio
 import pytest
 
 from mcphost.client import negotiation
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import Session, Watch
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
-    CannotStart,
     ConnectionLost,
-    DeadlinePassed,
     MalformedMessage,
-    Refused,
+    RequestRefused,
+    RequestTimeout,
     ServerError,
-    SignInNeeded,
+    SignInRequired,
+    StartupError,
     UnsupportedRevision,
 )
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import Notice, ToolsListChanged
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import Notification, ToolListChangedNotification
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
-from mcphost.protocol.server_requests import Root, RootsReply
-from mcphost.protocol.tools import CallTool, ToolResult
+from mcphost.protocol.server_requests import ListRootsResult, Root
+from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.transport import http
-from mcphost.transport.channel import HttpStatus
+from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.people import Answers, Notes
 from tests.unit.transport.raw_http import RawServer, Seen, serve
 
@@ -105,15 +105,15 @@ async def opened(
     **more: Any,
 ) -> AsyncIterator[tuple[Session, RawServer]]:
     async with serve(handler) as server:
-        opener = SessionOpener(expand=lambda value: value, limits=limits)
+        opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
         config = ServerConfig(name="peer", url=server.url, **more)
         async with opener.open(config, answers or Answers(), notes or Notes()) as session:
             yield session, server
 
 
-def words(result: ToolResult) -> str:
-    (block,) = result.blocks()
-    assert isinstance(block, TextBlock)
+def words(result: CallToolResult) -> str:
+    (block,) = result.parse_blocks()
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -145,7 +145,7 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         await session.request(ReadResource("file:///a b"))
         await session.request(GetPrompt("review"))
         await session.request(ListPrompts())
-        await session.tell(ToolsListChanged())
+        await session.notify(ToolListChangedNotification())
     methods = ["server/discover", "tools/call", "resources/read", "prompts/get", "prompts/list"]
     assert server.calls() == [f"POST {method}" for method in methods]
     for one in server.seen:
@@ -214,7 +214,7 @@ async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: R
 async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "LONGEST_WAIT", 0.0)  # asked for again, it would be at once
+    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # asked for again, it would be at once
     asked = anyio.Event()
 
     async def get(one: Seen) -> None:
@@ -244,11 +244,11 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
         await one.gone()
         return False
 
-    answers = Answers({"roots/list": RootsReply((Root("file:///a"),))})
+    answers = Answers({"roots/list": ListRootsResult((Root("file:///a"),))})
     async with opened(legacy(on_get=get, revision=revision.value), answers=answers) as (session, server):
         with anyio.fail_after(20):
-            async for change in session.changes(Watch(tools=True)):
-                assert isinstance(change, ToolsListChanged)
+            async for change in session.changes(WatchedChanges(tools=True)):
+                assert isinstance(change, ToolListChangedNotification)
                 break
             while "POST answer" not in server.calls():
                 await session.request(CallTool("x"))
@@ -273,10 +273,10 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
             answered.set()
         return await legacy(call, revision=revision.value)(one)
 
-    answers = Answers({"roots/list": RootsReply(())})
+    answers = Answers({"roots/list": ListRootsResult(())})
     async with opened(handler, answers=answers) as (session, _):
         assert (await session.request(CallTool("deploy"), deadline=3)).content == ()
-    assert answers.asked[0][1].detail == "deploy"
+    assert answers.asked[0][1].target == "deploy"
 
 
 @pytest.mark.req("cancel.send.legacy")
@@ -295,7 +295,7 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
         return await legacy(call)(one)
 
     async with opened(handler) as (session, server):
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(20):
             await told.wait()
@@ -318,7 +318,7 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
         return False
 
     async with opened(modern(call)) as (session, server):
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(20):
             await closed.wait()
@@ -341,11 +341,11 @@ async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
         await one.event({"id": one.message["id"], "result": done("streamed")})
         return False
 
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     notes = Notes()
     async with opened(modern(call), notes) as (session, _):
-        assert words(await session.request(CallTool("x"), on_notice=heard.append)) == "streamed"
-    assert [type(notice).__name__ for notice in heard] == ["Progress", "LogMessage"]
+        assert words(await session.request(CallTool("x"), on_notification=heard.append)) == "streamed"
+    assert [type(notice).__name__ for notice in heard] == ["ProgressNotification", "LoggingMessageNotification"]
     assert len(notes.warnings) == 1
 
 
@@ -390,7 +390,7 @@ async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characte
         return await one.reply(status, body, kind)
 
     async with opened(modern(call)) as (session, _):
-        with pytest.raises(HttpStatus) as caught:
+        with pytest.raises(HttpStatusError) as caught:
             await session.request(CallTool("x"))
         assert shown in caught.value.message
         assert caught.value.status == status
@@ -404,10 +404,10 @@ async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characte
 @pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601)])
 async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int, code: int) -> None:
     async with opened(modern(lambda one: one.error(status, code, {"a": 1}))) as (session, _):
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert (caught.value.code, caught.value.data) == (code, {"a": 1})
-    assert not isinstance(caught.value, HttpStatus)
+    assert not isinstance(caught.value, HttpStatusError)
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -415,13 +415,13 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
     async def handler(one: Seen) -> None:
         await one.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
 
-    with pytest.raises(SignInNeeded, match=f"HTTP {status}.*who are you"):
+    with pytest.raises(SignInRequired, match=f"HTTP {status}.*who are you"):
         async with opened(handler):
             pass
 
 
 async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiation, "PROBE", 0.2)
+    monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.2)
 
     async def handler(one: Seen) -> object:
         if one.body and one.message.get("method") == "server/discover":
@@ -435,8 +435,10 @@ async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pyte
 
 async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_tried() -> None:
     async with serve(lambda one: one.reply(404, b"no such page", "text/html")) as server:
-        with pytest.raises(CannotStart) as caught:
-            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+        with pytest.raises(StartupError) as caught:
+            async with ClientSessionOpener(expand=str).open(
+                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+            ):
                 pass
     assert caught.value.message.count("HTTP 404 (text/html): no such page") == 3
     assert "HTTP+SSE" in caught.value.message
@@ -447,21 +449,21 @@ async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect
     async with serve(legacy()) as server:
         url = server.url
     begun = time.monotonic()
-    with pytest.raises(CannotStart, match=url):
-        async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+    with pytest.raises(StartupError, match=url):
+        async with ClientSessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
             pass
     assert time.monotonic() - begun < 15
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
 async def test_an_address_that_is_none_is_named(url: str) -> None:
-    with pytest.raises(CannotStart, match="address"):
-        async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+    with pytest.raises(StartupError, match="address"):
+        async with ClientSessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
             pass
 
 
 async def test_a_configured_header_with_a_line_break_starts_nothing() -> None:
-    with pytest.raises(CannotStart, match="line break"):
+    with pytest.raises(StartupError, match="line break"):
         async with opened(legacy(), headers={"X": "a\r\nY: b"}):
             pass
 
@@ -488,7 +490,7 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url, era="stateless", headers={"Authorization": "secret"})
         with pytest.raises(ServerError):
-            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
                 pass
         assert len(server.seen) <= 6
 
@@ -549,7 +551,7 @@ async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
     async with serve(lambda one: one.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
         config = ServerConfig(name="peer", url=server.url)
         with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):
-            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
                 pass
     assert server.calls() == ["POST server/discover"]
 

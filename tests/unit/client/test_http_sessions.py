@@ -6,13 +6,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.session import Session, Watch
+from mcphost.client.session import Session, WatchedChanges
 from mcphost.errors import ConnectionLost, ServerError
-from mcphost.protocol.notifications import ToolsListChanged
+from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.channel import HttpStatus
+from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, legacy, modern, opened, words
 from tests.unit.transport.raw_http import Seen
@@ -86,8 +86,8 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
         assert words(await session.request(CallTool("b"))) == "session-2"
         assert session.facts.info.name == "server 2"
         with anyio.fail_after(20):
-            async for change in session.changes(Watch()):
-                assert isinstance(change, ToolsListChanged)  # what was listed may be another list now
+            async for change in session.changes(WatchedChanges()):
+                assert isinstance(change, ToolListChangedNotification)  # what was listed may be another list now
                 break
     assert server.ran == ["a", "b"]
     assert server.kept == [("session-1", "file:///x"), ("session-2", "file:///x")]
@@ -171,9 +171,9 @@ async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothin
         return await one.reply(400, b"No valid session ID provided", "text/plain")
 
     async with opened(legacy(call)) as (session, server):
-        with pytest.raises(HttpStatus, match="HTTP 400"):
+        with pytest.raises(HttpStatusError, match="HTTP 400"):
             await session.request(CallTool("a"))
-        with pytest.raises(HttpStatus, match="HTTP 400"):
+        with pytest.raises(HttpStatusError, match="HTTP 400"):
             await session.request(CallTool("b"))
     assert server.calls().count("POST initialize") == 1
 
@@ -189,7 +189,7 @@ async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
     notes = Notes()
     async with opened(legacy(on_get=get), notes) as (session, _):
         with anyio.fail_after(10):
-            while len(notes.logged) + session.counts["messages left out in a flood"] < 20_000:
+            while len(notes.logged) + session.anomaly_counts["messages left out in a flood"] < 20_000:
                 await session.request(CallTool("x"))
     assert len(notes.warnings) <= 1
 
@@ -222,7 +222,7 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_tol
         ):
             await session.request(CallTool("x"))
         with anyio.fail_after(20):
-            await session.closed()
+            await session.wait_closed()
     assert server.ran == []
     assert server.opened == 2
     assert [text for text in notes.warnings if "did not last" in text]
@@ -332,7 +332,7 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
     async with opened(legacy(on_get=get)) as (session, _):
         await session.request(CallTool("x"))
         with anyio.fail_after(20):
-            assert isinstance(await anext(session.changes(Watch(tools=True))), ToolsListChanged)
+            assert isinstance(await anext(session.changes(WatchedChanges(tools=True))), ToolListChangedNotification)
         await session.request(CallTool("x"))
     assert len(asked) == 2
 
@@ -416,7 +416,7 @@ async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pyt
             with pytest.raises(ServerError) as caught:
                 await session.request(CallTool(name))
             said += [caught.value.message, caught.value.hint]
-        said.append((await session.closed()).message)
+        said.append((await session.wait_closed()).message)
     assert server.calls().count("POST initialize") == 2
     assert "forgot our session" in said[-1]
     assert "secret-one" not in "\n".join([*said, *notes.warnings, *notes.lines, caplog.text])

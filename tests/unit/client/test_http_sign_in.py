@@ -9,14 +9,14 @@ import pytest
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities, machine_of, target_of
 from mcphost.auth.token_store import Keep
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
-from mcphost.errors import ConnectionLost, SignInNeeded
-from mcphost.protocol.base import Call
+from mcphost.errors import ConnectionLost, SignInRequired
+from mcphost.protocol.base import ClientRequest
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
-from mcphost.transport.channel import HttpStatus
+from mcphost.transport.channel import HttpStatusError
 from tests.unit.auth.peer import Browser, Peer, peer
 from tests.unit.client.people import Answers, Notes
 from tests.unit.transport.raw_http import Seen
@@ -70,9 +70,9 @@ class Notebook(Peer):
             await one.result({**life, "contents": [text]})
 
 
-def opener(person: Any, **limits: float) -> SessionOpener:
+def opener(person: Any, **limits: float) -> ClientSessionOpener:
     identities = Identities(Keep(MemoryVault(), None), person)
-    return SessionOpener(expand=str, identities=identities, limits=Limits(**limits))
+    return ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits))
 
 
 @pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
@@ -254,15 +254,17 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 
 @pytest.mark.req("http.403-origin")
 @pytest.mark.parametrize(("kind", "call"), [(Tools, ListTools()), (Notebook, ReadResource("me://notes"))])
-async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(kind: type[Peer], call: Call[Any]) -> None:
+async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
+    kind: type[Peer], call: ClientRequest[Any]
+) -> None:
     async with peer(kind=kind) as one:
         server = ServerConfig(name="peer", url=one.url)
         async with opener(Browser()).open(server, Answers(), Notes()) as session:
             await session.request(call)
             asked = len(one.asked)
-            session.forget()
+            session.invalidate()
             one.answers["/mcp"] = (403, b"Invalid Origin", "text/plain")
-            with pytest.raises(HttpStatus, match=r"HTTP 403 .*Invalid Origin"):
+            with pytest.raises(HttpStatusError, match=r"HTTP 403 .*Invalid Origin"):
                 await session.request(call)
     assert len(one.asked) == asked == 1
     assert all("origin" not in seen.headers for seen in one.seen)
@@ -289,7 +291,7 @@ async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in(
         async with opener(person).open(server, Answers(), Notes()) as session:
             await session.request(ListTools())
         one.valid.clear()
-        with pytest.raises(SignInNeeded, match="wants an account") as caught:
+        with pytest.raises(SignInRequired, match="wants an account") as caught:
             async with opener(person).open(server, Answers(), Notes()):
                 pass
         assert "headers" in caught.value.hint
@@ -305,8 +307,8 @@ def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
         def of(self, *arguments: Any, **more: Any) -> None:
             made.append(self.of)
 
-    opening = SessionOpener(expand=str, identities=Spy(Keep(MemoryVault(), None), None))
-    assert opening._identity(ServerConfig(name="local", command="true"), Notes()) is None
+    opening = ClientSessionOpener(expand=str, accounts=Spy(Keep(MemoryVault(), None), None))
+    assert opening._oauth_for(ServerConfig(name="local", command="true"), Notes()) is None
     assert made == []
 
 

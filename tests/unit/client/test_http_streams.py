@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import Watch
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import WatchedChanges
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
-from mcphost.protocol.jsonrpc import Notification, Response
-from mcphost.protocol.notifications import ToolsListChanged
+from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
+from mcphost.protocol.jsonrpc import JsonRpcNotification, JsonRpcResponse
+from mcphost.protocol.notifications import ToolListChangedNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
@@ -113,7 +113,7 @@ async def test_a_content_type_with_parameters_is_understood() -> None:
 
 @pytest.mark.req("http.resume.give-up")
 async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_exchange, "LEAST_WAIT", LEAST_WAIT)
+    monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", LEAST_WAIT)
     asked: list[float] = []
 
     async def get(one: Seen) -> object:
@@ -134,7 +134,7 @@ async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: 
 async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_then_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http, "LONGEST_WAIT", 0.01)
+    monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.01)
     notes = Notes()
 
     async def get(one: Seen) -> object:
@@ -174,8 +174,8 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
 
     async with opened(legacy(call, on_get=get)) as (session, server):
         with anyio.fail_after(20):
-            async for change in session.changes(Watch(tools=True)):
-                assert isinstance(change, ToolsListChanged)
+            async for change in session.changes(WatchedChanges(tools=True)):
+                assert isinstance(change, ToolListChangedNotification)
                 break
             await session.request(CallTool("x"))
             await again.wait()
@@ -241,7 +241,7 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
             return await one.reply(400, body)
         return await legacy()(one)
 
-    with pytest.raises(CannotStart, match="notifications/initialized with HTTP 400") as caught:
+    with pytest.raises(StartupError, match="notifications/initialized with HTTP 400") as caught:
         async with opened(handler):
             pass
     assert ("not so" in caught.value.message) == with_body
@@ -252,11 +252,11 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
 async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> None:
     async with (
         serve(lambda one: one.reply(202, kind="")) as server,
-        http.HttpDialer("peer", server.url, {}, warn=Notes().warn).dial() as channel,
+        http.HttpConnector("peer", server.url, {}, warn=Notes().warn).connect() as channel,
     ):
-        channel.speak(Revision.V2026_07_28)
-        await channel.send(Notification("notifications/roots/list_changed"))
-        await channel.send(Response(1, Raw(b"{}")))
+        channel.set_revision(Revision.V2026_07_28)
+        await channel.send(JsonRpcNotification("notifications/roots/list_changed"))
+        await channel.send(JsonRpcResponse(1, Raw(b"{}")))
     assert server.seen == []
 
 
@@ -279,8 +279,10 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
 @pytest.mark.req("http.redirects")
 async def test_303_is_told_and_not_followed_because_it_would_drop_what_was_posted() -> None:
     async with serve(lambda one: one.reply(303, location="/other")) as server:
-        with pytest.raises(CannotStart, match="HTTP 303"):
-            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+        with pytest.raises(StartupError, match="HTTP 303"):
+            async with ClientSessionOpener(expand=str).open(
+                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+            ):
                 pass
     assert {one.path for one in server.seen} == {"/mcp"}
 
@@ -290,7 +292,7 @@ async def test_a_redirect_to_no_address_is_told(location: str) -> None:
     async with serve(lambda one: one.reply(307, location=location)) as server:
         config = ServerConfig(name="peer", url=server.url, era="handshake")
         with pytest.raises(MalformedMessage, match="redirects"):
-            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
                 pass
 
 
@@ -333,7 +335,9 @@ async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() ->
 async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(status: int, tried: bool) -> None:
     async with serve(lambda one: one.reply(status, b"no", "text/plain")) as server:
         with pytest.raises(ServerError):
-            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(
+                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+            ):
                 pass
     assert ("GET" in server.calls()) == tried
 
@@ -342,7 +346,9 @@ async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(sta
 async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport() -> None:
     async with serve(lambda one: one.error(400, -32021, {"requiredCapabilities": {}})) as server:
         with pytest.raises(ServerError):
-            async with SessionOpener(expand=str).open(ServerConfig(name="peer", url=server.url), Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(
+                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+            ):
                 pass
     assert "GET" not in server.calls()
 

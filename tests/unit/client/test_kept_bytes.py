@@ -9,12 +9,12 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client import pre_init
-from mcphost.client.incoming_requests import PENDING_BYTES
-from mcphost.client.session import AskContext
-from mcphost.host.event_queue import Feeds
-from mcphost.host.servers.server_log import Log
-from mcphost.protocol.jsonrpc import ErrorResponse, read
-from mcphost.protocol.server_requests import Ask, Reply, Root, RootsReply
+from mcphost.client.incoming_requests import MAX_PENDING_BYTES
+from mcphost.client.session import ServerRequestContext
+from mcphost.host.event_queue import EventBus
+from mcphost.host.servers.server_log import ServerLogBuffer
+from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
+from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root, ServerRequest
 from mcphost.serialization import Raw
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
@@ -22,7 +22,7 @@ from tests.unit.client.roots_requests import answered_by
 
 MB = 1_000_000
 LONG = b"a" * MB
-ROOTS = RootsReply((Root("file:///a"),))
+ROOTS = ListRootsResult((Root("file:///a"),))
 
 
 def memory_of(make: Callable[[], object]) -> int:
@@ -49,16 +49,16 @@ def memory_of(make: Callable[[], object]) -> int:
 def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> None:
     line = line % LONG
     lines: Any = ((line % number if b"%d" in line else line + b" " * number) for number in range(20))
-    assert memory_of(lambda: [read(one) for one in lines]) < 2 * MB
+    assert memory_of(lambda: [parse_message(one) for one in lines]) < 2 * MB
 
 
 def test_words_said_once_are_not_kept_whole() -> None:
-    log = Log("s", Feeds())
+    log = ServerLogBuffer("s", EventBus())
 
-    def say() -> Log:
+    def say() -> ServerLogBuffer:
         for number in range(100):
-            log.once("warning", f"{number} " + "w" * 100_000, "client")
-            log.once("warning", f"{number} " + "w" * 100_000, "client")
+            log.add_once("warning", f"{number} " + "w" * 100_000, "client")
+            log.add_once("warning", f"{number} " + "w" * 100_000, "client")
         return log
 
     assert memory_of(say) < 2 * MB
@@ -69,7 +69,7 @@ def test_words_said_once_are_not_kept_whole() -> None:
 async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_refused_beyond(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pre_init, "INBOX_BYTES", 10_000)
+    monkeypatch.setattr(pre_init, "MAX_QUEUED_BYTES", 10_000)
     count = 20
 
     opened: list[Any] = []
@@ -104,7 +104,7 @@ class Waiting(Answers):
         super().__init__({"roots/list": ROOTS})
         self.go = anyio.Event()
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         await self.go.wait()
         return await super().answer(ask, context)
 
@@ -113,12 +113,12 @@ class Waiting(Answers):
 async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
     answers = Waiting()
     params = Raw(b'{"pad":"' + b"a" * 8 * MB + b'"}')
-    fit = PENDING_BYTES // len(params)
+    fit = MAX_PENDING_BYTES // len(params)
     async with answered_by(answers) as requests:
         for number in range(fit + 3):
             requests.ask(number, params)
         await requests.until(lambda: len(requests.sent) == 3)
-        refused = [one.id for one in requests.sent if isinstance(one, ErrorResponse)]
+        refused = [one.id for one in requests.sent if isinstance(one, JsonRpcErrorResponse)]
         assert refused == [fit, fit + 1, fit + 2]
         answers.go.set()
         await requests.until(lambda: len(requests.sent) == fit + 3)

@@ -4,9 +4,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.pre_init import SENDING_LIMIT
-from mcphost.protocol.jsonrpc import Response
-from mcphost.protocol.server_requests import Reply, Root, RootsReply
+from mcphost.client.pre_init import MAX_CONCURRENT_SENDS
+from mcphost.protocol.jsonrpc import JsonRpcResponse
+from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root
 from mcphost.serialization import loads
 from tests.unit.client.people import Answers
 from tests.unit.client.roots_requests import answered_by
@@ -19,20 +19,22 @@ class Fewer(Answers):
 
     left = False
 
-    def still(self, reply: Reply) -> Reply:
-        assert isinstance(reply, RootsReply)
-        return RootsReply(reply.roots[:1]) if self.left else reply
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
+        assert isinstance(reply, ListRootsResult)
+        return ListRootsResult(reply.roots[:1]) if self.left else reply
 
 
 @pytest.mark.req("roots.permissions")
 async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is_not_in_it() -> None:
-    answers = Fewer({"roots/list": RootsReply((Root("file:///a"), Root("file:///b")))})
+    answers = Fewer({"roots/list": ListRootsResult((Root("file:///a"), Root("file:///b")))})
     go = anyio.Event()
     async with answered_by(answers, held=go) as requests:
-        for number in range(SENDING_LIMIT + 1):
+        for number in range(MAX_CONCURRENT_SENDS + 1):
             requests.ask(number)
-        await requests.until(lambda: len(answers.asked) > SENDING_LIMIT and len(requests.sent) == SENDING_LIMIT)
+        await requests.until(
+            lambda: len(answers.asked) > MAX_CONCURRENT_SENDS and len(requests.sent) == MAX_CONCURRENT_SENDS
+        )
         answers.left = True
         go.set()
-    counts = [len(loads(one.result)["roots"]) for one in requests.sent if isinstance(one, Response)]
-    assert counts == [2] * SENDING_LIMIT + [1]
+    counts = [len(loads(one.result)["roots"]) for one in requests.sent if isinstance(one, JsonRpcResponse)]
+    assert counts == [2] * MAX_CONCURRENT_SENDS + [1]

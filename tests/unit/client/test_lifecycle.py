@@ -11,14 +11,21 @@ from mcphost import __version__
 from mcphost.client import negotiation
 from mcphost.client.client_info import capabilities_for
 from mcphost.config.schema import Limits
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, NotOffered, Refused, UnsupportedRevision
-from mcphost.protocol.base import Call, Notice
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.errors import (
+    ConnectionLost,
+    MalformedMessage,
+    RequestRefused,
+    RequestTimeout,
+    UnsupportedCapability,
+    UnsupportedRevision,
+)
+from mcphost.protocol.base import ClientRequest, Notification
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.logging import SetLevel
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ListResources, Subscribe
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Era, Revision
-from mcphost.protocol.server_requests import CreateMessageReply, ElicitReply, Root, RootsReply
+from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
@@ -26,16 +33,16 @@ from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
 
 pytestmark = pytest.mark.anyio
-ROOTS = {"roots/list": RootsReply((Root("file:///a", "a"),))}
+ROOTS = {"roots/list": ListRootsResult((Root("file:///a", "a"),))}
 ALL_REPLIES = {
     **ROOTS,
-    "elicitation/create": ElicitReply("decline"),
-    "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
+    "elicitation/create": ElicitResult("decline"),
+    "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
 }
 META = "io.modelcontextprotocol/"
 
 
-class RootsChanged(Notice, frozen=True):
+class RootsChanged(Notification, frozen=True):
     METHOD = "notifications/roots/list_changed"
 
 
@@ -84,7 +91,7 @@ async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_na
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize" and params["protocolVersion"] != "2024-11-05":
             data = b'{"supported":["2024-11-05","1999-01-01"],"requested":"2025-11-25"}'
-            return RpcError(-32602, "Unsupported protocol version", Raw(data))
+            return ErrorData(-32602, "Unsupported protocol version", Raw(data))
         return None
 
     peer = Peer(opening=opening, revision="2024-11-05")
@@ -101,13 +108,13 @@ async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_na
 async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> None:
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
-            return RpcError(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
+            return ErrorData(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
         return None
 
     with pytest.raises(UnsupportedRevision) as caught:
         async with connected(Peer(opening=opening), era="handshake"):
             pass
-    assert caught.value.theirs == ("2031-01-01", "2030-01-01")
+    assert caught.value.server_revisions == ("2031-01-01", "2030-01-01")
     for one in ("2031-01-01", "2030-01-01", *(revision.value for revision in Revision)):
         assert one in caught.value.message
 
@@ -125,7 +132,7 @@ async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() ->
 @pytest.mark.req("life.mod.version-retry-once")
 async def test_a_version_offered_and_refused_in_one_breath_is_said_once_more_and_no_further() -> None:
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return RpcError(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
+        return ErrorData(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
 
     peer = Peer(opening=opening)
     with pytest.raises(UnsupportedRevision, match="2026-07-28"):
@@ -269,7 +276,7 @@ async def test_a_question_asked_with_the_answer_to_the_handshake_waits_for_the_s
 
 
 # -- only what was negotiated
-REFUSED_CALLS: list[Call[Any]] = [
+REFUSED_CALLS: list[ClientRequest[Any]] = [
     SetLevel("info"),
     ListTools(),
     CallTool("x"),
@@ -287,7 +294,7 @@ async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) ->
     async with connected(peer) as session:
         before = len(peer.seen)
         for call in REFUSED_CALLS:
-            with pytest.raises(NotOffered, match="peer") as caught:
+            with pytest.raises(UnsupportedCapability, match="peer") as caught:
                 await session.request(call)
             assert call.METHOD in caught.value.message
         assert len(peer.seen) == before
@@ -298,7 +305,7 @@ async def test_subscriptions_need_their_own_word_beside_resources() -> None:
     peer = Peer(capabilities={"resources": {"listChanged": True}})
     async with connected(peer, era="handshake") as session:
         await session.request(ListResources())
-        with pytest.raises(NotOffered, match="subscriptions"):
+        with pytest.raises(UnsupportedCapability, match="subscriptions"):
             await session.request(Subscribe("a:b"))
     assert "resources/subscribe" not in peer.methods()
 
@@ -309,7 +316,7 @@ async def test_changed_roots_are_told_only_where_that_was_declared(declared: dic
     peer, answers = Peer(), Answers(ROOTS)
     answers.capabilities = {"roots": declared}
     async with connected(peer, answers, era="handshake") as session:
-        await session.tell(RootsChanged())
+        await session.notify(RootsChanged())
         await session.request(ListTools())
     assert (RootsChanged.METHOD in peer.methods()) is told
 
@@ -424,7 +431,7 @@ async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
     peer = Peer(revision="2026-07-28")
     async with connected(peer, Answers(ROOTS), limits=Limits(ping_interval=0.02)) as session:
         await session.request(ListTools())
-        await session.tell(RootsChanged())
+        await session.notify(RootsChanged())
         await session.set_log_level("debug")
         await session.request(ListTools())
         await anyio.sleep(0.1)
@@ -451,7 +458,7 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
 
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
-            return RpcError(code, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2025-11-25"}'))
+            return ErrorData(code, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2025-11-25"}'))
         return None
 
     peer, memory = Peer(opening=opening, revision="2026-07-28"), Memory("handshake")
@@ -493,7 +500,7 @@ async def test_another_revision_than_the_demanded_one_is_refused_with_both() -> 
 @pytest.mark.req("life.init.not-cancellable")
 async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not_cancelled() -> None:
     peer = Peer(opening=lambda peer, method, params: SILENCE)
-    with pytest.raises(DeadlinePassed, match="did not answer within"):
+    with pytest.raises(RequestTimeout, match="did not answer within"):
         async with connected(peer, limits=Limits(connect_timeout=0.3), era="handshake"):
             pass
     assert peer.methods() == ["initialize"]
@@ -502,17 +509,17 @@ async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not
 async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
     peer = Peer()
     async with connected(peer, era="handshake") as session:
-        peer.pipe.hang_up("The server exited with status 3.")
-        assert "status 3" in (await session.closed()).message
+        peer.pipe.disconnect("The server exited with status 3.")
+        assert "status 3" in (await session.wait_closed()).message
         with pytest.raises(ConnectionLost, match="status 3"):
             await session.request(ListTools())
 
 
 @pytest.mark.req("base.error.method-not-found")
 async def test_an_optional_method_nobody_knows_is_an_error_of_that_call_alone() -> None:
-    peer = Peer(lambda peer, method, params: RpcError(-32601, "no") if method == "prompts/list" else {})
+    peer = Peer(lambda peer, method, params: ErrorData(-32601, "no") if method == "prompts/list" else {})
     async with connected(peer, era="handshake") as session:
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             await session.request(ListPrompts())
         await session.request(ListTools())
 
@@ -554,9 +561,9 @@ async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revisi
 @pytest.mark.req("life.ext.fallback")
 async def test_a_server_that_insists_on_an_extension_we_lack_is_told_with_its_name() -> None:
     data = Raw(b'{"requiredCapabilities":{"extensions":{"com.example/telepathy":{}}}}')
-    peer = Peer(lambda peer, method, params: RpcError(-32021, "think!", data), revision="2026-07-28")
+    peer = Peer(lambda peer, method, params: ErrorData(-32021, "think!", data), revision="2026-07-28")
     async with connected(peer) as session:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert "extensions.com.example/telepathy" in caught.value.hint
 

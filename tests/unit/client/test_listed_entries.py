@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.client import pagination
-from mcphost.client.packed_json import OnDemand, PackedTexts
+from mcphost.client.packed_json import LazySequence, PackedJsonList
 from mcphost.client.pagination import list_tools
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
@@ -26,7 +26,7 @@ def test_a_value_is_made_from_its_text_whenever_it_is_looked_at_and_not_before()
         made.append(text)
         return bytes(text).decode().upper()
 
-    values = OnDemand((b"a", Raw(b"b"), b"c", b"d"), make)
+    values = LazySequence((b"a", Raw(b"b"), b"c", b"d"), make)
     assert len(values) == 4
     part = values[1:3]
     assert len(part) == 2
@@ -46,7 +46,7 @@ def test_a_value_is_made_from_its_text_whenever_it_is_looked_at_and_not_before()
 
 
 def test_packed_texts_are_the_texts_that_were_added() -> None:
-    packed, plain = PackedTexts(), list[bytes]()
+    packed, plain = PackedJsonList(), list[bytes]()
     for group in ([b"{}"], [], [b"", b"[1,2]", b"\xc3\xa4"], [b'{"a":1}']):
         packed.extend(group)
         plain += group
@@ -58,7 +58,7 @@ def test_packed_texts_are_the_texts_that_were_added() -> None:
     for at in (5, -6):
         with pytest.raises(IndexError):
             packed[at]
-    assert list(PackedTexts()) == []
+    assert list(PackedJsonList()) == []
 
 
 async def test_the_definition_of_a_listed_tool_is_decoded_anew_from_its_own_bytes() -> None:

@@ -5,17 +5,24 @@ from typing import Any
 import pytest
 
 from mcphost.client import pagination
-from mcphost.client.change_notifications import Changes
-from mcphost.client.pagination import list_prompts, list_resources, list_templates, list_tools
-from mcphost.client.session import AskContext, Watch
-from mcphost.errors import Declined, MalformedMessage, ServerError, TooManyRounds
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.client.change_notifications import ChangeNotifications
+from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tools
+from mcphost.client.session import ServerRequestContext, WatchedChanges
+from mcphost.errors import ConsentDenied, MalformedMessage, ServerError, TooManyInputRounds
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.lifecycle import ServerCapabilities
-from mcphost.protocol.notifications import ResourceUpdated, ToolsListChanged
+from mcphost.protocol.notifications import ResourceUpdatedNotification, ToolListChangedNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply, Root, RootsReply
+from mcphost.protocol.server_requests import (
+    ClientResult,
+    ElicitResult,
+    ListRootsResult,
+    Root,
+    ServerRequest,
+    ServerRequestRejection,
+)
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.unit.client.people import Answers
 from tests.unit.client.scripted import session_with
@@ -88,7 +95,7 @@ async def test_a_broken_entry_is_left_out_and_named() -> None:
 LISTS = [
     (list_tools, "tools"),
     (list_resources, "resources"),
-    (list_templates, "resourceTemplates"),
+    (list_resource_templates, "resourceTemplates"),
     (list_prompts, "prompts"),
 ]
 
@@ -121,8 +128,8 @@ async def test_what_was_not_declared_is_not_asked_for(read: Any, revision: Revis
 @pytest.mark.req("base.error.method-not-found")
 @pytest.mark.req("res.templates")
 async def test_templates_a_server_does_not_know_are_none() -> None:
-    async with session_with(lambda *_: RpcError(-32601, "no")) as (session, _, _):
-        assert (await list_templates(session)).entries == ()
+    async with session_with(lambda *_: ErrorData(-32601, "no")) as (session, _, _):
+        assert (await list_resource_templates(session)).entries == ()
 
 
 # -- input rounds
@@ -148,8 +155,8 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
     ]
     answers = Answers(
         {
-            "elicitation/create": ElicitReply("accept", {"x": 1}),
-            "roots/list": RootsReply((Root("file:///r"),)),
+            "elicitation/create": ElicitResult("accept", {"x": 1}),
+            "roots/list": ListRootsResult((Root("file:///r"),)),
         }
     )
     async with session_with(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
@@ -183,10 +190,10 @@ async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
 
 @pytest.mark.req("mrtr.rounds")
 async def test_rounds_without_end_are_given_up() -> None:
-    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    answers = Answers({"elicitation/create": ElicitResult("decline")})
     endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
     async with session_with(lambda *_: endless, answers=answers) as (session, seen, _):
-        with pytest.raises(TooManyRounds) as caught:
+        with pytest.raises(TooManyInputRounds) as caught:
             await session.request(CallTool("t"))
     assert caught.value.server == "peer"
     assert len(seen) == 11
@@ -195,22 +202,24 @@ async def test_rounds_without_end_are_given_up() -> None:
 @pytest.mark.req("mrtr.decline")
 @pytest.mark.req("samp.reject.modern")
 async def test_a_declined_input_ends_the_call_here() -> None:
-    answers = Answers({"roots/list": AskDeclined("not now"), "elicitation/create": ElicitReply("accept", {})})
+    answers = Answers(
+        {"roots/list": ServerRequestRejection("not now"), "elicitation/create": ElicitResult("accept", {})}
+    )
     question = {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}}}
     async with session_with(lambda *_: question, answers=answers) as (session, seen, _):
-        with pytest.raises(Declined, match="not now"):
+        with pytest.raises(ConsentDenied, match="not now"):
             await session.request(CallTool("t"))
     assert len(seen) == 1
 
 
 async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
     class Broken(Answers):
-        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise KeyError("a mistake")
 
     question = {"method": "roots/list"}
     asked = {"resultType": "input_required", "inputRequests": {"a": question, "b": question}}
-    async with session_with(lambda *_: asked, answers=Broken({"roots/list": RootsReply(())})) as (session, _, _):
+    async with session_with(lambda *_: asked, answers=Broken({"roots/list": ListRootsResult(())})) as (session, _, _):
         with pytest.raises(ServerError, match="could not be made"):
             await session.request(CallTool("t"))
 
@@ -230,7 +239,7 @@ async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people
     ],
 )
 async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[str, Any]) -> None:
-    answers = Answers({"elicitation/create": ElicitReply("cancel")})
+    answers = Answers({"elicitation/create": ElicitResult("cancel")})
     result = {"resultType": "input_required", **question}
     async with session_with(lambda *_: result, answers=answers) as (session, seen, _):
         with pytest.raises(MalformedMessage):
@@ -242,15 +251,19 @@ async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[s
 
 # -- changes
 async def test_a_flood_of_the_same_change_is_one_change() -> None:
-    changes = Changes()
-    changes.want = Watch(tools=True, uris=("a:1", "a:2"))
+    changes = ChangeNotifications()
+    changes.wanted = WatchedChanges(tools=True, uris=("a:1", "a:2"))
     for _ in range(10_000):
-        changes.put(ToolsListChanged())
-        changes.put(ResourceUpdated("a:1"))
-        changes.put(ResourceUpdated("a:2"))
-        assert not changes.put(ResourceUpdated("a:3"))
+        changes.put(ToolListChangedNotification())
+        changes.put(ResourceUpdatedNotification("a:1"))
+        changes.put(ResourceUpdatedNotification("a:2"))
+        assert not changes.put(ResourceUpdatedNotification("a:3"))
     changes.close()
-    assert [change async for change in changes] == [ToolsListChanged(), ResourceUpdated("a:1"), ResourceUpdated("a:2")]
+    assert [change async for change in changes] == [
+        ToolListChangedNotification(),
+        ResourceUpdatedNotification("a:1"),
+        ResourceUpdatedNotification("a:2"),
+    ]
 
 
 # -- bounds

@@ -7,19 +7,19 @@ import anyio
 import pytest
 
 from mcphost.client import trace_context
-from mcphost.client.error_mapping import refused
-from mcphost.client.incoming_requests import emitted
-from mcphost.client.progress import ProgressMeter
-from mcphost.client.session import AskContext, Session
+from mcphost.client.error_mapping import map_error
+from mcphost.client.incoming_requests import allowed_error_code
+from mcphost.client.progress import ProgressThrottle
+from mcphost.client.session import ServerRequestContext, Session
 from mcphost.config.schema import Limits
-from mcphost.errors import ConnectionLost, DeadlinePassed, MalformedMessage, Refused, ServerError
-from mcphost.protocol.base import Notice
-from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.notifications import LogMessage, Progress
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, RequestTimeout, ServerError
+from mcphost.protocol.base import Notification
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import Ask, AskDeclined, ElicitReply, Reply
+from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -50,7 +50,7 @@ async def test_no_id_and_no_progress_token_is_ever_used_twice(revision: str) -> 
 
 
 async def ask_with_progress(session: Session) -> None:
-    await session.request(CallTool("x"), on_notice=lambda notice: None)
+    await session.request(CallTool("x"), on_notification=lambda notice: None)
 
 
 def meta(message: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ async def test_no_notification_is_ever_answered_however_odd_it_is(revision: str)
             ("notifications/message", {"level": "info", "data": 1, "_meta": "odd", "more": None}),
         ):
             peer.say(method=method, params=params)
-        peer.pipe.line(b'{"jsonrpc":"2.0","method":"notifications/x","params":[1,2]}')
+        peer.pipe.send_raw(b'{"jsonrpc":"2.0","method":"notifications/x","params":[1,2]}')
         await session.request(ListTools())
         before = len(peer.seen)
         await session.request(ListTools())
@@ -96,7 +96,7 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
         return {"resultType": "complete", "tools": [], "content": [], "_meta": odd}
 
     peer = Peer(script, revision)
-    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    answers = Answers({"elicitation/create": ElicitResult("decline")})
     answers.capabilities = {"elicitation": {"form": {}}}
     async with connected(peer, answers) as session:
         await session.request(ListTools())
@@ -133,11 +133,11 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
 def test_each_error_code_is_told_by_its_meaning_and_others_by_the_servers_words(
     method: str, code: int, data: Any, hint: str
 ) -> None:
-    error = refused("peer", method, RpcError(code, "its words", Raw(json.dumps(data).encode()) if data else Raw()))
+    error = map_error("peer", method, ErrorData(code, "its words", Raw(json.dumps(data).encode()) if data else Raw()))
     assert hint in error.hint
     assert bool(hint) == bool(error.hint)
     assert error.message == f"The server 'peer' refused {method} with error {code}: its words"
-    assert (error.code, error.data, error.said) == (code, data, "its words")
+    assert (error.code, error.data, error.server_message) == (code, data, "its words")
 
 
 @pytest.mark.req("base.response.error-shape")
@@ -145,7 +145,7 @@ def test_each_error_code_is_told_by_its_meaning_and_others_by_the_servers_words(
 async def test_an_errors_data_of_any_type_is_kept(data: Any) -> None:
     peer = Peer(lambda peer, method, params: peer.say(id=peer.ident, error={"code": 1, "message": "m", "data": data}))
     async with connected(peer, era="handshake") as session:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await session.request(ListTools())
     assert caught.value.data == data
 
@@ -167,18 +167,18 @@ async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None
 @pytest.mark.req("base.error.local-distinct")
 async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
     def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return RpcError(-32000, ours) if method == "tools/list" else SILENCE
+        return ErrorData(-32000, ours) if method == "tools/list" else SILENCE
 
     ours = "The server 'peer' did not answer tools/call within 0 s."
     async with connected(Peer(script), era="handshake") as session:
-        with pytest.raises(DeadlinePassed) as local:
+        with pytest.raises(RequestTimeout) as local:
             await session.request(CallTool("x"), deadline=0.01)
-        with pytest.raises(Refused) as theirs:
+        with pytest.raises(RequestRefused) as theirs:
             await session.request(ListTools())
     assert local.value.message == ours
     assert theirs.value.message.startswith("The server 'peer' refused tools/list with error -32000: ")
     assert (local.value.kind, theirs.value.kind) == ("timeout", "refused")
-    assert not isinstance(local.value, Refused)
+    assert not isinstance(local.value, RequestRefused)
     assert ConnectionLost("").kind != theirs.value.kind
 
 
@@ -186,25 +186,25 @@ async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
 @pytest.mark.parametrize("code", [-32002, -32020, -32021, -32042, -32099, 2**70])
 async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int) -> None:
     class Odd(Answers):
-        async def answer(self, ask: Ask, context: AskContext) -> Reply:
-            return AskDeclined("no", code)
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+            return ServerRequestRejection("no", code)
 
     peer = Peer()
-    async with connected(peer, Odd({"elicitation/create": ElicitReply("decline")}), era="handshake"):
+    async with connected(peer, Odd({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id=1, method="elicitation/create", params=FORM)
         await peer.until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["error"] == {"code": -1, "message": "no"}
-    assert [emitted(code) for code in (-32601, -32602, -32603, -1, 7)] == [-32601, -32602, -32603, -1, 7]
+    assert [allowed_error_code(code) for code in (-32601, -32602, -32603, -1, 7)] == [-32601, -32602, -32603, -1, 7]
 
 
 @pytest.mark.req("base.request.bad-params")
 async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_goes_on() -> None:
     class Broken(Answers):
-        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
 
     peer = Peer()
-    async with connected(peer, Broken({"elicitation/create": ElicitReply("decline")}), era="handshake") as session:
+    async with connected(peer, Broken({"elicitation/create": ElicitResult("decline")}), era="handshake") as session:
         peer.say(id=1, method="elicitation/create", params=FORM)
         await peer.until(lambda: bool(peer.answers()))
         await session.request(ListTools())
@@ -232,7 +232,7 @@ async def test_a_result_is_read_by_its_kind_and_an_unknown_kind_is_no_success() 
         return kinds["complete"] if "inputResponses" in params else kinds[params["name"]]
 
     peer = Peer(script, revision="2026-07-28")
-    answers = Answers({"elicitation/create": ElicitReply("decline")})
+    answers = Answers({"elicitation/create": ElicitResult("decline")})
     async with connected(peer, answers) as session:
         for name in ("absent", "complete", "ask"):
             await session.request(CallTool(name))
@@ -286,7 +286,7 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     peer = Peer(revision=revision)
     async with connected(peer, revision=Revision(revision)) as session:
         await session.set_log_level("debug")
-        await session.request(CallTool("x"), on_notice=lambda notice: None)
+        await session.request(CallTool("x"), on_notification=lambda notice: None)
         await session.request(ReadResource("a:b"))
         await session.request(GetPrompt("p"))
     keys = {key for message in peer.seen for key in meta(message)}
@@ -316,19 +316,19 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     ],
 )
 def test_a_trace_is_passed_on_only_when_it_is_whole(environ: dict[str, str], kept: set[str]) -> None:
-    assert set(trace_context.trace_of(environ)) == kept
+    assert set(trace_context.read_trace_context(environ)) == kept
 
 
 # -- progress
-def values(heard: list[Notice]) -> list[tuple[float, float | None, str | None]]:
-    return [(one.progress, one.total, one.message) for one in heard if isinstance(one, Progress)]
+def values(heard: list[Notification]) -> list[tuple[float, float | None, str | None]]:
+    return [(one.progress, one.total, one.message) for one in heard if isinstance(one, ProgressNotification)]
 
 
 @pytest.mark.req("prog.notify")
 @pytest.mark.req("prog.float")
 @pytest.mark.req("prog.not-increasing")
 async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.client.progress.INTERVAL", 0)
+    monkeypatch.setattr("mcphost.client.progress.MIN_INTERVAL", 0)
 
     def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
         token = params["_meta"]["progressToken"]
@@ -345,31 +345,31 @@ async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch
         peer.say(method="notifications/progress", params={"progressToken": str(token), "progress": 100})
         return {"content": []}
 
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     async with connected(Peer(script), era="handshake") as session:
-        await session.request(CallTool("x"), on_notice=heard.append)
-        assert session.counts["progress left out"] == 2
+        await session.request(CallTool("x"), on_notification=heard.append)
+        assert session.anomaly_counts["progress left out"] == 2
     assert values(heard) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
 
 
 @pytest.mark.req("prog.flood")
 async def test_ten_values_a_second_are_told_and_the_last_one_always() -> None:
-    heard: list[Notice] = []
-    meter = ProgressMeter(heard.append)
+    heard: list[Notification] = []
+    meter = ProgressThrottle(heard.append)
     begun = anyio.current_time()
     count = 0
     while anyio.current_time() - begun < 0.55:
         count += 1
-        meter.put(Progress(1, count))
+        meter.put(ProgressNotification(1, count))
         await anyio.lowlevel.checkpoint()
-    meter.put(Progress(1, 1e9))
+    meter.put(ProgressNotification(1, 1e9))
     meter.close()
-    meter.put(Progress(1, 2e9))
+    meter.put(ProgressNotification(1, 2e9))
     await anyio.sleep(0.15)
     assert 2 <= len(heard) <= 8
     assert values(heard)[0][0] == 1
     assert values(heard)[-1][0] == 1e9
-    assert meter.dropped >= count - 8
+    assert meter.dropped_count >= count - 8
 
 
 @pytest.mark.req("prog.none")
@@ -383,10 +383,10 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
         tokens.append(params["_meta"]["progressToken"])
         return {"content": []}
 
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     async with connected(Peer(script), era="handshake") as session:
         for _ in range(3):
-            await session.request(CallTool("x"), on_notice=heard.append)
+            await session.request(CallTool("x"), on_notification=heard.append)
     assert heard == []
 
 
@@ -406,8 +406,8 @@ async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() ->
 
         group.start_soon(tick)
         begun = anyio.current_time()
-        with pytest.raises(DeadlinePassed):
-            await session.request(CallTool("x"), deadline=0.2, on_notice=lambda notice: None)
+        with pytest.raises(RequestTimeout):
+            await session.request(CallTool("x"), deadline=0.2, on_notification=lambda notice: None)
         assert 0.2 <= anyio.current_time() - begun < 3
         group.cancel_scope.cancel()
 
@@ -417,11 +417,11 @@ class Waiting(Answers):
     """Somebody who looks at the question and does not decide."""
 
     def __init__(self) -> None:
-        super().__init__({"elicitation/create": ElicitReply("decline")})
+        super().__init__({"elicitation/create": ElicitResult("decline")})
         self.open = 0
         self.withdrawn = 0
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         self.open += 1
         try:
             await anyio.sleep_forever()
@@ -490,12 +490,12 @@ async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_noth
 
     peer = Peer(script, revision=revision)
     async with connected(peer) as session:
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.05)
         peer.say(id=idents[0], result={"content": "late"})
         peer.say(id=idents[0], error={"code": 1, "message": "later still"})
         await session.request(ListTools())
-        assert session.counts["answers nobody waits for"] == 2
+        assert session.anomaly_counts["answers nobody waits for"] == 2
     cancels = [message["params"] for message in peer.seen if message.get("method") == "notifications/cancelled"]
     assert cancels == [{"requestId": idents[0]}]
 
@@ -507,6 +507,6 @@ async def test_log_messages_of_a_call_reach_its_caller_and_others_the_observer()
 
     peer = Peer(script)
     async with connected(peer, era="handshake") as session:
-        await session.request(ListTools(), on_notice=lambda notice: None)
+        await session.request(ListTools(), on_notification=lambda notice: None)
         await peer.until(lambda: True)
-    assert [type(one) for one in peer.notes.logged] == [LogMessage]
+    assert [type(one) for one in peer.notes.logged] == [LoggingMessageNotification]

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mcphost.client import packed_json
-from mcphost.client.packed_json import PackedTexts
+from mcphost.client.packed_json import PackedJsonList
 from mcphost.client.pagination import list_tools
-from mcphost.json_limits import are_small_values
+from mcphost.json_limits import has_only_small_values
 from tests.unit.client.scripted import session_with
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def test_ten_thousand_similar_tools_take_a_tenth_of_their_text() -> None:
 
 
 def test_reading_in_order_expands_each_block_once(counted: Counter[str]) -> None:
-    packed, plain = PackedTexts(), list[bytes]()
+    packed, plain = PackedJsonList(), list[bytes]()
     for block in range(3):
         packed.extend(similar(block))
         plain += similar(block)
@@ -79,7 +79,7 @@ def test_reading_in_order_expands_each_block_once(counted: Counter[str]) -> None
 
 
 def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted: Counter[str]) -> None:
-    packed, texts = PackedTexts(), unlike()
+    packed, texts = PackedJsonList(), unlike()
     for _ in range(3):
         packed.extend(texts)
     packed.extend(similar(0))
@@ -89,9 +89,9 @@ def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted
 
 
 def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> None:
-    packed = PackedTexts()
+    packed = PackedJsonList()
     packed.extend(similar(0)[:5])
-    packed.extend([b'"' + b"a" * packed_json.LONGEST_BLOCK + b'"'])
+    packed.extend([b'"' + b"a" * packed_json.MAX_COMPRESSED_BLOCK + b'"'])
     assert counted["compressobj"] == 0
     assert len(packed) == 6
 
@@ -108,7 +108,7 @@ def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> 
     ],
 )
 def test_values_are_small_when_each_of_them_is(texts: list[bytes], small: bool) -> None:
-    assert are_small_values(b",\n".join(texts), len(texts)) is small
+    assert has_only_small_values(b",\n".join(texts), len(texts)) is small
 
 
 async def test_definitions_with_line_breaks_are_listed_as_others_are() -> None:

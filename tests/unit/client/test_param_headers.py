@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from mcphost.client.pagination import list_tools
-from mcphost.client.parameter_headers import SAFE_INTEGER, mirrored
-from mcphost.client.stateless_session import MAX_SAID
-from mcphost.errors import MalformedMessage, Refused
+from mcphost.client.parameter_headers import SAFE_INTEGER, parse_parameter_headers
+from mcphost.client.stateless_session import MAX_TOOL_WARNINGS
+from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
 from tests.unit.client.peer import Peer, connected
@@ -21,7 +21,7 @@ def tool(properties: dict[str, Any], **more: Any) -> Raw:
 
 
 def headers(definition: Raw, arguments: dict[str, Any]) -> dict[str, str]:
-    return mirrored(definition)[1].values(CallTool("t", arguments))
+    return parse_parameter_headers(definition)[1].header_values(CallTool("t", arguments))
 
 
 ALL = tool(
@@ -87,7 +87,7 @@ def test_what_no_header_can_hold_is_refused_before_anything_is_sent() -> None:
 )
 def test_a_wrong_annotation_is_a_reason_that_names_the_tool(definition: Raw) -> None:
     with pytest.raises(MalformedMessage, match="The tool 't' was left out"):
-        mirrored(definition)
+        parse_parameter_headers(definition)
 
 
 @pytest.mark.anyio
@@ -134,7 +134,7 @@ async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
     notes = Notes()
     async with opened(modern(call), notes) as (session, _):
         assert (await list_tools(session)).values == ()
-    assert len(notes.warnings) == MAX_SAID + 1
+    assert len(notes.warnings) == MAX_TOOL_WARNINGS + 1
     assert notes.warnings[-1] == "980 more tools of 'peer' were left out."
 
 
@@ -170,7 +170,7 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
     async with opened(modern(call)) as (session, _):
         assert words(await session.request(CallTool("t", {"a": "x"}))) == "ok"
         assert refusals == 1
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             await session.request(CallTool("t", {}))
         assert refusals == 3
 

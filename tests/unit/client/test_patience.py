@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.session import AskContext
-from mcphost.client.timeouts import PAUSED_SECONDS, PAUSES, Pauses, Waiting, paused
+from mcphost.client.session import ServerRequestContext
+from mcphost.client.timeouts import MAX_PAUSED_SECONDS, MAX_PAUSES, PausableDeadline, UserPauses, pause_call_deadlines
 from mcphost.config.schema import Limits
-from mcphost.errors import DeadlinePassed
-from mcphost.protocol.server_requests import Ask, AskDeclined, Elicit, Reply
+from mcphost.errors import RequestTimeout
+from mcphost.protocol.server_requests import ClientResult, Elicit, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.peer import SILENCE, Peer, connected
 from tests.unit.client.people import Answers
@@ -26,78 +26,78 @@ class Scope:
         self.deadline = UNTIL
 
 
-def running(calls: dict[int, Waiting], ident: int) -> Scope:
+def running(calls: dict[int, PausableDeadline], ident: int) -> Scope:
     """A call that was just sent."""
     scope = Scope()
-    calls[ident] = Waiting(scope, UNTIL, UNTIL, 60)
+    calls[ident] = PausableDeadline(scope, UNTIL, UNTIL, 60)
     return scope
 
 
 async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> None:
-    calls: dict[int, Waiting] = {}
-    pauses = Pauses(calls, hard=False)
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
     asks, other = running(calls, 1), running(calls, 2)
-    with pauses.person(1):
-        assert asks.deadline == UNTIL + PAUSED_SECONDS
+    with pauses.pause_for_user(1):
+        assert asks.deadline == UNTIL + MAX_PAUSED_SECONDS
         assert other.deadline == UNTIL
     assert UNTIL <= asks.deadline < UNTIL + 60
 
 
 async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later_ones() -> None:
-    calls: dict[int, Waiting] = {}
-    pauses = Pauses(calls, hard=False)
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
     first, second = running(calls, 1), running(calls, 2)
-    with pauses.person(0):
+    with pauses.pause_for_user(0):
         later = running(calls, 3)
-        assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + PAUSED_SECONDS,) * 2, UNTIL)
+        assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + MAX_PAUSED_SECONDS,) * 2, UNTIL)
 
 
 async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
-    calls: dict[int, Waiting] = {}
-    pauses = Pauses(calls, hard=False)
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
     call = running(calls, 1)
-    with pauses.person(1):
-        with pauses.person(1):
+    with pauses.pause_for_user(1):
+        with pauses.pause_for_user(1):
             pass
-        assert call.deadline == UNTIL + PAUSED_SECONDS
+        assert call.deadline == UNTIL + MAX_PAUSED_SECONDS
     assert call.deadline < UNTIL + 60
 
 
 async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
-    calls: dict[int, Waiting] = {}
-    pauses = Pauses(calls, hard=False)
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
     call = running(calls, 1)
-    with pauses.person(1):
+    with pauses.pause_for_user(1):
         del calls[1]
         call.deadline = UNTIL
     assert call.deadline == UNTIL
 
 
 async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
-    calls: dict[int, Waiting] = {}
-    pauses = Pauses(calls, hard=True)
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=True)
     call = running(calls, 1)
-    with pauses.person(1):
+    with pauses.pause_for_user(1):
         assert call.deadline == UNTIL
 
 
 async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hours_at_most() -> None:
     often, long = Scope(), Scope()
-    call = Waiting(often, UNTIL, UNTIL, 60)
-    for _ in range(PAUSES):
-        call.stand_still(0)
-        call.go_on(1)
-    assert often.deadline == UNTIL + PAUSES
-    call.stand_still(0)
-    assert often.deadline == UNTIL + PAUSES, "once more does not stop it"
-    call.go_on(1)
-    assert often.deadline == UNTIL + PAUSES
-    call = Waiting(long, UNTIL, UNTIL, 60)
+    call = PausableDeadline(often, UNTIL, UNTIL, 60)
+    for _ in range(MAX_PAUSES):
+        call.pause(0)
+        call.resume(1)
+    assert often.deadline == UNTIL + MAX_PAUSES
+    call.pause(0)
+    assert often.deadline == UNTIL + MAX_PAUSES, "once more does not stop it"
+    call.resume(1)
+    assert often.deadline == UNTIL + MAX_PAUSES
+    call = PausableDeadline(long, UNTIL, UNTIL, 60)
     for _ in range(3):
-        call.stand_still(0)
-        assert long.deadline <= UNTIL + PAUSED_SECONDS
-        call.go_on(PAUSED_SECONDS)
-    assert long.deadline == UNTIL + PAUSED_SECONDS
+        call.pause(0)
+        assert long.deadline <= UNTIL + MAX_PAUSED_SECONDS
+        call.resume(MAX_PAUSED_SECONDS)
+    assert long.deadline == UNTIL + MAX_PAUSED_SECONDS
 
 
 class Flood(Answers):
@@ -105,14 +105,14 @@ class Flood(Answers):
 
     count = 0
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         if isinstance(ask, Elicit):
-            with paused():
+            with pause_call_deadlines():
                 await anyio.sleep(0.5)
         else:
             self.count += 1
             await anyio.sleep(0.01 * (self.count % 20))
-        return AskDeclined("no")
+        return ServerRequestRejection("no")
 
 
 @pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
@@ -131,7 +131,7 @@ async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(meth
         return len(peer.answers()) >= count
 
     calls: list[Any] = []
-    people = Flood({"roots/list": AskDeclined(""), "elicitation/create": AskDeclined("")})
+    people = Flood({"roots/list": ServerRequestRejection(""), "elicitation/create": ServerRequestRejection("")})
     peer = Peer(script)
     async with connected(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
 
@@ -148,7 +148,7 @@ async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(meth
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(flood)
                 if ends:
-                    with pytest.raises(DeadlinePassed):
+                    with pytest.raises(RequestTimeout):
                         await session.request(CallTool("slow"))
                 else:
                     await session.request(CallTool("slow"))

@@ -7,11 +7,11 @@ import pytest
 
 from mcphost.client import keepalive
 from mcphost.client.handshake_session import HandshakeSession
-from mcphost.client.session import AskContext
+from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.server_requests import Ask, ElicitReply, Reply
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.loops import until
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -28,7 +28,7 @@ def pings(peer: Peer) -> int:
 
 
 @pytest.mark.req("ping.send")
-@pytest.mark.parametrize("reply", [{}, RpcError(-32601, "no ping here")])
+@pytest.mark.parametrize("reply", [{}, ErrorData(-32601, "no ping here")])
 async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_life(reply: Any) -> None:
     peer = Peer(lambda peer, method, params: reply if method == "ping" else {})
     async with connected(peer, limits=OFTEN, era="handshake") as session:
@@ -50,11 +50,11 @@ async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switch
 
 @pytest.mark.req("ping.timeout")
 async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.05)
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
     peer = Peer(lambda peer, method, params: SILENCE)
     async with connected(peer, limits=OFTEN, era="handshake") as session:
-        why = await session.closed()
-        assert session.counts["pings missed"] == 3
+        why = await session.wait_closed()
+        assert session.anomaly_counts["pings missed"] == 3
         with pytest.raises(ConnectionLost, match="3 pings in a row"):
             await session.request(ListTools())
     assert "3 pings in a row" in why.message
@@ -63,12 +63,12 @@ async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypa
 
 @pytest.mark.req("ping.timeout")
 async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
     peer = Peer(lambda peer, method, params: SILENCE if next(missing) else {})
     async with connected(peer, limits=OFTEN, era="handshake") as session:
         await peer.until(lambda: pings(peer) == 8)
-        assert session.counts["pings missed"] == 4
+        assert session.anomaly_counts["pings missed"] == 4
         await session.request(ListTools())
 
 
@@ -91,11 +91,11 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 
 @pytest.mark.req("ping.timeout")
 async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keepalive, "MISSES", 2)
-    monkeypatch.setattr(keepalive, "SHORTEST_WAIT", 0.2)
+    monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(20):
-            assert "2 pings in a row" in (await session.closed()).message
+            assert "2 pings in a row" in (await session.wait_closed()).message
 
 
 async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_one() -> None:
@@ -107,19 +107,19 @@ async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_
     async with opened(legacy(call), limits=OFTEN) as (session, server):
         await until(lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4)
         with anyio.move_on_after(0.1):
-            raise AssertionError(await session.closed())
+            raise AssertionError(await session.wait_closed())
 
 
 @pytest.mark.req("ping.answer")
 async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
     class Undecided(Answers):
-        async def answer(self, ask: Ask, context: AskContext) -> Reply:
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             await decided.wait()
             return await super().answer(ask, context)
 
     decided = anyio.Event()
     peer = Peer()
-    async with connected(peer, Undecided({"elicitation/create": ElicitReply("decline")}), era="handshake"):
+    async with connected(peer, Undecided({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": {}})
         peer.say(id="p", method="ping")
         await peer.until(lambda: bool(peer.answers()))
@@ -135,7 +135,7 @@ async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> Non
             for number in range(400):
                 peer.say(id=burst * 400 + number, method="ping")
             await peer.until(lambda: len(peer.answers()) == (burst + 1) * 400)  # noqa: B023
-        assert session.counts == {"pings answered": 4_000}
+        assert session.anomaly_counts == {"pings answered": 4_000}
         await session.request(ListTools())
 
 
@@ -175,14 +175,14 @@ async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() ->
     peer = Peer()
     async with connected(peer, era="handshake") as session:
         stuck = anyio.Event()
-        peer.pipe.mux._ready = stuck.wait  # the pipe to it is full
+        peer.pipe.multiplexer._wait_writable = stuck.wait  # the pipe to it is full
         with anyio.fail_after(20):
             for burst in range(12):
                 for number in range(100):
                     peer.say(id=burst * 100 + number, method="ping")
                 await anyio.lowlevel.checkpoint()
                 await anyio.lowlevel.checkpoint()
-            assert "does not read the answers" in (await session.closed()).message
+            assert "does not read the answers" in (await session.wait_closed()).message
 
 
 async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
@@ -205,7 +205,7 @@ async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_
             async with anyio.create_task_group() as calls:
                 calls.start_soon(call, "sent")
                 await running.wait()
-                peer.pipe.mux._ready = stuck.wait  # the pipe to it is full
+                peer.pipe.multiplexer._wait_writable = stuck.wait  # the pipe to it is full
                 calls.start_soon(call, "not sent yet")
                 for burst in range(12):
                     for number in range(100):
@@ -235,7 +235,7 @@ async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_it
             async with anyio.create_task_group() as calls:
                 calls.start_soon(call)
                 await running.wait()
-                session.give_up(ConnectionLost("It is of no use.", server="s"))
+                session.abort(ConnectionLost("It is of no use.", server="s"))
     assert errors == ["It is of no use."]
 
 
@@ -244,5 +244,5 @@ async def test_more_than_a_thousand_requests_at_once_are_refused_and_more_than_t
     async with connected(peer, era="handshake") as session:
         for number in range(2_500):
             peer.say(id=number, method="ping")
-        assert "floods us with requests" in (await session.closed()).message
-        assert session.counts["requests refused in a flood"] == 1_001
+        assert "floods us with requests" in (await session.wait_closed()).message
+        assert session.anomaly_counts["requests refused in a flood"] == 1_001

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.errors import Refused, UnsupportedRevision
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.errors import RequestRefused, UnsupportedRevision
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
 from mcphost.serialization import Raw
 from tests.unit.client.peer import Peer, connected
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("data", [b'{"supported":["2031-01-01"],"requested":"2026-07-28"}', b"{}"])
 async def test_an_error_of_the_stateless_era_to_the_probe_is_final(code: int, data: bytes) -> None:
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return RpcError(code, "no", Raw(data)) if method == "server/discover" else None
+        return ErrorData(code, "no", Raw(data)) if method == "server/discover" else None
 
     peer = Peer(opening=opening)
-    with pytest.raises((Refused, UnsupportedRevision)):
+    with pytest.raises((RequestRefused, UnsupportedRevision)):
         async with connected(peer):
             pass
     assert peer.methods() == ["server/discover"]
@@ -32,7 +32,7 @@ async def test_an_error_of_the_stateless_era_to_the_probe_is_final(code: int, da
 @pytest.mark.parametrize("code", [-32601, -32602, -32600, -32603, -32700, -32000, -32001, 0, 404])
 async def test_any_other_error_to_the_probe_leads_to_the_handshake(code: int, revision: str) -> None:
     def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return RpcError(code, "no") if method == "server/discover" else None
+        return ErrorData(code, "no") if method == "server/discover" else None
 
     peer = Peer(opening=opening, revision=revision)
     async with connected(peer) as session:

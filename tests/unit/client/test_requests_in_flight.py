@@ -5,11 +5,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_tools
 from mcphost.config.schema import ServerConfig
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import Notice, Progress
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -30,14 +30,14 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
         return SILENCE
 
     got: dict[str, str] = {}
-    heard: dict[str, list[Notice]] = {name: [] for name in "abc"}
+    heard: dict[str, list[Notification]] = {name: [] for name in "abc"}
     peer = Peer(script, revision=revision)
     async with connected(peer) as session:
 
         async def call(name: str) -> None:
-            result = await session.request(CallTool(name), on_notice=heard[name].append)
-            (block,) = result.blocks()
-            assert isinstance(block, TextBlock)
+            result = await session.request(CallTool(name), on_notification=heard[name].append)
+            (block,) = result.parse_blocks()
+            assert isinstance(block, TextContent)
             got[name] = block.text
 
         async with anyio.create_task_group() as calls:
@@ -52,7 +52,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
                 peer.say(id=ident, result={"resultType": "complete", "content": content})
     assert got == {name: name for name in heard}
     assert {name: bool(said) for name, said in heard.items()} == {"a": True, "b": False, "c": False}
-    assert all(isinstance(one, Progress) for one in heard["a"])
+    assert all(isinstance(one, ProgressNotification) for one in heard["a"])
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
@@ -81,7 +81,7 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
         async with anyio.create_task_group() as group:
 
             async def hold() -> None:
-                async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+                async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
                     await list_tools(session)
                     async with anyio.create_task_group() as requests:
                         requests.start_soon(session.request, CallTool("dig"))

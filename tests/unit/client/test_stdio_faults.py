@@ -13,10 +13,10 @@ import pytest
 
 from mcphost.auth.oauth_provider import OAuth
 from mcphost.auth.oauth_registry import Identities
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
+from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
 from tests.loops import until
@@ -154,7 +154,7 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
 async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_their_deadline(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(process, "UNREAD_SECONDS", 0.3)
+    monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 0.3)
     ended: list[ServerError] = []
     async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
 
@@ -170,12 +170,12 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
     assert sorted((type(error).__name__, error.may_have_run) for error in ended) == [
         ("ConnectionLost", True),
         ("ConnectionLost", True),
-        ("NotSent", False),
+        ("RequestNotSent", False),
     ]
 
 
 async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "UNREAD_SECONDS", 1.0)
+    monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 1.0)
     async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("print before reading", {"count": 30}))
         await anyio.wait_all_tasks_blocked()
@@ -193,7 +193,7 @@ async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypat
 @pytest.mark.req("stdio.spawn-failure")
 async def test_an_exit_at_start_is_told_before_the_connect_limit(fault: str, told: str) -> None:
     begun = time.monotonic()
-    with pytest.raises(CannotStart, match=told):
+    with pytest.raises(StartupError, match=told):
         async with opened(faulty(fault, era="stateless")):
             pass
     assert time.monotonic() - begun < 15  # nobody waits for the connect limit, 30 s
@@ -205,7 +205,7 @@ async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
         (child,) = set(psutil.Process().children()) - children
         os.kill(child.pid, signal.SIGTERM)
         with anyio.fail_after(20):
-            assert "SIGTERM" in (await session.closed()).message
+            assert "SIGTERM" in (await session.wait_closed()).message
         with pytest.raises(ServerError) as caught:
             await echo(session)
         assert not caught.value.may_have_run  # it was not even sent
@@ -220,7 +220,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
     note = tmp_path / "seen"
     server = faulty(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
     identities = Nobody.__new__(Nobody)
-    async with SessionOpener(expand=str, identities=identities).open(server, Answers(), Notes()) as session:
+    async with ClientSessionOpener(expand=str, accounts=identities).open(server, Answers(), Notes()) as session:
         assert await echo(session) == "hi"
         (child,) = (one for one in psutil.Process().children() if str(note) in one.cmdline())
         assert child.environ()["THE_TOKEN"] == "t-0-k-e-n"

@@ -14,25 +14,25 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
-    CannotStart,
     ConfigError,
     ConnectionLost,
-    DeadlinePassed,
     MalformedMessage,
-    Refused,
+    RequestRefused,
+    RequestTimeout,
     ServerError,
+    StartupError,
     UnsupportedRevision,
 )
-from mcphost.protocol.content import TextBlock
-from mcphost.protocol.notifications import Notice, Progress
+from mcphost.protocol.content import TextContent
+from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Era, Revision
-from mcphost.protocol.server_requests import AskDeclined, ElicitReply, Root, RootsReply
-from mcphost.protocol.tools import CallTool, ToolResult
-from mcphost.transport.process import CERTIFICATE_FILES, CERTIFICATE_SWITCHES, PROXIES
+from mcphost.protocol.server_requests import ElicitResult, ListRootsResult, Root, ServerRequestRejection
+from mcphost.protocol.tools import CallTool, CallToolResult
+from mcphost.transport.process import CERTIFICATE_FILE_VARIABLES, CERTIFICATE_FLAG_VARIABLES, PROXY_VARIABLES
 from tests.unit.client.people import Answers, Notes
 
 pytestmark = pytest.mark.anyio
@@ -47,14 +47,14 @@ def faulty(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
 async def opened(
     server: ServerConfig, notes: Notes | None = None, answers: Answers | None = None, limits: Limits | None = None
 ) -> AsyncIterator[Session]:
-    opener = SessionOpener(expand=lambda value: value, limits=limits)
+    opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
     async with opener.open(server, answers or Answers(), notes or Notes()) as session:
         yield session
 
 
-def words(result: ToolResult) -> str:
-    (block,) = result.blocks()
-    assert isinstance(block, TextBlock)
+def words(result: CallToolResult) -> str:
+    (block,) = result.parse_blocks()
+    assert isinstance(block, TextContent)
     return block.text
 
 
@@ -118,7 +118,7 @@ async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists
     with pytest.raises(UnsupportedRevision) as caught:
         async with opened(faulty(era="stateless")):
             pass
-    assert "2026-07-28" in caught.value.ours
+    assert "2026-07-28" in caught.value.client_revisions
     assert "peer" in caught.value.message
 
 
@@ -135,7 +135,7 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
 
     note = tmp_path / "seen"
     server = faulty(note=str(note))
-    opener = SessionOpener(expand=lambda value: value, eras=Memory())
+    opener = ClientSessionOpener(expand=lambda value: value, eras=Memory())
     for _ in range(2):
         async with opener.open(server, Answers(), Notes()) as session:
             await echo(session)
@@ -155,7 +155,7 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
             self.era = era
 
     memory = Memory()
-    opener = SessionOpener(expand=lambda value: value, eras=memory)
+    opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
     async with opener.open(faulty("modern, dies of initialize"), Answers(), Notes()) as session:
         assert await echo(session) == "hi"
     assert memory.era == "stateless"
@@ -180,7 +180,7 @@ async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> No
 @pytest.mark.req("stdio.spawn-failure")
 async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
     begun = time.monotonic()
-    with pytest.raises(CannotStart, match="no-such-program-anywhere") as caught:
+    with pytest.raises(StartupError, match="no-such-program-anywhere") as caught:
         async with opened(ServerConfig(name="peer", command="no-such-program-anywhere")):
             pass
     assert time.monotonic() - begun < 10
@@ -188,12 +188,12 @@ async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
 
 
 async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="nowhere"):
+    with pytest.raises(StartupError, match="nowhere"):
         async with opened(faulty(cwd=str(tmp_path / "nowhere"))):
             pass
     plain = tmp_path / "plain.txt"
     plain.write_text("x")
-    with pytest.raises(CannotStart, match=r"plain\.txt"):
+    with pytest.raises(StartupError, match=r"plain\.txt"):
         async with opened(ServerConfig(name="peer", command=str(plain))):
             pass
 
@@ -201,7 +201,7 @@ async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path
 @pytest.mark.req("stdio.spawn-failure")
 async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_words() -> None:
     begun = time.monotonic()
-    with pytest.raises(CannotStart, match=r"exited with status 3; it last said: cannot read licence\.key"):
+    with pytest.raises(StartupError, match=r"exited with status 3; it last said: cannot read licence\.key"):
         async with opened(faulty("dies at start")):
             pass
     assert time.monotonic() - begun < 25
@@ -210,7 +210,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_word
 @pytest.mark.req("life.timeout.initialize")
 @pytest.mark.req("life.timeout.all")
 async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
-    with pytest.raises(DeadlinePassed, match="peer"):
+    with pytest.raises(RequestTimeout, match="peer"):
         async with opened(faulty("never answers"), limits=Limits(connect_timeout=0.6)):
             pass
 
@@ -219,7 +219,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
     def expand(value: str) -> str:
         raise ConfigError("The variable TOKEN is not set.")
 
-    opener = SessionOpener(expand=expand)
+    opener = ClientSessionOpener(expand=expand)
     with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
         async with opener.open(faulty(env={"A": "${env:TOKEN}"}), Answers(), Notes()):
             pass
@@ -245,7 +245,7 @@ async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: 
             await echo(session)
         assert not later.value.may_have_run
         with anyio.fail_after(20):
-            await session.closed()
+            await session.wait_closed()
 
 
 @pytest.mark.req("stdio.stdout-noise")
@@ -326,7 +326,7 @@ async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() ->
 async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     async with opened(faulty(note=str(note))) as session:
-        with pytest.raises(DeadlinePassed, match="tools/call"):
+        with pytest.raises(RequestTimeout, match="tools/call"):
             await session.request(CallTool("silent"), deadline=0.1)
         assert await echo(session) == "hi"
     sent = note.read_text().splitlines()
@@ -340,7 +340,7 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
         async with anyio.create_task_group() as group:
 
             async def give_up(call: CallTool) -> None:
-                with pytest.raises(DeadlinePassed):
+                with pytest.raises(RequestTimeout):
                     await session.request(call, deadline=0.3)
 
             group.start_soon(give_up, CallTool("stop reading"))
@@ -356,15 +356,17 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
 @pytest.mark.req("life.timeout.hard-max")
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     limits = Limits(request_timeout=2, request_timeout_max=5)
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     async with opened(faulty(), limits=limits) as session:
         call = CallTool("progress", {"steps": 8, "seconds": 0.3})
-        assert words(await session.request(call, on_notice=heard.append)) == "done"
-        assert [notice.progress for notice in heard if isinstance(notice, Progress)] == [n + 0.5 for n in range(8)]
+        assert words(await session.request(call, on_notification=heard.append)) == "done"
+        assert [notice.progress for notice in heard if isinstance(notice, ProgressNotification)] == [
+            n + 0.5 for n in range(8)
+        ]
         endless = CallTool("progress", {"steps": 30, "seconds": 0.3})
         begun = time.monotonic()
-        with pytest.raises(DeadlinePassed):
-            await session.request(endless, on_notice=heard.append)
+        with pytest.raises(RequestTimeout):
+            await session.request(endless, on_notification=heard.append)
         assert 4.9 < time.monotonic() - begun < 30
 
 
@@ -378,14 +380,14 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.req("base.id.echo")
 @pytest.mark.parametrize("ident", ["1", 1])
 async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
-    answers = Answers({"roots/list": RootsReply((Root("file:///a", "a"),))})
+    answers = Answers({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
     async with opened(faulty(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
     assert json.loads(words(result)) == {
         "jsonrpc": "2.0", "id": ident, "result": {"roots": [{"uri": "file:///a", "name": "a"}]}
     }  # fmt: skip
     assert answers.asked[0][1].method == "tools/call"
-    assert answers.asked[0][1].detail == "ask"
+    assert answers.asked[0][1].target == "ask"
 
 
 @pytest.mark.req("ping.answer")
@@ -404,7 +406,7 @@ async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str |
 async def test_pings_unknown_and_broken_questions_get_their_answers(
     method: str, params: dict[str, Any], expected: str
 ) -> None:
-    answers = Answers({"elicitation/create": ElicitReply("decline"), "roots/list": AskDeclined("no")})
+    answers = Answers({"elicitation/create": ElicitResult("decline"), "roots/list": ServerRequestRejection("no")})
     async with opened(faulty(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": method, "params": params}))
         assert expected in words(result)
@@ -413,9 +415,9 @@ async def test_pings_unknown_and_broken_questions_get_their_answers(
 
 async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
     async with opened(faulty()) as session:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("error"))
-    assert (caught.value.code, caught.value.data, len(caught.value.said)) == (-32602, {"why": [1, 2]}, 2000)
+    assert (caught.value.code, caught.value.data, len(caught.value.server_message)) == (-32602, {"why": [1, 2]}, 2000)
     assert caught.value.server == "peer"
 
 
@@ -434,7 +436,7 @@ async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(
     notes, note = Notes(), tmp_path / "seen"
     async with opened(faulty("modern", str(note), era="stateless"), notes) as session:
         for _ in range(2):
-            with pytest.raises(DeadlinePassed):
+            with pytest.raises(RequestTimeout):
                 await session.request(CallTool("ask", {"method": "ping"}), deadline=0.2)
     assert len(notes.warnings) == 1
     assert '"result"' not in note.read_text()
@@ -514,16 +516,16 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
 
 @pytest.mark.req("sec.local.no-shell")
 async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.upper() in PROXIES]:
+    for name in [name for name in os.environ if name.upper() in PROXY_VARIABLES]:
         monkeypatch.delenv(name)
-    for name in (*CERTIFICATE_FILES, *CERTIFICATE_SWITCHES):
+    for name in (*CERTIFICATE_FILE_VARIABLES, *CERTIFICATE_FLAG_VARIABLES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("LC_TEST", "yes")
     show = "import os,sys; print(' '.join(sorted(os.environ)), file=sys.stderr); sys.exit(1)"
     notes = Notes()
     server = ServerConfig(name="peer", command=sys.executable, args=("-c", show), env={"MINE": "1"}, era="handshake")
-    with pytest.raises(CannotStart):
+    with pytest.raises(StartupError):
         async with opened(server, notes):
             pass
     seen = set(notes.lines[0].split())
@@ -535,7 +537,7 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
 
 
 async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         async with opened(faulty()) as session:
             await session.request(CallTool("error"))
 

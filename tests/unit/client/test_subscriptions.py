@@ -7,14 +7,19 @@ import anyio
 import pytest
 
 from mcphost.client import subscriptions
-from mcphost.client.session import Session, Watch
-from mcphost.client.subscriptions import _both
-from mcphost.errors import DeadlinePassed, MalformedMessage, NotOffered, Refused
-from mcphost.protocol.base import Notice
-from mcphost.protocol.input_required import Filter
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, RpcError
+from mcphost.client.session import Session, WatchedChanges
+from mcphost.client.subscriptions import _intersect
+from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
+from mcphost.protocol.base import Notification
+from mcphost.protocol.input_required import SubscriptionFilter
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcNotification
 from mcphost.protocol.lifecycle import ListCapability, ServerCapabilities
-from mcphost.protocol.notifications import PromptsListChanged, ResourcesListChanged, ResourceUpdated, ToolsListChanged
+from mcphost.protocol.notifications import (
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    ToolListChangedNotification,
+)
 from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ListTools
@@ -29,13 +34,13 @@ UPDATED = "notifications/resources/updated"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(subscriptions, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(subscriptions, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(subscriptions, "MAX_DELAY", 0.02)
 
 
-async def first(session: Session, want: Watch, count: int) -> list[Notice]:
+async def first(session: Session, want: WatchedChanges, count: int) -> list[Notification]:
     """The next changes; the reader leaves then."""
-    changes: AsyncIterator[Notice] = session.changes(want)
+    changes: AsyncIterator[Notification] = session.changes(want)
     out = [await anext(changes) for _ in range(count)]
     await changes.aclose()  # type: ignore[attr-defined]
     return out
@@ -46,23 +51,23 @@ async def first(session: Session, want: Watch, count: int) -> list[Notice]:
 async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_are_read() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         if method == "resources/subscribe" and params["uri"] == "a:2":
-            pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:2"}')))  # before the answer
+            pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))  # before the answer
         return {}
 
     async with session_with(server, OLD) as (session, seen, pipe):
-        changes = session.changes(Watch(uris=("a:1",)))
+        changes = session.changes(WatchedChanges(uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
             async def more() -> None:
-                await session.watch(Watch(uris=("a:1", "a:2")))
+                await session.watch(WatchedChanges(uris=("a:1", "a:2")))
 
             tasks.start_soon(more)
-            assert await anext(changes) == ResourceUpdated("a:2")
-        await session.watch(Watch(uris=("a:2",)))
-        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:1"}')))
-        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:2"}')))
-        assert await anext(changes) == ResourceUpdated("a:2")
-        assert session.watched == Watch(uris=("a:2",))
+            assert await anext(changes) == ResourceUpdatedNotification("a:2")
+        await session.watch(WatchedChanges(uris=("a:2",)))
+        pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:1"}')))
+        pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))
+        assert await anext(changes) == ResourceUpdatedNotification("a:2")
+        assert session.watched == WatchedChanges(uris=("a:2",))
     assert [(one["method"], one["params"]) for one in seen] == [
         ("resources/subscribe", {"uri": "a:1"}),
         ("resources/subscribe", {"uri": "a:2"}),
@@ -74,22 +79,22 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
 async def test_a_server_that_offers_no_subscriptions_is_not_asked_for_one() -> None:
     capabilities = ServerCapabilities(resources=ListCapability())
     async with session_with(lambda *_: {}, OLD, capabilities=capabilities) as (session, seen, _):
-        with pytest.raises(NotOffered, match="offers no subscriptions"):
-            await session.watch(Watch(uris=("a:1",)))
+        with pytest.raises(UnsupportedCapability, match="offers no subscriptions"):
+            await session.watch(WatchedChanges(uris=("a:1",)))
     assert seen == []
 
 
 async def test_a_refused_resource_costs_only_itself() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
-        return RpcError(-32002, "not here") if params.get("uri") == "a:1" else {}
+        return ErrorData(-32002, "not here") if params.get("uri") == "a:1" else {}
 
     async with session_with(server, OLD) as (session, _, pipe):
-        with pytest.raises(Refused, match="not here"):
-            await session.watch(Watch(tools=True, uris=("a:1", "a:2")))
-        assert session.watched == Watch(tools=True, uris=("a:2",))
+        with pytest.raises(RequestRefused, match="not here"):
+            await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
+        assert session.watched == WatchedChanges(tools=True, uris=("a:2",))
         for uri in (b"a:1", b"a:2"):
-            pipe.send(Notification(UPDATED, Raw(b'{"uri":"%s"}' % uri)))
-        assert await first(session, Watch(uris=("a:2",)), 1) == [ResourceUpdated("a:2")]
+            pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"%s"}' % uri)))
+        assert await first(session, WatchedChanges(uris=("a:2",)), 1) == [ResourceUpdatedNotification("a:2")]
 
 
 @pytest.mark.req("res.updated.sub-resource")
@@ -97,14 +102,14 @@ async def test_a_refused_resource_costs_only_itself() -> None:
 async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_not(revision: Revision) -> None:
     server = Listener()
     async with session_with(server, revision) as (session, _, pipe):
-        await session.watch(Watch(uris=("a://x",)))
+        await session.watch(WatchedChanges(uris=("a://x",)))
         ident = server.opened[0]["id"] if server.opened else 0
         for uri in ("a://xy", "b://x", "a://x/y", "a://x#z"):
             server.say(ident, UPDATED, uri=uri)
         del pipe
-        assert await first(session, Watch(uris=("a://x",)), 2) == [
-            ResourceUpdated("a://x/y"),
-            ResourceUpdated("a://x#z"),
+        assert await first(session, WatchedChanges(uris=("a://x",)), 2) == [
+            ResourceUpdatedNotification("a://x/y"),
+            ResourceUpdatedNotification("a://x#z"),
         ]
 
 
@@ -117,7 +122,7 @@ async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_
     server = Listener()
     capabilities = ServerCapabilities(tools=ListCapability())
     async with session_with(server, capabilities=capabilities) as (session, seen, _):
-        changes = session.changes(Watch(tools=True, prompts=True, resources=True, uris=("a:1",)))
+        changes = session.changes(WatchedChanges(tools=True, prompts=True, resources=True, uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
             async def tell() -> None:
@@ -125,7 +130,7 @@ async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_
                 server.say(server.opened[0]["id"], TOOLS)
 
             tasks.start_soon(tell)
-            assert await anext(changes) == ToolsListChanged()
+            assert await anext(changes) == ToolListChangedNotification()
         await changes.aclose()  # type: ignore[attr-defined]
         while len(seen) < 2:
             await anyio.lowlevel.checkpoint()
@@ -138,9 +143,9 @@ async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_
 async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
     server = Listener()
     async with session_with(server, capabilities=ServerCapabilities(prompts=ListCapability())) as (session, seen, _):
-        await session.watch(Watch(tools=True, resources=True))
-        with pytest.raises(NotOffered):
-            await session.watch(Watch(uris=("a:1",)))
+        await session.watch(WatchedChanges(tools=True, resources=True))
+        with pytest.raises(UnsupportedCapability):
+            await session.watch(WatchedChanges(uris=("a:1",)))
         await session.request(ListPrompts())
     assert [one["method"] for one in seen] == ["prompts/list"]
 
@@ -150,12 +155,15 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
 async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscriptions_to_it() -> None:
     offered = ServerCapabilities(tools=ListCapability())
     async with session_with(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
-        changes = session.changes(Watch(tools=False))
-        pipe.send(Notification(UPDATED, Raw(b'{"uri":"a:1"}')))
-        pipe.send(Notification(TOOLS, Raw(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}')))
-        pipe.send(Notification("notifications/prompts/list_changed"))
-        pipe.send(Notification(TOOLS))
-        assert [await anext(changes), await anext(changes)] == [PromptsListChanged(), ToolsListChanged()]
+        changes = session.changes(WatchedChanges(tools=False))
+        pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:1"}')))
+        pipe.send(JsonRpcNotification(TOOLS, Raw(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}')))
+        pipe.send(JsonRpcNotification("notifications/prompts/list_changed"))
+        pipe.send(JsonRpcNotification(TOOLS))
+        assert [await anext(changes), await anext(changes)] == [
+            PromptListChangedNotification(),
+            ToolListChangedNotification(),
+        ]
         assert seen == []
 
 
@@ -164,19 +172,19 @@ async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None
     server = Listener()
     server.honours = lambda _: None
     async with session_with(server) as (session, _, pipe):
-        changes = session.changes(Watch(tools=True, prompts=True, resources=True))
+        changes = session.changes(WatchedChanges(tools=True, prompts=True, resources=True))
         async with anyio.create_task_group() as tasks:
 
             async def tell() -> None:
                 await server.until(1)
                 ident = server.opened[0]["id"]
-                assert session.watched == Watch()
+                assert session.watched == WatchedChanges()
                 server.say(ident, TOOLS)
                 granted = {"promptsListChanged": True, "toolsListChanged": False}
                 server.say(ident, "notifications/subscriptions/acknowledged", notifications=granted)
                 for other in (str(ident), ident + 1, None):
                     server.say(other, "notifications/prompts/list_changed")
-                pipe.send(Notification("notifications/prompts/list_changed"))
+                pipe.send(JsonRpcNotification("notifications/prompts/list_changed"))
                 server.say(ident, "notifications/resources/list_changed")
                 server.say(ident, TOOLS)
                 server.say(ident, UPDATED, uri="a:1")
@@ -185,9 +193,9 @@ async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None
                 server.say(ident, "notifications/prompts/list_changed")
 
             tasks.start_soon(tell)
-            assert await anext(changes) == PromptsListChanged()
-        assert session.watched == Watch(prompts=True)
-        pipe.hang_up()
+            assert await anext(changes) == PromptListChangedNotification()
+        assert session.watched == WatchedChanges(prompts=True)
+        pipe.disconnect()
         assert [change async for change in changes] == []
 
 
@@ -196,15 +204,19 @@ async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None
 async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_closed() -> None:
     server = Listener()
     async with session_with(server) as (session, seen, _):
-        await session.watch(Watch(tools=True, uris=("a:1",)))
-        await session.watch(Watch(tools=True, uris=("a:1", "a:2")))
-        assert session.watched == Watch(tools=True, uris=("a:1", "a:2"))
+        await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
+        await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
+        assert session.watched == WatchedChanges(tools=True, uris=("a:1", "a:2"))
         lists, old, new = (one["id"] for one in sorted(server.opened, key=lambda one: "toolsListChanged" not in one))
         server.say(new, UPDATED, uri="a:2")
         server.say(lists, TOOLS)
         server.say(new, UPDATED, uri="a:1")
-        told = await first(session, Watch(tools=True, uris=("a:1", "a:2")), 3)
-        assert set(told) == {ResourceUpdated("a:2"), ToolsListChanged(), ResourceUpdated("a:1")}
+        told = await first(session, WatchedChanges(tools=True, uris=("a:1", "a:2")), 3)
+        assert set(told) == {
+            ResourceUpdatedNotification("a:2"),
+            ToolListChangedNotification(),
+            ResourceUpdatedNotification("a:1"),
+        }
     cancelled = [one["params"]["requestId"] for one in seen if one["method"] == "notifications/cancelled"]
     assert cancelled[0] == old
     asked = [one["params"]["notifications"] for one in seen if one["method"] == "subscriptions/listen"]
@@ -220,27 +232,27 @@ async def test_a_resource_the_server_does_not_honour_is_said_and_what_was_watche
 
     server.honours = honours
     async with session_with(server) as (session, _, _):
-        await session.watch(Watch(uris=("a:1",)))
-        with pytest.raises(Refused, match="a:2"):
-            await session.watch(Watch(uris=("a:1", "a:2")))
-        await session.watch(Watch(uris=("a:1",)))
+        await session.watch(WatchedChanges(uris=("a:1",)))
+        with pytest.raises(RequestRefused, match="a:2"):
+            await session.watch(WatchedChanges(uris=("a:1", "a:2")))
+        await session.watch(WatchedChanges(uris=("a:1",)))
         assert session.watched.uris == ("a:1",)
 
 
 async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
     server = Listener()
     async with session_with(server) as (session, seen, pipe):
-        await session.watch(Watch(uris=("a:1",)))
+        await session.watch(WatchedChanges(uris=("a:1",)))
         server.honours = lambda _: None
         async with anyio.create_task_group() as tasks:
 
             async def refuse() -> None:
                 await server.until(2)
-                pipe.send(ErrorResponse(server.opened[1]["id"], RpcError(-32602, "no such thing")))
+                pipe.send(JsonRpcErrorResponse(server.opened[1]["id"], ErrorData(-32602, "no such thing")))
 
             tasks.start_soon(refuse)
-            with pytest.raises(Refused, match="no such thing"):
-                await session.watch(Watch(uris=("a:1", "a:2")))
+            with pytest.raises(RequestRefused, match="no such thing"):
+                await session.watch(WatchedChanges(uris=("a:1", "a:2")))
         server.say(server.opened[0]["id"], UPDATED, uri="a:1")
         assert session.watched.uris == ("a:1",)
         assert not [one for one in seen if one["method"] == "notifications/cancelled"]
@@ -249,18 +261,18 @@ async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
 async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> None:
     server = Listener()
     async with session_with(server) as (session, _, pipe):
-        await session.watch(Watch(uris=("a:1",)))
+        await session.watch(WatchedChanges(uris=("a:1",)))
         server.honours = lambda _: None
         async with anyio.create_task_group() as tasks:
 
             async def refuse() -> None:
                 await server.until(2)
                 server.honours = lambda wanted: wanted
-                pipe.send(ErrorResponse(server.opened[1]["id"], RpcError(-32603, "busy just now")))
+                pipe.send(JsonRpcErrorResponse(server.opened[1]["id"], ErrorData(-32603, "busy just now")))
 
             tasks.start_soon(refuse)
-            with pytest.raises(Refused, match="busy just now"):
-                await session.watch(Watch(uris=("a:1", "a:2")))
+            with pytest.raises(RequestRefused, match="busy just now"):
+                await session.watch(WatchedChanges(uris=("a:1", "a:2")))
         with anyio.move_on_after(0.2):  # it was opened again after 0.01 s
             await server.until(3)
         assert len(server.opened) == 2
@@ -268,12 +280,12 @@ async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> 
 
 
 async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "ACKNOWLEDGED_SECONDS", 0.02)
+    monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_TIMEOUT", 0.02)
     server = Listener()
     server.honours = lambda _: None
     async with session_with(server) as (session, _, _):
-        with pytest.raises(DeadlinePassed, match="acknowledge"):
-            await session.watch(Watch(uris=("a:1",)))
+        with pytest.raises(RequestTimeout, match="acknowledge"):
+            await session.watch(WatchedChanges(uris=("a:1",)))
 
 
 @pytest.mark.req("sub.graceful-end", "cancel.receive-modern")
@@ -282,20 +294,20 @@ async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monke
 async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_count_as_changed(how: str) -> None:
     server = Listener()
     async with session_with(server) as (session, seen, pipe):
-        changes = session.changes(Watch(tools=True, resources=True))
+        changes = session.changes(WatchedChanges(tools=True, resources=True))
         async with anyio.create_task_group() as tasks:
 
             async def end() -> None:
                 await server.until(1)
                 ident = server.opened[0]["id"]
                 if how != "response":
-                    pipe.send(Notification("notifications/cancelled", Raw(b'{"requestId":%d}' % ident)))
+                    pipe.send(JsonRpcNotification("notifications/cancelled", Raw(b'{"requestId":%d}' % ident)))
                 if how != "cancelled":
                     server.end(ident)
 
             tasks.start_soon(end)
             told = {type(await anext(changes)) for _ in range(2)}
-        assert told == {ToolsListChanged, ResourcesListChanged}
+        assert told == {ToolListChangedNotification, ResourceListChangedNotification}
         assert len(server.opened) == 2
         assert server.opened[0]["id"] != server.opened[1]["id"]
     assert len([one for one in seen if one["method"] == "subscriptions/listen"]) == 2
@@ -304,13 +316,13 @@ async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_coun
 @pytest.mark.req("sub.error")
 async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
-        return RpcError(-32601, "no") if method == "subscriptions/listen" else {}
+        return ErrorData(-32601, "no") if method == "subscriptions/listen" else {}
 
     async with session_with(server) as (session, seen, _):
-        with pytest.raises(Refused, match="no"):
-            await session.watch(Watch(tools=True, uris=("a:1",)))
+        with pytest.raises(RequestRefused, match="no"):
+            await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await anyio.sleep(0.05)  # longer than it would take to ask again
-        assert session.watched == Watch()
+        assert session.watched == WatchedChanges()
         await session.request(ListTools())
     assert [one["method"] for one in seen] == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
 
@@ -319,30 +331,30 @@ async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> No
     server = Listener(lambda *_: {})
     server.honours = lambda _: None
     async with session_with(server) as (session, _, _):
-        session.changes(Watch())
+        session.changes(WatchedChanges())
         async with anyio.create_task_group() as tasks:
 
             async def end() -> None:
-                for count in range(1, subscriptions.VAIN_ROUNDS + 1):
+                for count in range(1, subscriptions.MAX_UNACKNOWLEDGED_TRIES + 1):
                     await server.until(count)
                     server.end(server.opened[-1]["id"])
 
             tasks.start_soon(end)
-            with pytest.raises(Refused, match="does not acknowledge"):
-                await session.watch(Watch(uris=("a:1",)))
+            with pytest.raises(RequestRefused, match="does not acknowledge"):
+                await session.watch(WatchedChanges(uris=("a:1",)))
         await anyio.sleep(0.05)
-        assert len(server.opened) == subscriptions.VAIN_ROUNDS
+        assert len(server.opened) == subscriptions.MAX_UNACKNOWLEDGED_TRIES
 
 
 @pytest.mark.req("sub.no-timeout")
 async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
     server = Listener()
     async with session_with(server, patience=0.05) as (session, _, _):
-        await session.watch(Watch(tools=True))
+        await session.watch(WatchedChanges(tools=True))
         await server.until(1)
         await anyio.sleep(0.15)
         server.say(server.opened[0]["id"], TOOLS)
-        assert await first(session, Watch(tools=True), 1) == [ToolsListChanged()]
+        assert await first(session, WatchedChanges(tools=True), 1) == [ToolListChangedNotification()]
         assert len(server.opened) == 1
 
 
@@ -352,10 +364,10 @@ async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_befo
     server.honours = lambda wanted: {**wanted, "resourceSubscriptions": many}
     async with session_with(server) as (session, _, pipe):
         with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 resources asked for") as caught:
-            await session.watch(Watch(uris=("a:1",)))
+            await session.watch(WatchedChanges(uris=("a:1",)))
         assert caught.value.server == "peer"
         assert session.watched.uris == ()
-        pipe.hang_up()
+        pipe.disconnect()
 
 
 def test_each_acknowledged_address_is_looked_at_once() -> None:
@@ -367,6 +379,6 @@ def test_each_acknowledged_address_is_looked_at_once() -> None:
             Counted.hashed += 1
             return super().__hash__()
 
-    both = Filter(resource_subscriptions=tuple(Counted(f"a:{number}") for number in range(500)))
-    assert _both(both, both) == both
+    both = SubscriptionFilter(resource_subscriptions=tuple(Counted(f"a:{number}") for number in range(500)))
+    assert _intersect(both, both) == both
     assert Counted.hashed <= 1_000

@@ -7,24 +7,30 @@ import pytest
 
 from mcphost.client import tasks, tasks_extension
 from mcphost.client.pagination import list_tools
-from mcphost.client.session import AskContext
+from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import Limits
 from mcphost.errors import (
     ConnectionLost,
-    DeadlinePassed,
-    Declined,
+    ConsentDenied,
     MalformedMessage,
-    NotOffered,
-    Refused,
-    TooManyRounds,
+    RequestRefused,
+    RequestTimeout,
+    TooManyInputRounds,
+    UnsupportedCapability,
 )
-from mcphost.protocol.base import Call, Notice
-from mcphost.protocol.jsonrpc import RpcError
-from mcphost.protocol.notifications import Progress
+from mcphost.protocol.base import ClientRequest, Notification
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.notifications import ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.server_requests import Ask, AskDeclined, CreateMessageReply, ElicitReply, Reply
-from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskChanged
+from mcphost.protocol.server_requests import (
+    ClientResult,
+    CreateMessageResult,
+    ElicitResult,
+    ServerRequest,
+    ServerRequestRejection,
+)
+from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskStatusNotification
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw, decode, encode
 from tests.unit.client.peer import SILENCE, Peer, connected
@@ -38,16 +44,16 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}, "extensions": {EXTENSION: {}}}
 FOUND: dict[str, Any] = {"content": [{"type": "text", "text": "found"}]}
 FORM: dict[str, Any] = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": {}}}
-ANSWERS: dict[str, Reply] = {
-    "elicitation/create": ElicitReply("accept", {"name": "Ada"}),
-    "sampling/createMessage": CreateMessageReply("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
+ANSWERS: dict[str, ClientResult] = {
+    "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
+    "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
 }
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "QUICKEST", 0.01)
-    monkeypatch.setattr(tasks, "_FIRST_PACE", 0.01)
+    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
 
 
 def task(status: str = "working", kind: str = "complete", ident: str = "t/1 ü", **more: Any) -> dict[str, Any]:
@@ -88,7 +94,7 @@ class Jobs:
             case "tasks/cancel":
                 return {"resultType": "complete"}
             case _:
-                return RpcError(-32601, "no such method")
+                return ErrorData(-32601, "no such method")
 
 
 def at(jobs: Jobs) -> Peer:
@@ -110,7 +116,7 @@ async def dig(jobs: Jobs, answers: Answers | None = None, *, deadline: float | N
 @pytest.mark.req("task.ext.fields")
 @pytest.mark.parametrize(("ttl", "seconds"), [(60_000, 60), (1_500.5, 1.5005), (0, None), (None, None)])
 def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seconds: float | None) -> None:
-    assert decode(Raw(encode(task(ttlMs=ttl))), Task).lifetime == seconds
+    assert decode(Raw(encode(task(ttlMs=ttl))), Task).ttl_seconds == seconds
 
 
 @pytest.mark.req("task.ext.declare")
@@ -120,10 +126,10 @@ def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seco
 @pytest.mark.req("task.ext.not-legacy", revisions=("2025-11-25",))
 async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     peer, heard = at(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))), []
-    said: list[Notice] = heard
+    said: list[Notification] = heard
     async with connected(peer) as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"), on_notice=said.append)) == "found"
+        assert words(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
     assert peer.methods() == ["server/discover", "tools/list", "tools/call", *["tasks/get"] * 3]
     for message in peer.seen:
         meta = message["params"]["_meta"]
@@ -132,7 +138,12 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     gets = [message["params"] for message in peer.seen if message["method"] == "tasks/get"]
     assert {one["taskId"] for one in gets} == {"t/1 ü"}
     assert all("progressToken" not in one["_meta"] for one in gets)
-    assert [one.task.status_message for one in said if isinstance(one, TaskChanged)] == [None, "digging", None, None]
+    assert [one.task.status_message for one in said if isinstance(one, TaskStatusNotification)] == [
+        None,
+        "digging",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.req("task.ext.not-legacy")
@@ -161,14 +172,14 @@ async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
 @pytest.mark.req("task.ext.errors")
 async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
     failed = task("failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep")
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(RequestRefused) as caught:
         await dig(Jobs(task(), failed))
     assert (caught.value.code, caught.value.data) == (-32603, {"a": 1})
     assert caught.value.message.endswith("it broke (too deep)")
 
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
-    with pytest.raises(Refused, match=r"'peer' cancelled the task of 'dig': maintenance"):
+    with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
         await dig(Jobs(task("cancelled", statusMessage="maintenance")))
 
 
@@ -230,9 +241,9 @@ async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
         return await (one.result(handle()) if one.message["method"] == "tools/call" else one.reply(503))
 
     async with over_http(handler) as (session, server):
-        with pytest.raises(Refused, match="503"):
+        with pytest.raises(RequestRefused, match="503"):
             await session.request(CallTool("dig"))
-    assert server.calls().count("POST tasks/get") == tasks.POLL_FAILURES + 1
+    assert server.calls().count("POST tasks/get") == tasks.MAX_POLL_FAILURES + 1
 
 
 @pytest.mark.req("hdr.name.tasks")
@@ -251,7 +262,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
                 return await one.result({"resultType": "complete"})
 
     async with over_http(handler, answers=Answers(ANSWERS)) as (session, server):
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=0.2)
     about = [one for one in server.seen if one.message["method"].startswith("tasks/")]
     assert {one.headers["mcp-method"] for one in about} == {"tasks/get", "tasks/update", "tasks/cancel"}
@@ -265,7 +276,7 @@ class Thinking(Answers):
 
     gone = False
 
-    async def answer(self, ask: Ask, context: AskContext) -> Reply:
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
         try:
             await anyio.sleep_forever()
         finally:
@@ -293,7 +304,7 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
     sampled = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
     assert jobs.updates == [{"who": accepted, "what": sampled}, {"when": accepted}]
     (context,) = {context for _, context in answers.asked}
-    assert (context.method, context.detail, len(answers.asked)) == ("tools/call", "dig", 3)
+    assert (context.method, context.target, len(answers.asked)) == ("tools/call", "dig", 3)
 
 
 @pytest.mark.req("task.ext.input")
@@ -319,15 +330,15 @@ async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_noth
 
 async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
     peer = at(Jobs(asking("who")))
-    async with connected(peer, Answers({"elicitation/create": AskDeclined("no thanks")})) as session:
-        with pytest.raises(Declined, match="no thanks"):
+    async with connected(peer, Answers({"elicitation/create": ServerRequestRejection("no thanks")})) as session:
+        with pytest.raises(ConsentDenied, match="no thanks"):
             await session.request(CallTool("dig"))
     assert peer.methods()[-1] == "tasks/cancel"
 
 
 async def test_a_declined_form_is_an_answer_like_any_other() -> None:
     jobs = Jobs(asking("who"), task("completed"))
-    await dig(jobs, Answers({"elicitation/create": ElicitReply("decline")}))
+    await dig(jobs, Answers({"elicitation/create": ElicitResult("decline")}))
     assert jobs.updates == [{"who": {"action": "decline"}}]
 
 
@@ -340,7 +351,7 @@ async def test_an_input_that_was_not_offered_ends_the_call() -> None:
 
 
 async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_extension, "INPUT_KEYS", 5)
+    monkeypatch.setattr(tasks_extension, "MAX_INPUT_KEYS", 5)
     count = 0
 
     def ask(peer: Peer) -> Any:
@@ -349,7 +360,7 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
         return asking(f"k{count}")
 
     jobs, answers = Jobs(ask), Answers(ANSWERS)
-    with pytest.raises(TooManyRounds, match="more than 5 inputs"):
+    with pytest.raises(TooManyInputRounds, match="more than 5 inputs"):
         await dig(jobs, answers)
     assert len(answers.asked) == 5
 
@@ -443,7 +454,7 @@ async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(g
 async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks_extension, "WORTH_A_STREAM", 0.0)
+    monkeypatch.setattr(tasks_extension, "MIN_STREAM_POLL_SECONDS", 0.0)
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
     jobs.states = [task("completed")]
@@ -454,11 +465,11 @@ async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
 
 
 @pytest.mark.req("task.ext.cancel")
-@pytest.mark.parametrize("answer", [RpcError(-32602, "unknown task"), None])
+@pytest.mark.parametrize("answer", [ErrorData(-32602, "unknown task"), None])
 async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tasks, "CANCEL_WAIT", 0.05)
+    monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
     jobs = Jobs(task())
 
     def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
@@ -466,16 +477,16 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
 
     peer = Peer(script, "2026-07-28", CAPABILITIES)
     async with connected(peer) as session:
-        with anyio.fail_after(20), pytest.raises(DeadlinePassed, match="was not done within"):
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match="was not done within"):
             await session.request(CallTool("dig"), deadline=0.05)
 
 
 @pytest.mark.req("task.ext.ttl")
 async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "_GRACE", 0.02)
+    monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
     said, _ = await dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
     assert said == "found"
-    with pytest.raises(DeadlinePassed, match="that its server gave it"):
+    with pytest.raises(RequestTimeout, match="that its server gave it"):
         await dig(Jobs(task(ttlMs=10)))
 
 
@@ -489,9 +500,9 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
     ],
 )
 async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
-    peer = at(Jobs(task(), RpcError(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
+    peer = at(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
     async with connected(peer) as session:
-        with pytest.raises(Refused, match=expected) as caught:
+        with pytest.raises(RequestRefused, match=expected) as caught:
             await session.request(CallTool("dig"))
     assert caught.value.code == code
     assert ("does not know" in caught.value.message) == (code == -32602)
@@ -501,7 +512,7 @@ async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> 
 # -- hostile
 @pytest.mark.req("task.ext.unsupported-method")
 @pytest.mark.parametrize("call", [GetPrompt("p"), ReadResource("file:///a")])
-async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: Call[Any]) -> None:
+async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientRequest[Any]) -> None:
     peer = at(Jobs())
     async with connected(peer) as session:
         with pytest.raises(MalformedMessage, match="'task'"):
@@ -532,21 +543,21 @@ async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any)
 
 
 async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(DeadlinePassed, match="was not done within"):
+    with pytest.raises(RequestTimeout, match="was not done within"):
         await dig(Jobs(asking()), deadline=0.05)
-    monkeypatch.setattr(tasks, "INPUT_LIMIT", 0.1)
-    with pytest.raises(DeadlinePassed, match="for input"):
+    monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
+    with pytest.raises(RequestTimeout, match="for input"):
         await dig(Jobs(asking("who")), Thinking(ANSWERS), deadline=0.01)
 
 
 async def test_a_refused_update_ends_the_call() -> None:
-    with pytest.raises(Refused, match="does not know"):
-        await dig(Jobs(asking("who"), update=RpcError(-32602, "gone")), Answers(ANSWERS))
+    with pytest.raises(RequestRefused, match="does not know"):
+        await dig(Jobs(asking("who"), update=ErrorData(-32602, "gone")), Answers(ANSWERS))
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     with anyio.fail_after(20), pytest.raises(ConnectionLost):
-        await dig(Jobs(lambda peer: peer.pipe.hang_up("It crashed.")))
+        await dig(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
 
 
 @pytest.mark.req("task.ext.inline-result")
@@ -554,18 +565,18 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
     peer = at(Jobs())
     async with connected(peer) as session:
         for call in (GetTaskResult("t"), ListTasks()):
-            with pytest.raises(NotOffered):
+            with pytest.raises(UnsupportedCapability):
                 await session.request(call)
     assert peer.methods() == ["server/discover"]
 
 
 @pytest.mark.req("prog.task-none")
 async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
-    heard: list[Notice] = []
+    heard: list[Notification] = []
     peer = at(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
     async with connected(peer, limits=Limits(request_timeout=5)) as session:
-        await session.request(CallTool("dig"), on_notice=heard.append)
-    assert [type(one) for one in heard if not isinstance(one, Progress)] == [TaskChanged] * 3
+        await session.request(CallTool("dig"), on_notification=heard.append)
+    assert [type(one) for one in heard if not isinstance(one, ProgressNotification)] == [TaskStatusNotification] * 3
     tokens = [message["params"]["_meta"].get("progressToken") for message in peer.seen]
     assert [token is not None for token in tokens] == [False, True, False, False]
 
@@ -573,4 +584,4 @@ async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_fo
 async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
     jobs = Jobs(asking(*map(str, range(30_000))))
     with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
-        await dig(jobs, Answers({"elicitation/create": ElicitReply("accept", {})}))
+        await dig(jobs, Answers({"elicitation/create": ElicitResult("accept", {})}))

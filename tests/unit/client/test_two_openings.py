@@ -5,8 +5,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from mcphost.client.negotiation import Negotiation, _Race
-from mcphost.errors import DeadlinePassed
+from mcphost.client.negotiation import Negotiation, _HedgedOpening
+from mcphost.errors import RequestTimeout
 from mcphost.transport.channel import Channel
 
 pytestmark = pytest.mark.anyio
@@ -26,13 +26,13 @@ class Server:
 
     async def initialize(self) -> object:
         self.initializes += 1
-        raise DeadlinePassed("It does not answer.")
+        raise RequestTimeout("It does not answer.")
 
 
 @pytest.mark.req("life.era.stdio-modern")
 async def test_no_initialize_follows_a_probe_that_is_answered_while_it_waits() -> None:
     server, facts = Server(), list[Any]()
-    race = _Race(cast("Negotiation", server), cast("Channel", server), "peer")
+    race = _HedgedOpening(cast("Negotiation", server), cast("Channel", server), "peer")
 
     async def run() -> None:
         facts.append(await race.run("stateless first"))

@@ -7,7 +7,7 @@ from mcphost.config.expansion import expand_server, references
 from mcphost.config.oauth import KEYS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
-from mcphost.host.servers.approval import question
+from mcphost.host.servers.approval import make_question
 from mcphost.redact import redact
 from mcphost.serialization import replace
 from mcphost.store.grants import Trust
@@ -87,7 +87,7 @@ def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> Non
         "sign-in clientSecret: ${keyring:work}",
         "sign-in issuer: https://as.example",
     )
-    assert question(server, None).filled_in == (
+    assert make_question(server, None).filled_in == (
         "header Authorization: ${keyring:work}",
         "sign-in clientSecret: ${keyring:work}",
         "sign-in issuer: https://as.example",
@@ -97,7 +97,7 @@ def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> Non
 def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
     before, after = (replace(STDIO, env={"KEY": text}) for text in ("${env:MINE}", "${env:AWS_SECRET_ACCESS_KEY}"))
     earlier = Trust("x", server_digest(before), "\n".join(describe(before)))
-    assert question(after, earlier).changed[-2:] == (
+    assert make_question(after, earlier).changed[-2:] == (
         "- environment KEY: ${env:MINE}",
         "+ environment KEY: ${env:AWS_SECRET_ACCESS_KEY}",
     )
@@ -134,7 +134,7 @@ def test_every_member_of_a_sign_in_is_described_and_bound() -> None:
     assert "sign-in issuer: https://as.example" in signing_in
     assert "sign-in assertion: ${env:JWT}" in signing_in
     assert not any("s3cret" in line or "k3y" in line for line in signing_in)
-    assert question(server, None).sign_in["scopes"] == "a b"
+    assert make_question(server, None).sign_in["scopes"] == "a b"
     usual = OAuthConfig()
     less = [replace(server, oauth=replace(full, **{field: getattr(usual, field)})) for field in KEYS.values()]
     rotated = [replace(server, oauth=replace(full, **{field: "s3cret-two"})) for field in ("client_secret", "key")]

@@ -8,7 +8,7 @@ import pytest
 from mcphost.config.confusable_names import alike, name_danger
 from mcphost.config.loader import load
 from mcphost.config.mcp_json import servers_of
-from mcphost.host.servers.approval import warnings
+from mcphost.host.servers.approval import server_warnings
 
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])
@@ -52,4 +52,4 @@ def test_a_name_with_white_space_that_is_no_blank_is_refused(blank: str) -> None
 
 def test_the_question_about_a_server_names_the_danger_of_its_name() -> None:
     (server,) = servers_of({"mcpServers": {"gіthub": {"command": "x"}}}, "f", "user", [].append)
-    assert any('drawn like "github"' in warning for warning in warnings(server))
+    assert any('drawn like "github"' in warning for warning in server_warnings(server))

@@ -10,7 +10,7 @@ from mcphost.config.approval_digest import describe, server_digest
 from mcphost.config.loader import load, project_file
 from mcphost.config.restrictions import leads_to_same
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.host.servers.approval import question
+from mcphost.host.servers.approval import make_question
 from mcphost.serialization import replace
 
 FILES = {"command": "npx", "args": ["-y", "@mcp/files", "/home/me"]}
@@ -45,7 +45,7 @@ def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rul
         "disabled tool: delete*",
         "never: innocent/move*",
     )
-    assert question(alias, None).restrictions == lines[-5:]
+    assert make_question(alias, None).restrictions == lines[-5:]
 
 
 def test_the_settings_of_a_projects_entry_are_bound_and_those_of_the_users_own_are_not() -> None:

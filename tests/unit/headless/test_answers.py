@@ -8,16 +8,18 @@ import pytest
 from mcphost.config.rules import Rule, parse
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import PipeFront, meaning
-from mcphost.host.questions.client_id_question import ClientEntered, EnterClient, NoClient
+from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
     Accept,
+    AcceptToolChanges,
+    AcceptUrl,
     AllowAlways,
     AllowOnce,
     AllowRule,
     AllowSession,
     ApproveTool,
-    AsShown,
+    ApproveUnchanged,
     Cancel,
     ContinueTurn,
     Decline,
@@ -27,28 +29,38 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    FolderAsker,
-    KeepTools,
     NeverShare,
     Question,
+    RequestingServer,
     RetryCall,
     ReviewReply,
     ReviewSampling,
+    ReviewToolChanges,
     ShareAlways,
-    ShareEach,
     ShareOnce,
+    SharePerServer,
     ShareRoots,
     ShareSession,
     ToolChange,
-    ToolsChanged,
     TrustAlways,
     TrustOnce,
     TrustServer,
-    Visited,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import PassEdited, PassResult, Piece, ReviewResult, Withhold
-from mcphost.host.questions.sign_in_questions import InBrowser, NoSignIn, OtherWay, PastedRedirect, SignIn
+from mcphost.host.questions.result_review_questions import (
+    PassEditedResult,
+    PassResult,
+    ResultPart,
+    ReviewResult,
+    WithholdResult,
+)
+from mcphost.host.questions.sign_in_questions import (
+    DeclineSignIn,
+    OpenInBrowser,
+    PastedRedirect,
+    SignInQuestion,
+    SwitchSignInMethod,
+)
 from mcphost.serialization import replace
 
 pytestmark = pytest.mark.anyio
@@ -61,18 +73,18 @@ REPLY = ReviewReply(server="s", why="w", content=({"type": "text", "text": "x"},
 FORM = FillForm(server="s", why="w", message="?", fields=(Field(name="age", kind="integer", default=3, maximum=9),))
 VISIT = VisitUrl(server="s", why="w", message="?", url="https://x.org/", host="x.org")
 AGAIN = RetryCall(server="s", why="w", urls=("https://x.org/",))
-CLIENT = EnterClient(server="s", why="w", issuer="https://as.example", redirect_uri="http://127.0.0.1:1/callback")
+CLIENT = EnterClientId(server="s", why="w", issuer="https://as.example", redirect_uri="http://127.0.0.1:1/callback")
 ROOTS = ShareRoots(server="s", why="w", roots=())
 EACH = ShareRoots(
-    server="a", why="w", roots=(), askers=(FolderAsker(server="a", why="w"), FolderAsker(server="b", why="w"))
+    server="a", why="w", roots=(), askers=(RequestingServer(server="a", why="w"), RequestingServer(server="b", why="w"))
 )
-SIGN_IN = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other="code")
-CODE = SignIn(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", code="AB-12")
+SIGN_IN = SignInQuestion(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", other="code")
+CODE = SignInQuestion(server="s", why="w", url="https://x.org/a", host="x.org", issuer="https://x.org", code="AB-12")
 RESULT = ReviewResult(
     server="s", why="w", call="c", tool="t", arguments={},
-    parts=(Piece(kind="text", text="a"), Piece(kind="structured", text="{}")),
+    parts=(ResultPart(kind="text", text="a"), ResultPart(kind="structured", text="{}")),
 )  # fmt: skip
-CHANGED = ToolsChanged(
+CHANGED = ReviewToolChanges(
     server="s", why="w", changes=tuple(ToolChange(tool=name, digest="d", difference=("+ x",)) for name in "ab")
 )
 
@@ -89,12 +101,12 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
     ("question", "answer", "verdict"),
     [
         (RESULT, "once", PassResult()),
-        (RESULT, "deny", Withhold()),
-        (RESULT, {"deny": "keys"}, Withhold("keys")),
-        (RESULT, {"accept": {"texts": ["b", None]}}, PassEdited(("b", None))),
-        (CLIENT, "deny", NoClient()),
-        (CLIENT, {"accept": {"client_id": "me"}}, ClientEntered("me")),
-        (CLIENT, {"accept": {"client_id": "me", "client_secret": "s"}}, ClientEntered("me", "s")),
+        (RESULT, "deny", WithholdResult()),
+        (RESULT, {"deny": "keys"}, WithholdResult("keys")),
+        (RESULT, {"accept": {"texts": ["b", None]}}, PassEditedResult(("b", None))),
+        (CLIENT, "deny", DeclineClient()),
+        (CLIENT, {"accept": {"client_id": "me"}}, EnteredClient("me")),
+        (CLIENT, {"accept": {"client_id": "me", "client_secret": "s"}}, EnteredClient("me", "s")),
         (APPROVE, "once", AllowOnce()),
         (APPROVE, "session", AllowSession()),
         (APPROVE, "always", AllowAlways()),
@@ -108,20 +120,20 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (APPROVE, {"rule": "s"}, AllowRule(here("s"))),
         (APPROVE, {"rule": {"text": "s/t", "scope": "everywhere"}}, AllowRule(parse("s/t"))),
         (APPROVE, {"rule": {"text": "s/t", "scope": "project"}}, AllowRule(replace(parse("s/t"), scope="project"))),
-        (CHANGED, "always", KeepTools(("a", "b"))),
-        (CHANGED, "deny", KeepTools()),
-        (CHANGED, {"accept": {"tools": ["b"]}}, KeepTools(("b",))),
+        (CHANGED, "always", AcceptToolChanges(("a", "b"))),
+        (CHANGED, "deny", AcceptToolChanges()),
+        (CHANGED, {"accept": {"tools": ["b"]}}, AcceptToolChanges(("b",))),
         (TRUST, "once", TrustOnce()),
         (TRUST, "always", TrustAlways()),
         (TRUST, "deny", DoNotTrust()),
         (MORE, "once", True),
         (MORE, "deny", False),
-        (SAMPLING, "once", AsShown()),
+        (SAMPLING, "once", ApproveUnchanged()),
         (SAMPLING, "deny", Deny()),
         (SAMPLING, {"deny": "no"}, Deny("no")),
         (SAMPLING, {"accept": {"system": "x", "max_tokens": 2}}, EditedRequest(system="x", max_tokens=2)),
         (SAMPLING, {"accept": {"messages": [{"role": "user"}]}}, EditedRequest(messages=({"role": "user"},))),
-        (REPLY, "once", AsShown()),
+        (REPLY, "once", ApproveUnchanged()),
         (
             REPLY,
             {"accept": {"content": [{"type": "text", "text": "y"}]}},
@@ -133,7 +145,7 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (FORM, {"accept": {"age": 4}}, Accept({"age": 4})),
         (FORM, "decline", Decline()),
         (FORM, "cancel", Cancel()),
-        (VISIT, "once", Visited()),
+        (VISIT, "once", AcceptUrl()),
         (VISIT, "decline", Decline()),
         (VISIT, "cancel", Cancel()),
         (AGAIN, "once", True),
@@ -144,10 +156,10 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (ROOTS, "never", NeverShare()),
         (ROOTS, "deny", DoNotShare()),
         (EACH, "deny", DoNotShare()),
-        (EACH, {"accept": {"servers": {"a": "always"}}}, ShareEach({"a": "always"})),
-        (SIGN_IN, "once", InBrowser()),
-        (SIGN_IN, "other", OtherWay()),
-        (SIGN_IN, "deny", NoSignIn()),
+        (EACH, {"accept": {"servers": {"a": "always"}}}, SharePerServer({"a": "always"})),
+        (SIGN_IN, "once", OpenInBrowser()),
+        (SIGN_IN, "other", SwitchSignInMethod()),
+        (SIGN_IN, "deny", DeclineSignIn()),
         (SIGN_IN, PASTED, PastedRedirect("http://127.0.0.1:1/?code=c")),
     ],
 )
@@ -260,9 +272,9 @@ def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(que
         False,
         Cancel(),
         DoNotShare(),
-        NoSignIn(),
-        NoClient(),
-        Withhold(),
+        DeclineSignIn(),
+        DeclineClient(),
+        WithholdResult(),
     )
 
 

@@ -10,7 +10,13 @@ import anyio
 
 from mcphost.config.schema import HostConfig, ModelConfig, RootConfig, ServerConfig
 from mcphost.host.host import Host
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, read
+from mcphost.protocol.jsonrpc import (
+    JsonRpcErrorResponse,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse_message,
+)
 from mcphost.serialization import Raw, encode, loads
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
@@ -61,13 +67,13 @@ class Asker(Peer):
         self._wanted: dict[Any, Asks] = {}
         self.changed = anyio.Event()
 
-    def _take(self, line: bytes) -> None:
-        message = read(line)
-        if isinstance(message, Response | ErrorResponse):
+    def _receive(self, line: bytes) -> None:
+        message = parse_message(line)
+        if isinstance(message, JsonRpcResponse | JsonRpcErrorResponse):
             self._reply(message)
-        elif isinstance(message, Notification):
+        elif isinstance(message, JsonRpcNotification):
             self.told.append(message.method)
-        elif isinstance(message, Request):
+        elif isinstance(message, JsonRpcRequest):
             params = json.loads(bytes(message.params) or b"{}")
             meta = params.get("_meta", {})
             stamped = meta.get("io.modelcontextprotocol/clientCapabilities", self.declared)
@@ -76,7 +82,7 @@ class Asker(Peer):
                 self.calls.append((message.id, params))
                 self._call(message.id, params)
             else:
-                super()._take(line)
+                super()._receive(line)
         self.changed.set()
         self.changed = anyio.Event()
 
@@ -90,7 +96,7 @@ class Asker(Peer):
                 return
             wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
             round_ = {"resultType": "input_required", "inputRequests": wanted, **self.state}
-            self.send(Response(ident, Raw(encode(round_))))
+            self.send(JsonRpcResponse(ident, Raw(encode(round_))))
         else:
             self._wanted[ident] = asks
             for key, (method, given) in asks.items():
@@ -98,14 +104,14 @@ class Asker(Peer):
 
     def ask(self, ident: str, method: str, params: dict[str, Any]) -> None:
         """Ask by itself."""
-        self.send(Request(ident, method, Raw(encode(params))))
+        self.send(JsonRpcRequest(ident, method, Raw(encode(params))))
 
     def say(self, method: str, **params: Any) -> None:
         """Tell something."""
-        self.send(Notification(method, Raw(encode(params))))
+        self.send(JsonRpcNotification(method, Raw(encode(params))))
 
-    def _reply(self, message: Response | ErrorResponse) -> None:
-        if isinstance(message, Response):
+    def _reply(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
+        if isinstance(message, JsonRpcResponse):
             reply = {"result": loads(message.result)}
         else:
             reply = {"error": {"code": message.error.code, "message": message.error.message}}
@@ -119,7 +125,7 @@ class Asker(Peer):
     def finish(self, ident: Any, replies: dict[str, Any]) -> None:
         """The result of the tool."""
         text = {"type": "text", "text": json.dumps(replies)}
-        self.send(Response(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
+        self.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "content": [text]}))))
 
     async def until(self, count: int) -> list[tuple[str, dict[str, Any]]]:
         """Wait for that many replies to what it asked by itself."""
@@ -152,15 +158,15 @@ async def asking_host(
         HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), roots=roots, **more),
         store=database,
         opener=PeerOpener(dict(known)),
-        models=models or (lambda _: model or ScriptedModel()),
-        front=front,
+        model_factory=models or (lambda _: model or ScriptedModel()),
+        frontend=front,
         open_url=open_url,
         journal=journal,
     )
     with anyio.fail_after(10):
         async with host:
             for name in known:
-                await host.ready(name)
+                await host.ensure_ready(name)
             yield host
     await database.close()
 

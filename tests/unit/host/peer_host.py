@@ -7,18 +7,25 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import Observer
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import SessionObserver
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
-from mcphost.host.audit.audit_log import Journal
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError, read
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse_message,
+)
 from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
 from mcphost.store.results import Results
-from mcphost.transport.channel import Dialer
-from mcphost.transport.in_memory import MemoryPipe
+from mcphost.transport.channel import Connector
+from mcphost.transport.in_memory import InMemoryChannel
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 
@@ -31,8 +38,8 @@ NOTHING: dict[str, Any] = {
 }
 
 
-class Peer(MemoryPipe):
-    """Answers by method: a result, an RpcError, JSON as it is (bytes), or a function of the params that gives one."""
+class Peer(InMemoryChannel):
+    """Answers by method: a result, an ErrorData, JSON as it is (bytes), or a function of the params that gives one."""
 
     def __init__(self, answers: Answers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
         super().__init__()
@@ -48,35 +55,35 @@ class Peer(MemoryPipe):
         """The params of every request with that method."""
         return [params for name, params in self.seen if name == method]
 
-    def _take(self, line: bytes) -> None:
-        message = read(line)
-        if isinstance(message, Request):
+    def _receive(self, line: bytes) -> None:
+        message = parse_message(line)
+        if isinstance(message, JsonRpcRequest):
             params = json.loads(bytes(message.params) or b"{}")
             self.seen.append((message.method, params))
             asyncio.get_running_loop().call_soon(self._answer, message, params)
-        elif isinstance(message, Notification):
+        elif isinstance(message, JsonRpcNotification):
             self.seen.append((message.method, {}))
 
-    def _answer(self, request: Request, params: dict[str, Any]) -> None:
-        answer = self.answers.get(request.method, RpcError(code=-32601, message="unknown"))
+    def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
+        answer = self.answers.get(request.method, ErrorData(code=-32601, message="unknown"))
         if callable(answer):
             answer = answer(params)
-        if isinstance(answer, RpcError):
-            self.send(ErrorResponse(request.id, answer))
+        if isinstance(answer, ErrorData):
+            self.send(JsonRpcErrorResponse(request.id, answer))
         elif isinstance(answer, bytes):
-            self.send(Response(request.id, Raw(answer)))
+            self.send(JsonRpcResponse(request.id, Raw(answer)))
         else:
-            self.send(Response(request.id, Raw(encode({"resultType": "complete", **answer}))))
+            self.send(JsonRpcResponse(request.id, Raw(encode({"resultType": "complete", **answer}))))
 
 
-class PeerOpener(SessionOpener):
+class PeerOpener(ClientSessionOpener):
     """The product's opener with pipes that lead to peers of this process."""
 
     def __init__(self, peers: dict[str, Peer]) -> None:
         super().__init__(expand=str)
         self._peers = peers
 
-    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return self._peers[server.name]
 
 
@@ -126,7 +133,7 @@ async def host_with(
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
     never: tuple[Rule, ...] = (),
-    journal: Journal | None = None,
+    journal: AuditLog | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Host]:
     """A host that is connected to all its peers; one peer alone is called `peer`.
@@ -148,14 +155,14 @@ async def host_with(
         config,
         store=database,
         opener=PeerOpener(known),
-        models=lambda _: model or ScriptedModel(),
-        front=front or ScriptedFront(),
+        model_factory=lambda _: model or ScriptedModel(),
+        frontend=front or ScriptedFront(),
         results=results or Results(folder / "results"),
         journal=journal,
     )
     async with host:
         for name in known:
             if wait(name):
-                await host.ready(name)
+                await host.ensure_ready(name)
         yield host
     await database.close()

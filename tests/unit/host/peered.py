@@ -7,26 +7,26 @@ from typing import Any
 
 import anyio
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.host import Host
 from mcphost.store.database import Database
-from mcphost.transport.channel import Dialer
-from mcphost.transport.task_group import Tasks
+from mcphost.transport.channel import Connector
+from mcphost.transport.task_group import CancellingTaskGroup
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.peer import Peer
 
 
-class Peered(SessionOpener):
+class Peered(ClientSessionOpener):
     """The product's opener; each connection gets the next peer."""
 
-    def __init__(self, peers: tuple[Peer, ...], tasks: Tasks) -> None:
+    def __init__(self, peers: tuple[Peer, ...], tasks: CancellingTaskGroup) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
         self._peers = list(peers)
         self._tasks = tasks
 
-    def _dialer(self, server: ServerConfig, observer: Any) -> Dialer:
+    def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
         peer = self._peers.pop(0)
         self._tasks.start_soon(peer.serve)
         return peer.pipe
@@ -42,13 +42,13 @@ async def hosting(
     """
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)
-    async with Tasks() as tasks:
+    async with CancellingTaskGroup() as tasks:
         host = Host(
             HostConfig(servers=(server,), model=ModelConfig(name="scripted" if model else "")),
             store=database,
-            opener=SessionOpener(expand=str) if url else Peered(peers, tasks),
-            models=lambda _: model or ScriptedModel(),
-            front=ScriptedFront(),
+            opener=ClientSessionOpener(expand=str) if url else Peered(peers, tasks),
+            model_factory=lambda _: model or ScriptedModel(),
+            frontend=ScriptedFront(),
         )
         async with host:
             with anyio.fail_after(20):

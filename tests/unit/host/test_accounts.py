@@ -12,14 +12,14 @@ from mcphost.auth.account import Account
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
-from mcphost.errors import McpHostError, SignInNeeded, UsageError
-from mcphost.host.events import ServerState, SigningIn, Told
+from mcphost.errors import McpHostError, SignInRequired, UsageError
+from mcphost.host.events import NoticeEvent, ServerState, SignInUpdated
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
-from mcphost.host.servers.accounts import lasting, validity
-from mcphost.serialization import to_plain
+from mcphost.host.servers.accounts import describe_validity, validity
+from mcphost.serialization import to_builtins
 from mcphost.store.database import Database
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
@@ -60,10 +60,10 @@ async def hosting(folder: Path, one: Peer, front: ScriptedFront, account: str = 
     """A host with that one server, and a person who signs in wherever they are led."""
     server = ServerConfig(name="tracker", url=one.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
-    opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), Browser()))
+    opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), None), Browser()))
     model = ScriptedModel(calls(("tracker__close", {})), says("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with Host(config, store=database, opener=opener, models=lambda _: model, front=front) as host:
+    async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         yield host
     await database.close()
 
@@ -74,8 +74,8 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
 ) -> None:
     front = ScriptedFront(AllowOnce())
     async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
-        feed = host.events()
-        await host.ready("tracker")
+        feed = host.subscribe()
+        await host.ensure_ready("tracker")
         await host.send("close it")
         view = host.server("tracker")
     heard = [event async for event in feed]
@@ -91,7 +91,7 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
     front = ScriptedFront(AllowOnce())
     async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
         one.open = True
-        await host.ready("tracker")
+        await host.ensure_ready("tracker")
         await host.send("close it")
         assert host.server("tracker").account is None
     asked: Any = front.asked[0]
@@ -100,13 +100,13 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
 
 async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_wanted(tmp_path: Path) -> None:
     async with peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFront()) as host:
-        await host.ready("tracker")
+        await host.ensure_ready("tracker")
         (token,) = one.valid
         assert await host.accounts.sign_out("tracker") is True
         assert token not in one.valid
         view = host.server("tracker")
         assert (view.state, view.account) == ("sign_in", None)
-        with pytest.raises(SignInNeeded, match="You signed out"):
+        with pytest.raises(SignInRequired, match="You signed out"):
             await host.call_tool("tracker", "close", {})
         with pytest.raises(UsageError, match="not signed in"):
             await host.accounts.sign_out("tracker")
@@ -134,7 +134,7 @@ def test_how_long_a_sign_in_lasts_is_said_in_words_and_never_below_nothing(
     expires: float, renews: bool, valid: str, words: str
 ) -> None:
     account = Account(server="s", url="u", issuer="i", expires=expires, renews=renews)
-    assert (validity(account, 1000), lasting(account, 1000)) == (valid, words)
+    assert (validity(account, 1000), describe_validity(account, 1000)) == (valid, words)
 
 
 @pytest.mark.parametrize("revision", BOTH)
@@ -152,7 +152,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
         connection = host._servers.find("peer")
         with suppress(McpHostError):
             await host.call_tool("peer", "ask", {})
-        connection.signed_in(Account(server="peer", url="u", issuer="i", account="work"))
+        connection.on_account_changed(Account(server="peer", url="u", issuer="i", account="work"))
         with suppress(McpHostError):
             await host.call_tool("peer", "ask", {})
     assert [asked.account for asked in front.asked] == ["", "work"]
@@ -187,7 +187,7 @@ class Whose(Tracker):
 
 async def tokens(host: Host, keep: Keep, one: Peer) -> dict[str, str]:
     """The token of each account."""
-    found = [await keep.load(one.url, kept.account.account) for kept in await host.accounts.all()]
+    found = [await keep.load(one.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
 
 
@@ -197,10 +197,10 @@ async def with_two(folder: Path, one: Peer, front: Any, **more: Any) -> AsyncIte
     keep = Keep(MemoryVault(), folder)
     server = ServerConfig(name="tracker", url=one.url, source="flag", **more)
     database = Database(folder / "store.db")
-    opener = SessionOpener(expand=str, identities=Identities(keep, Browser()))
+    opener = ClientSessionOpener(expand=str, accounts=Identities(keep, Browser()))
     model = ScriptedModel(calls(("tracker__close", {})), says("done"), calls(("tracker__close", {})), says("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with Host(config, store=database, opener=opener, models=lambda _: model, front=front) as host:
+    async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         await host.accounts.sign_in("tracker", "home")
         await host.accounts.sign_in("tracker", "work")
         yield host, keep
@@ -209,21 +209,21 @@ async def with_two(folder: Path, one: Peer, front: Any, **more: Any) -> AsyncIte
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
     async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
-        feed = host.events()
+        feed = host.subscribe()
         secret = await tokens(host, keep, one)
         connection = host._servers.find("tracker")
-        connection._uris["file:///of-work"] = None
+        connection._watched_uris["file:///of-work"] = None
         await host.accounts.sign_in("tracker", "work")
-        assert connection.watched() == ("file:///of-work",), "the same account goes on watching"
+        assert connection.watched_uris() == ("file:///of-work",), "the same account goes on watching"
         one.came.clear()
-        await host.accounts.use("tracker", "home")
-        assert connection.watched() == ()
+        await host.accounts.select_account("tracker", "home")
+        assert connection.watched_uris() == ()
         assert host.server("tracker").account is not None
         assert (await host.call_tool("tracker", "close", {})).text == "closed"
         assert {token for _, token in one.came if token} == {secret["home"]}
         assert one.calls() == [secret["home"]]
-        assert [kept.account.name for kept in await host.accounts.all() if kept.used_by] == ["home"]
-        told = [event.text for event in feed.take() if isinstance(event, Told)]
+        assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["home"]
+        told = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
     assert any("account home from now on, not with work" in text for text in told)
     listed = await Identities(Keep(MemoryVault(), tmp_path), None).kept((ServerConfig(name="tracker", url=one.url),))
     assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
@@ -236,7 +236,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
         async def answered(question: Any) -> Any:
             asked.append(question.account)
             if len(asked) == 1:
-                await hosts[0].accounts.use("tracker", "home")
+                await hosts[0].accounts.select_account("tracker", "home")
             return AllowOnce()
 
         async with with_two(tmp_path, one, Answering(answered)) as (host, keep):
@@ -251,7 +251,7 @@ async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp
     front = ScriptedFront(AllowSession(), Deny())
     async with peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
         await host.send("close it")
-        await host.accounts.use("tracker", "home")
+        await host.accounts.select_account("tracker", "home")
         await host.send("close it")
         assert [one.account for one in front.asked if isinstance(one, ApproveTool)] == ["work", "home"]
         assert len(one.calls()) == 1
@@ -262,7 +262,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
         secret = await tokens(host, keep, one)
         assert await host.accounts.sign_out("tracker", "home")
         assert secret["home"] not in one.valid
-        assert [kept.account.name for kept in await host.accounts.all()] == ["work"]
+        assert [kept.account.name for kept in await host.accounts.list_accounts()] == ["work"]
         await host.call_tool("tracker", "close", {})
         assert one.calls() == [secret["work"]]
         with pytest.raises(UsageError, match="as 'home'"):
@@ -274,23 +274,23 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
-        secret, feed = await tokens(host, keep, one), host.events()
-        assert await host.accounts.left("tracker") == ()
+        secret, feed = await tokens(host, keep, one), host.subscribe()
+        assert await host.accounts.unused_accounts("tracker") == ()
         assert await host.accounts.sign_out("tracker")
-        assert await host.accounts.left("tracker") == ("default", "home")
+        assert await host.accounts.unused_accounts("tracker") == ("default", "home")
         said = "Still signed in to tracker: default, home; not used unless you choose it."
-        assert [event.text for event in feed.take() if isinstance(event, Told)] == [said]
+        assert [event.text for event in feed.drain() if isinstance(event, NoticeEvent)] == [said]
         assert said in host.server("tracker").hint
         assert "mcphost accounts use tracker default" in host.server("tracker").hint
         one.came.clear()
         person: Any = host._servers.find("tracker")._opener._identities._person
         person.answer, person.visit = None, False
         host.restart("tracker")
-        with pytest.raises(SignInNeeded):
-            await host.ready("tracker")
+        with pytest.raises(SignInRequired):
+            await host.ensure_ready("tracker")
         assert person.terms[-1].others == ("default", "home")
         assert {token for _, token in one.came} == {""}
-        assert (await host.accounts.use("tracker", "home")).state == "ready"
+        assert (await host.accounts.select_account("tracker", "home")).state == "ready"
         await host.call_tool("tracker", "close", {})
         assert one.calls() == [secret["home"]]
 
@@ -299,10 +299,10 @@ async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in
     async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=one.url)
-        alone = SessionOpener(expand=str, identities=Identities(keep, None))
+        alone = ClientSessionOpener(expand=str, accounts=Identities(keep, None))
         connection = host._servers.find("tracker")
-        with pytest.raises(SignInNeeded) as caught:
-            async with alone.open(server, connection._desk, connection):
+        with pytest.raises(SignInRequired) as caught:
+            async with alone.open(server, connection._request_handler, connection):
                 pass
     assert "Signed in there as home: mcphost accounts use tracker NAME" in caught.value.hint
 
@@ -311,14 +311,14 @@ async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_
     async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, _):
         for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):
-                await host.accounts.use("tracker", name)
+                await host.accounts.select_account("tracker", name)
         assert host.server("tracker").account is not None
     async with peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFront(), "work") as host:
-        await host.ready("tracker")
-        (kept,) = await host.accounts.all()
+        await host.ensure_ready("tracker")
+        (kept,) = await host.accounts.list_accounts()
         assert kept.fixed_by == ("tracker",)
         with pytest.raises(UsageError, match="used with the account 'work'"):
-            await host.accounts.use("tracker", "work")
+            await host.accounts.select_account("tracker", "work")
 
 
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
@@ -326,11 +326,11 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
         secret = await tokens(host, keep, one)
         host._servers.find("tracker")._opener._identities._person.answer = None
         host._servers.find("tracker")._opener._identities._person.visit = False
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             await host.accounts.sign_in("tracker", "third")
         await host.call_tool("tracker", "close", {})
         assert one.calls() == [secret["work"]]
-        assert [kept.account.name for kept in await host.accounts.all() if kept.used_by] == ["work"]
+        assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["work"]
 
 
 async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
@@ -348,13 +348,15 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
         opener, secret = host._servers.find("tracker")._opener, await tokens(host, keep, one)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
         database = Database(tmp_path / "second.db")
-        later = Host(config, store=database, opener=opener, models=lambda _: ScriptedModel(), front=ScriptedFront())
+        later = Host(
+            config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=ScriptedFront()
+        )
         async with later:
-            found = await later.accounts.all()
+            found = await later.accounts.list_accounts()
             assert [(kept.servers, kept.used_by) for kept in found] == [((), ())] * 2
-            assert await later.accounts.end(found[0])
+            assert await later.accounts.sign_out_account(found[0])
             assert secret["home"] not in one.valid
-            assert [kept.account.name for kept in await later.accounts.all()] == ["work"]
+            assert [kept.account.name for kept in await later.accounts.list_accounts()] == ["work"]
         await database.close()
 
 
@@ -374,14 +376,16 @@ async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
     person = Waits(visit=False)
 
     def told(progress: Any) -> None:
-        hosts[0].signing_in(SigningIn(**to_plain(progress)))
+        hosts[0].update_sign_in(SignInUpdated(**to_builtins(progress)))
 
     server = ServerConfig(name="tracker", url=one.url, source="flag")
     database = Database(folder / "store.db")
-    opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), folder), person, told=told))
+    opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), folder), person, told=told))
     config = HostConfig(servers=(server,))
     front = ScriptedFront()
-    async with Host(config, store=database, opener=opener, models=lambda _: ScriptedModel(), front=front) as host:
+    async with Host(
+        config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=front
+    ) as host:
         hosts.append(host)
         yield host, person
     await database.close()
@@ -389,35 +393,35 @@ async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
     async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
-        feed = host.events()
-        assert not host.accounts.stop("tracker")
+        feed = host.subscribe()
+        assert not host.accounts.cancel_sign_in("tracker")
         host.start()
         with anyio.fail_after(20):
             await person.asked.wait()
             view = host.server("tracker")
-            assert (view.state, view.detail, view.signing) == (
+            assert (view.state, view.detail, view.sign_in_status) == (
                 "connecting", "Signing in: waiting for you.", "waiting for you",
             )  # fmt: skip
-            assert host.accounts.stop("tracker")
-            with pytest.raises(SignInNeeded, match="You stopped"):
-                await host.ready("tracker")
+            assert host.accounts.cancel_sign_in("tracker")
+            with pytest.raises(SignInRequired, match="You stopped"):
+                await host.ensure_ready("tracker")
             await anyio.wait_all_tasks_blocked()
-        assert not host.server("tracker").signing
-        steps = [event.step for event in feed.take() if isinstance(event, SigningIn)]
+        assert not host.server("tracker").sign_in_status
+        steps = [event.step for event in feed.drain() if isinstance(event, SignInUpdated)]
         assert steps == ["resource", "issuer", "client", "person", "over"]
 
 
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
     async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
         one.open = True
-        await host.ready("tracker")
+        await host.ensure_ready("tracker")
         one.open = False
         errors: list[str] = []
 
         async def sign_in() -> None:
             try:
                 await host.accounts.sign_in("tracker", "work")
-            except SignInNeeded as error:
+            except SignInRequired as error:
                 errors.append(error.message)
 
         with anyio.fail_after(20):
@@ -425,8 +429,8 @@ async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_
                 tasks.start_soon(sign_in)
                 await person.asked.wait()
                 assert host.server("tracker").state == "ready"
-                assert host.server("tracker").signing == "waiting for you"
-                assert host.accounts.stop("tracker")
+                assert host.server("tracker").sign_in_status == "waiting for you"
+                assert host.accounts.cancel_sign_in("tracker")
         assert errors == ["You stopped signing in to 'tracker'; nothing was changed."]
         assert host.server("tracker").state == "ready"
-        assert not host.server("tracker").signing
+        assert not host.server("tracker").sign_in_status

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.server_requests.url_inspection import MAX_URL, target
+from mcphost.host.server_requests.url_inspection import MAX_URL, inspect_url
 
 
 @pytest.mark.req("sec.url-sanitise")
@@ -23,7 +23,7 @@ from mcphost.host.server_requests.url_inspection import MAX_URL, target
 )  # fmt: skip
 def test_no_browser_is_sent_to_what_is_no_plain_address(url: str) -> None:
     with pytest.raises(MalformedMessage):
-        target(url)
+        inspect_url(url)
 
 
 @pytest.mark.req("elic.url.highlight")
@@ -50,7 +50,7 @@ def test_no_browser_is_sent_to_what_is_no_plain_address(url: str) -> None:
     ],
 )
 def test_the_host_is_named_and_what_is_odd_about_the_address(url: str, host: str, words: tuple[str, ...]) -> None:
-    leads = target(url)
+    leads = inspect_url(url)
     assert leads.host == host
     assert len(leads.warnings) == len(words)
     assert all(word in warning for word, warning in zip(words, leads.warnings, strict=True))
@@ -71,5 +71,5 @@ def test_the_host_is_named_and_what_is_odd_about_the_address(url: str, host: str
     ],
 )
 def test_an_address_is_shown_as_the_browser_gets_it(url: str, whole: str) -> None:
-    assert target(url).url == whole
-    assert target(whole).url == whole
+    assert inspect_url(url).url == whole
+    assert inspect_url(whole).url == whole

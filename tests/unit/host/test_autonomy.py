@@ -10,10 +10,10 @@ import pytest
 
 from mcphost.config.rules import exact, parse
 from mcphost.errors import UsageError
-from mcphost.host.audit.audit_log import in_memory
-from mcphost.host.consent.auto_approve import Autonomy, Budget
-from mcphost.host.consent.tool_identity import granted, subject_of
-from mcphost.host.servers.catalog import ListedTool
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
+from mcphost.host.consent.tool_identity import identify_tool, make_grant
+from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
 
@@ -23,12 +23,12 @@ READS = ToolAnnotations(read_only_hint=True)
 
 def offered(name: str = "t", claims: ToolAnnotations | None = READS, **more: Any) -> Any:
     given: dict[str, Any] = {"server": "s", "digest": "sd", "account": "work", "trust": False, "words": "", **more}
-    listed = ListedTool(name, Raw(encode(Tool(name=name, description=given["words"], annotations=claims))))
+    listed = ToolDefinition(name, Raw(encode(Tool(name=name, description=given["words"], annotations=claims))))
     connection = SimpleNamespace(
         config=SimpleNamespace(name=given["server"], trust_annotations=given["trust"]), digest=given["digest"],
-        account=given["account"], folder="/srv", offers=SimpleNamespace(tools={name: listed}),
+        account=given["account"], folder="/srv", listing=SimpleNamespace(tools={name: listed}),
     )  # fmt: skip
-    return SimpleNamespace(connection=connection, listed=listed)
+    return SimpleNamespace(connection=connection, definition=listed)
 
 
 class Mode:
@@ -37,15 +37,15 @@ class Mode:
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.conversation: object = object()
-        self.journal = in_memory()
-        feeds: Any = SimpleNamespace(put=self.events.append)
-        self.autonomy = Autonomy(
+        self.journal = create_in_memory_log()
+        feeds: Any = SimpleNamespace(publish=self.events.append)
+        self.autonomy = AutoApproval(
             lambda: [offered(), offered("w", None)], lambda: self.conversation, feeds, self.journal
         )
 
     async def noted(self) -> list[str]:
-        await self.journal.ledger.flush()
-        return await self.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+        await self.journal.store.flush()
+        return await self.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
             lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'mode' ORDER BY seq")]
         )
 
@@ -56,8 +56,8 @@ async def running(**budget: Any) -> AsyncIterator[Mode]:
     mode = Mode()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            mode.autonomy.own(tasks)
-            mode.autonomy.start([("s", "t")], Budget(**{"seconds": 1_000, **budget}))
+            mode.autonomy.set_task_group(tasks)
+            mode.autonomy.start([("s", "t")], AutoApprovalBudget(**{"seconds": 1_000, **budget}))
             yield mode
             mode.autonomy.stop("the end")
 
@@ -68,31 +68,31 @@ async def running(**budget: Any) -> AsyncIterator[Mode]:
 )
 async def test_only_exactly_what_was_picked_runs_unasked(other: dict[str, Any]) -> None:
     async with running(calls=2) as mode:
-        assert not mode.autonomy.allows(subject_of(offered(**other)), {})
-        assert mode.autonomy.allows(subject_of(offered()), {})
-        assert mode.autonomy.allows(subject_of(offered()), {"any": 1})
-        assert not mode.autonomy.allows(subject_of(offered()), {})
+        assert not mode.autonomy.approve(identify_tool(offered(**other)), {})
+        assert mode.autonomy.approve(identify_tool(offered()), {})
+        assert mode.autonomy.approve(identify_tool(offered()), {"any": 1})
+        assert not mode.autonomy.approve(identify_tool(offered()), {})
 
 
 async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
     async with running() as mode:
         mode.conversation = object()
-        assert not mode.autonomy.goes_on()
-        assert mode.autonomy.running is None
+        assert not mode.autonomy.can_continue()
+        assert mode.autonomy.status is None
 
 
 async def test_what_is_started_anew_is_not_ended_with_what_it_replaced_and_all_of_it_is_recorded() -> None:
     async with running() as mode:
-        mode.autonomy.start([("s", "t")], Budget(calls=7, seconds=1_000))
+        mode.autonomy.start([("s", "t")], AutoApprovalBudget(calls=7, seconds=1_000))
         await anyio.wait_all_tasks_blocked()
-        assert mode.autonomy.running is not None
-        assert mode.autonomy.running.of.calls == 7
+        assert mode.autonomy.status is not None
+        assert mode.autonomy.status.of.calls == 7
         with pytest.raises(UsageError):
-            mode.autonomy.start([("s", "w")], Budget())
-        assert mode.autonomy.running is not None
+            mode.autonomy.start([("s", "w")], AutoApprovalBudget())
+        assert mode.autonomy.status is not None
         assert mode.autonomy.stop("for good")
         assert not mode.autonomy.stop("again")
-        assert not mode.autonomy.allows(subject_of(offered()), {})
+        assert not mode.autonomy.approve(identify_tool(offered()), {})
         assert await mode.noted() == ["on", "off", "on", "off"]
 
 
@@ -101,11 +101,11 @@ async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> N
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as earlier:
-                mode.autonomy.own(earlier)
-                mode.autonomy.start([("s", "t")], Budget(seconds=1_000))
-                mode.autonomy.own(tasks)
-                mode.autonomy.start([("s", "t")], Budget(seconds=2_000))
-            assert mode.autonomy.running is not None
+                mode.autonomy.set_task_group(earlier)
+                mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=1_000))
+                mode.autonomy.set_task_group(tasks)
+                mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=2_000))
+            assert mode.autonomy.status is not None
             assert mode.autonomy.stop("the end")
 
 
@@ -122,16 +122,16 @@ async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> N
     ],
 )
 def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: Any, trust: bool, counts: bool) -> None:
-    subject = subject_of(offered(claims=claims, trust=trust))
-    assert subject.claim_counts is counts
+    subject = identify_tool(offered(claims=claims, trust=trust))
+    assert subject.is_read_only_trusted is counts
     assert (subject.server, subject.server_digest, subject.account, subject.folder) == ("s", "sd", "work", "/srv")
 
 
 def test_a_grant_holds_the_digests_of_what_its_rule_names_and_no_others() -> None:
-    subject, other = subject_of(offered()), offered("w").listed
-    subject = replace(subject, beside={**subject.beside, "w": other})
-    assert granted(subject, replace(parse("s"), tool=exact("t"))).tools == {"t": subject.digest}
-    assert granted(subject, parse("s/w*")).tools == {"w": other.digest}
-    grant = granted(subject, parse("s"))
+    subject, other = identify_tool(offered()), offered("w").definition
+    subject = replace(subject, server_tools={**subject.server_tools, "w": other})
+    assert make_grant(subject, replace(parse("s"), tool=exact("t"))).tools == {"t": subject.digest}
+    assert make_grant(subject, parse("s/w*")).tools == {"w": other.digest}
+    grant = make_grant(subject, parse("s"))
     assert grant.tools == {"t": subject.digest, "w": other.digest}
     assert (grant.account, grant.server_digest) == ("work", "sd")

@@ -32,9 +32,9 @@ async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG
     model = ScriptedModel(calls(("peer__it", {})), *rounds, says("ok"))
     front = ScriptedFront(AllowOnce())
     async with host_with(folder, peer, model, front, results=Results(kept)) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
-        finished = [event for event in feed.take() if isinstance(event, ToolFinished)]
+        finished = [event for event in feed.drain() if isinstance(event, ToolFinished)]
         byhand = await host.call_tool("peer", "it", {})
     assert byhand.text == big
     return model, finished

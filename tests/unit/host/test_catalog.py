@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.pagination import Entry, Listing
+from mcphost.client.pagination import ListEntry, Listing
 from mcphost.host.servers import catalog
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw, decode, encode
@@ -16,11 +16,11 @@ pytestmark = pytest.mark.anyio
 
 def listed(count: int) -> Listing[Tool]:
     raws = [Raw(encode({"name": f"t{number}", "inputSchema": {"type": "object"}})) for number in range(count)]
-    return Listing[Tool](entries=tuple(Entry(decode(raw, Tool), raw) for raw in raws))
+    return Listing[Tool](entries=tuple(ListEntry(decode(raw, Tool), raw) for raw in raws))
 
 
 async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(catalog, "SLICE_SECONDS", 0.0)
     turns = 0
 
     async def other() -> None:
@@ -32,7 +32,7 @@ async def test_others_have_their_turn_while_many_tools_are_looked_at(monkeypatch
     found: Any = None
     async with anyio.create_task_group() as group:
         group.start_soon(other)
-        found, left_out = await catalog._in_turns(catalog._tools(listed(500)))
+        found, left_out = await catalog._run_in_slices(catalog._parse_tools(listed(500)))
         group.cancel_scope.cancel()
     assert (len(found), left_out) == (500, [])
     assert turns >= 400

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import LedgerConfig, RootConfig
-from mcphost.host.audit.audit_log import Journal
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
 from mcphost.llm.messages import ToolReturnPart
@@ -28,12 +28,12 @@ async def redefined(host: Host, peer: Asker) -> None:
 
 
 async def switched_off(host: Host, _peer: Asker) -> None:
-    await host.switch_tool("peer", "ask", on=False)
+    await host.set_tool_enabled("peer", "ask", enabled=False)
 
 
 async def revoked(host: Host, _peer: Asker) -> None:
-    (permission,) = host.permissions.of_session()
-    await host.permissions.revoke(permission.grant.id)
+    (permission,) = host.grants.list_session_grants()
+    await host.grants.revoke(permission.grant.id)
 
 
 CHANGES = pytest.mark.parametrize(
@@ -49,7 +49,7 @@ CHANGES = pytest.mark.parametrize(
 async def outcome(folder: Path, peer: Asker, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
     """What the model is told, and how the call ended by the ledger, when things change behind a question of `kind`."""
     model = ScriptedModel(calls(("peer__ask", {})), says("ok"))
-    journal = Journal(Ledger(folder / "ledger.db"), LedgerConfig())
+    journal = AuditLog(Ledger(folder / "ledger.db"), LedgerConfig())
 
     async def meanwhile(_question: Any) -> Any:
         await change(host, peer)
@@ -61,7 +61,7 @@ async def outcome(folder: Path, peer: Asker, change: Change, kind: str, answer: 
         if kind == "share_roots":
             peer.ask("r1", "roots/list", {})
         await host.send("go")
-        rows = [row for row in reversed(await journal.page(Wanted())) if row.kind == "tool"]
+        rows = [row for row in reversed(await journal.read_page(Wanted())) if row.kind == "tool"]
     (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
     assert len(front.of(type(front.asked[0]))) == (2 if change is revoked else 1)
     return part.text, [row.decision for row in rows if row.event == "ended"]

@@ -12,16 +12,16 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.config.schema import LedgerConfig
-from mcphost.errors import Declined
-from mcphost.host.audit.audit_log import Journal, in_memory
-from mcphost.host.consent.active_grants import Seen, Standing
-from mcphost.host.consent.policy import UNCOVERED, Allowed, Consent, Unasked, Written
-from mcphost.host.consent.rule_matching import Matching
-from mcphost.host.consent.tool_identity import Subject, granted
-from mcphost.host.questions.frontend import RefusingFront
+from mcphost.errors import ConsentDenied
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.consent.active_grants import ActiveGrants, ToolHistory
+from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConfigRules, ConsentPolicy
+from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.consent.tool_identity import ToolIdentity, make_grant
+from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.host.servers.catalog import ListedTool
-from mcphost.sandbox.schema_validator import Checker
+from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import Raw, replace
 from mcphost.store.audit_store import Ledger
 from mcphost.store.database import Database
@@ -31,19 +31,19 @@ from tests.fakes.front import ScriptedFront
 pytestmark = pytest.mark.anyio
 
 
-def listed(name: str, words: str = "") -> ListedTool:
+def listed(name: str, words: str = "") -> ToolDefinition:
     raw = Raw(f'{{"name":"{name}","description":"{words}"}}'.encode())
-    return ListedTool(name, raw)
+    return ToolDefinition(name, raw)
 
 
-def subject(tool: str = "t", words: str = "", **more: Any) -> Subject:
+def subject(tool: str = "t", words: str = "", **more: Any) -> ToolIdentity:
     now = listed(tool, words)
     beside = {name: listed(name) for name in ("a", "b", "t")}
     given: dict[str, Any] = {"server": "s", "server_digest": "sd", "folder": "/", **more}
-    return Subject(tool=tool, digest=now.digest, beside={**beside, tool: now}, **given)
+    return ToolIdentity(tool=tool, digest=now.digest, server_tools={**beside, tool: now}, **given)
 
 
-NOTHING = Written()
+NOTHING = ConfigRules()
 
 
 class Program:
@@ -53,41 +53,43 @@ class Program:
         self,
         path: Path,
         front: Any,
-        checker: Checker,
-        written: Written = NOTHING,
-        journal: Journal | None = None,
-        unasked: Unasked | None = None,
+        checker: SchemaValidator,
+        written: ConfigRules = NOTHING,
+        journal: AuditLog | None = None,
+        unasked: AutoApprovalCheck | None = None,
     ) -> None:
         self.path, self.front, self.checker = path, front, checker
         self.conversation = "c1"
         self.told: list[str] = []
         self.grants = Grants(Database(path))
-        matching = Matching(checker)
-        self.standing = Standing(
+        matching = RuleMatcher(checker)
+        self.standing = ActiveGrants(
             self.grants, matching, lambda: self.conversation, lambda error: self.told.append(error.message)
         )
-        self.journal = journal or in_memory()
-        self.consent = Consent(self.standing, front, matching, written, self.journal, unasked)
+        self.journal = journal or create_in_memory_log()
+        self.consent = ConsentPolicy(self.standing, front, matching, written, self.journal, unasked)
 
-    def again(self, *answers: Any, written: Written = NOTHING, unasked: Unasked | None = None) -> "Program":
+    def again(
+        self, *answers: Any, written: ConfigRules = NOTHING, unasked: AutoApprovalCheck | None = None
+    ) -> "Program":
         return Program(self.path, ScriptedFront(*answers), self.checker, written, unasked=unasked)
 
     async def decide(
-        self, about: Subject, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
-    ) -> Allowed | Deny:
-        def ask(seen: Seen) -> ApproveTool:
+        self, about: ToolIdentity, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
+    ) -> Approval | Deny:
+        def ask(seen: ToolHistory) -> ApproveTool:
             return ApproveTool(
                 server=about.server, why="", call="", tool=about.tool, arguments=arguments,
                 first_use=seen.first_use, drifted=seen.changed, editable=editable,
             )  # fmt: skip
 
         with anyio.fail_after(20):
-            return await self.consent.settle(about, arguments, ask, call="", changed=changed, fits=fits)
+            return await self.consent.authorize_call(about, arguments, ask, call="", has_changed=changed, is_valid=fits)
 
 
 @pytest.fixture
 async def program(tmp_path: Path) -> AsyncIterator[Callable[..., Program]]:
-    checker = Checker()
+    checker = SchemaValidator()
     yield lambda *answers, written=NOTHING: Program(tmp_path / "s.db", ScriptedFront(*answers), checker, written)
     await checker.close()
 
@@ -103,8 +105,8 @@ def rule(text: str, **more: Any) -> AllowRule:
 async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(program: Make) -> None:
     one = program(rule("s/t?n=<10"), NO)
     first = await one.decide(subject(), n=5)
-    assert isinstance(first, Allowed)
-    assert (first.by, bool(first.grant)) == ("grant", True)
+    assert isinstance(first, Approval)
+    assert (first.source, bool(first.grant_id)) == ("grant", True)
     assert await one.decide(subject(), n=6) == replace(first, arguments={"n": 6})
     assert await one.decide(subject(), n=50) == NO
     after = one.again(NO)
@@ -115,20 +117,20 @@ async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(pro
 @pytest.mark.parametrize("text", ["s/t?n=<5", "s/other", "x/t", "s/t?m=1", "s/t?n=re:5", "s/t?n=under:/"])
 async def test_a_rule_that_does_not_cover_its_own_call_is_a_refusal_and_kept_nowhere(program: Make, text: str) -> None:
     one = program(rule(text))
-    assert await one.decide(subject(), n=5) == Deny(UNCOVERED)
+    assert await one.decide(subject(), n=5) == Deny(RULE_MISMATCH)
     assert await one.grants.every(revoked=True) == ()
 
 
 async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(program: Make) -> None:
     one = program(rule("s/t", expires=time.time() - 1))
-    assert await one.decide(subject()) == Deny(UNCOVERED)
+    assert await one.decide(subject()) == Deny(RULE_MISMATCH)
 
 
 @pytest.mark.parametrize("text", ["s", "s/*"])
 async def test_a_grant_for_a_whole_server_holds_for_the_tools_it_had_then(program: Make, text: str) -> None:
     one = program(rule(text), NO)
-    assert isinstance(await one.decide(subject("t")), Allowed)
-    assert isinstance(await one.decide(subject("a")), Allowed)
+    assert isinstance(await one.decide(subject("t")), Approval)
+    assert isinstance(await one.decide(subject("a")), Approval)
     assert await one.decide(subject("new")) == NO
     assert one.front.asked[-1].drifted is False
 
@@ -142,7 +144,7 @@ async def test_a_changed_tool_suspends_its_grants_for_good(program: Make) -> Non
     assert await one.decide(subject()) == NO
     assert one.front.asked[-1].drifted is False
     await one.decide(subject())
-    assert isinstance(await one.again().decide(subject()), Allowed)
+    assert isinstance(await one.again().decide(subject()), Approval)
 
 
 async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_first_one_keeps_its_grants(
@@ -151,7 +153,7 @@ async def test_a_server_that_is_started_in_another_way_is_asked_about_and_the_fi
     one = program(AllowAlways(), NO)
     await one.decide(subject())
     assert await one.decide(subject(server_digest="other")) == NO
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
 
 
 async def test_a_grant_is_for_the_account_it_was_given_with(program: Make) -> None:
@@ -159,7 +161,7 @@ async def test_a_grant_is_for_the_account_it_was_given_with(program: Make) -> No
     await one.decide(subject(account="me"))
     assert await one.decide(subject(account="you")) == NO
     assert await one.decide(subject()) == NO
-    assert isinstance(await one.decide(subject(account="me")), Allowed)
+    assert isinstance(await one.decide(subject(account="me")), Approval)
 
 
 async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(program: Make) -> None:
@@ -168,7 +170,7 @@ async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(prog
     one.conversation = "c2"
     assert await one.decide(subject()) == NO
     one.conversation = "c1"
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
 
 
 async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
@@ -176,7 +178,7 @@ async def test_a_rule_of_a_project_holds_only_where_mcphost_was_started(
 ) -> None:
     one = program(rule("s/t", scope="project"))
     await one.decide(subject())
-    assert isinstance(await one.again().decide(subject()), Allowed)
+    assert isinstance(await one.again().decide(subject()), Approval)
     monkeypatch.chdir(tmp_path)
     assert await one.again(NO).decide(subject()) == NO
 
@@ -196,7 +198,7 @@ async def test_a_grant_ends_when_it_expires_also_when_the_clock_is_set_back_afte
     one = program(rule("s/t", expires=clock.now + 3600), NO, NO)
     await one.decide(subject())
     clock.now += 3599
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
     clock.now += 1
     assert await one.decide(subject()) == NO
     clock.now -= 1800
@@ -217,7 +219,7 @@ async def test_what_expires_does_not_count_while_the_clock_is_before_what_is_kno
     one.front.answers = [NO]
     assert await one.decide(subject()) == NO
     clock.now += 1900  # within what clocks differ by
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
 
 
 async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
@@ -228,18 +230,18 @@ async def test_what_expires_does_not_count_while_the_clock_is_before_the_grant(
     await one.decide(subject())
     await one.decide(subject("a"))
     clock.now -= 86_400
-    assert isinstance(await one.decide(subject("a")), Allowed)
+    assert isinstance(await one.decide(subject("a")), Approval)
     assert await one.decide(subject()) == NO
     clock.now += 86_400
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
 
 
 @pytest.mark.req("sec.consent.tools", "ui.rules")
 async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(program: Make) -> None:
     one = program(AllowAlways(), NO)
     given = await one.decide(subject())
-    assert isinstance(given, Allowed)
-    await one.again().grants.revoke(given.grant)
+    assert isinstance(given, Approval)
+    await one.again().grants.revoke(given.grant_id)
     assert await one.decide(subject()) == NO
     assert one.front.asked[-1].first_use is True
 
@@ -247,7 +249,7 @@ async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(program:
 async def test_where_there_is_no_place_nothing_is_allowed_for_it(program: Make) -> None:
     one = program(rule("s/t", scope="conversation"), NO)
     one.conversation = ""
-    assert await one.decide(subject()) == Deny(UNCOVERED)
+    assert await one.decide(subject()) == Deny(RULE_MISMATCH)
     assert await one.decide(subject()) == NO
 
 
@@ -255,7 +257,7 @@ async def test_another_way_to_start_a_server_with_another_tool_suspends_nothing_
     one = program(AllowAlways(), NO)
     await one.decide(subject())
     assert await one.decide(subject(server_digest="other", words="evil")) == NO
-    assert isinstance(await one.decide(subject()), Allowed)
+    assert isinstance(await one.decide(subject()), Approval)
 
 
 async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_kept(program: Make) -> None:
@@ -263,33 +265,33 @@ async def test_what_was_allowed_for_the_session_moves_on_with_exactly_what_was_k
     before = subject()
     await one.decide(before)
     for server, server_digest, digest in (("x", "sd", before.digest), ("s", "other", before.digest), ("s", "sd", "d")):
-        await one.standing.follow(server, server_digest, "t", digest, now.digest)
+        await one.standing.carry_over(server, server_digest, "t", digest, now.digest)
         one.front.answers = [NO]
         assert await one.decide(now) == NO
         assert (one.front.asked[-1].first_use, one.front.asked[-1].drifted) == (False, True)
-    await one.standing.follow("s", "sd", "t", before.digest, now.digest)
-    assert (await one.decide(now)).by == "session"  # type: ignore[union-attr]
+    await one.standing.carry_over("s", "sd", "t", before.digest, now.digest)
+    assert (await one.decide(now)).source == "session"  # type: ignore[union-attr]
 
 
 @pytest.mark.req("sec.consent.tools")
 async def test_a_revoked_grant_of_this_session_asks_again(program: Make) -> None:
     one = program(AllowSession(), NO)
     given = await one.decide(subject())
-    assert isinstance(given, Allowed)
-    assert await one.decide(subject()) == Allowed("session", {}, given.grant)
-    assert [(grant.id, grant.uses) for grant in one.standing.session_grants()] == [(given.grant, 1)]
-    assert one.standing.revoke_session(given.grant) is not None
+    assert isinstance(given, Approval)
+    assert await one.decide(subject()) == Approval("session", {}, given.grant_id)
+    assert [(grant.id, grant.uses) for grant in one.standing.session_grants()] == [(given.grant_id, 1)]
+    assert one.standing.revoke_session(given.grant_id) is not None
     assert await one.decide(subject()) == NO
-    assert one.standing.revoke_session(given.grant) is None
+    assert one.standing.revoke_session(given.grant_id) is None
 
 
 async def test_the_same_answer_for_this_session_is_one_grant(program: Make) -> None:
     one = program()
-    grant = granted(subject(), parse("s/t"))
-    first, second = one.standing.lend(grant), one.standing.lend(grant)
+    grant = make_grant(subject(), parse("s/t"))
+    first, second = one.standing.grant_session(grant), one.standing.grant_session(grant)
     assert first.id != second.id
     assert one.standing.session_grants() == (second,)
-    one.standing.lend(granted(subject(), parse("s/t?n=1")))
+    one.standing.grant_session(make_grant(subject(), parse("s/t?n=1")))
     assert len(one.standing.session_grants()) == 2
 
 
@@ -302,7 +304,7 @@ async def test_the_session_ends_with_the_program(program: Make) -> None:
 
 async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other(program: Make) -> None:
     one = program()
-    done: dict[int, Allowed | Deny] = {}
+    done: dict[int, Approval | Deny] = {}
 
     async def ask(number: int) -> None:
         done[number] = await one.decide(subject(), n=number)
@@ -325,7 +327,7 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
 
 @pytest.mark.parametrize("never", ["s/t", "s", "s/*", "s/t?p=under:/etc", "s/t?p=re:/etc/.*", "s/t?p=re:("])
 async def test_nothing_overrides_the_never_list(program: Make, never: str) -> None:
-    forbidding = Written(allow=(parse("s"),), never=(parse(never),))
+    forbidding = ConfigRules(allow=(parse("s"),), never=(parse(never),))
     one = program(AllowAlways())
     await one.decide(subject(claim_counts=True), p="/etc/passwd")
     for answer in (AllowOnce(), AllowAlways(), rule("s")):
@@ -337,7 +339,7 @@ async def test_nothing_overrides_the_never_list(program: Make, never: str) -> No
 
 
 async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(program: Make) -> None:
-    one = program(AllowOnce({"p": "/etc/passwd"}), written=Written(never=(parse("s/t?p=under:/etc"),)))
+    one = program(AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse("s/t?p=under:/etc"),)))
     verdict = await one.decide(subject(), p="/tmp/x")
     assert isinstance(verdict, Deny)
     assert "s/t?p=under:/etc" in verdict.reason
@@ -348,13 +350,13 @@ async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_ab
 ) -> None:
     one = program(AllowRule(parse("s/t?n=<10"), {"n": 5}), NO)
     verdict = await one.decide(subject(), n=50)
-    assert isinstance(verdict, Allowed)
-    assert (verdict.by, verdict.arguments) == ("grant", {"n": 5})
+    assert isinstance(verdict, Approval)
+    assert (verdict.source, verdict.arguments) == ("grant", {"n": 5})
     assert await one.decide(subject(), n=50) == NO
-    assert isinstance(await one.decide(subject(), n=6), Allowed)
+    assert isinstance(await one.decide(subject(), n=6), Approval)
     other = program(AllowRule(parse("s/t?n=>40"), {"n": 5}))
-    assert await other.decide(subject("a"), n=50) == Deny(UNCOVERED)
-    strict = program(AllowRule(parse("s/b"), {"p": "/etc/x"}), written=Written(never=(parse("s/b?p=under:/etc"),)))
+    assert await other.decide(subject("a"), n=50) == Deny(RULE_MISMATCH)
+    strict = program(AllowRule(parse("s/b"), {"p": "/etc/x"}), written=ConfigRules(never=(parse("s/b?p=under:/etc"),)))
     assert isinstance(await strict.decide(subject("b"), p="/tmp"), Deny)
 
 
@@ -363,7 +365,7 @@ async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take
         return arguments["n"] != 5
 
     one = program(AllowRule(parse("s/t"), {"n": 5}))
-    assert await one.decide(subject(), fits=fits, n=50) == Allowed("once", {"n": 5})
+    assert await one.decide(subject(), fits=fits, n=50) == Approval("once", {"n": 5})
     assert await one.grants.every() == ()
 
 
@@ -377,15 +379,15 @@ async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(pr
 async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_asked_about_by_a_grant(
     program: Make,
 ) -> None:
-    strict = program(written=Written(never=(parse("s/t?p=under:/etc"),)))
+    strict = program(written=ConfigRules(never=(parse("s/t?p=under:/etc"),)))
     assert isinstance(await strict.decide(subject(), p="file:///etc/passwd"), Deny)
     one = program(rule("s/t?p=under:/tmp"), NO)
     await one.decide(subject(), p="/tmp/x")
     assert await one.decide(subject(), p="file:///tmp/x") == NO
-    told = program(NO, written=Written(allow=(parse("s/t?p=under:/tmp"),)))
+    told = program(NO, written=ConfigRules(allow=(parse("s/t?p=under:/tmp"),)))
     assert await told.decide(subject("b"), p="/tmp/x") == NO
     assert (
-        await told.again(NO, written=Written(allow=(parse("s/a?p=under:/tmp"),))).decide(
+        await told.again(NO, written=ConfigRules(allow=(parse("s/a?p=under:/tmp"),))).decide(
             subject("a"), p="file:///tmp/x"
         )
         == NO
@@ -395,8 +397,8 @@ async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_as
 async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_grant_is_asked_about_all_the_same(
     program: Make,
 ) -> None:
-    written = Written(allow=(parse("s/t?n=<10"),))
-    assert await program(written=written).decide(subject(), n=1) == Allowed("rule", {"n": 1})
+    written = ConfigRules(allow=(parse("s/t?n=<10"),))
+    assert await program(written=written).decide(subject(), n=1) == Approval("rule", {"n": 1})
     assert await program(NO, written=written).decide(subject(), n=10) == NO
     await program(AllowAlways()).decide(subject())
     assert await program(NO, written=written).decide(subject(words="evil"), n=1) == NO
@@ -407,8 +409,8 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
     program: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    journal = Journal(Ledger(tmp_path / "no" / "l.db"), LedgerConfig(required=True))
-    strict = Program(tmp_path / "s.db", ScriptedFront(), program().checker, Written(allow=(parse("s/t"),)), journal)
+    journal = AuditLog(Ledger(tmp_path / "no" / "l.db"), LedgerConfig(required=True))
+    strict = Program(tmp_path / "s.db", ScriptedFront(), program().checker, ConfigRules(allow=(parse("s/t"),)), journal)
     verdict = await strict.decide(subject())
     assert isinstance(verdict, Deny)
     assert "ledger" in verdict.reason
@@ -420,14 +422,14 @@ async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what
     shown, listed_since = subject(), subject(words="evil")
     for answer in (AllowAlways(), AllowSession(), rule("s/t"), rule("s")):
         one = program(answer, NO)
-        assert isinstance(await one.decide(replace(shown, beside=listed_since.beside)), Allowed)
+        assert isinstance(await one.decide(replace(shown, server_tools=listed_since.server_tools)), Approval)
         assert await one.decide(listed_since) == NO
         for grant in await one.grants.of("s"):
             await one.grants.revoke(grant.id)
 
 
 async def test_a_claim_counts_only_where_the_user_said_so_and_not_for_what_changed(program: Make) -> None:
-    assert await program().decide(subject(claim_counts=True)) == Allowed("claim", {})
+    assert await program().decide(subject(claim_counts=True)) == Approval("claim", {})
     assert await program(NO).decide(subject(claim_counts=False)) == NO
     assert await program(NO).decide(subject(claim_counts=True), changed=True) == NO
     await program(AllowAlways()).decide(subject())
@@ -439,51 +441,51 @@ def offered(tool: str, words: str = "") -> Any:
     now = listed(tool, words)
     connection = SimpleNamespace(
         config=SimpleNamespace(name="s", trust_annotations=False), digest="sd", account="", folder="/",
-        offers=SimpleNamespace(tools={tool: now}),
+        listing=SimpleNamespace(tools={tool: now}),
     )  # fmt: skip
-    return SimpleNamespace(connection=connection, listed=now)
+    return SimpleNamespace(connection=connection, definition=now)
 
 
 async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(program: Make) -> None:
     await program(AllowAlways()).decide(subject())
-    one = program(written=Written(never=(parse("s/a?n=<5"),)))
-    await one.consent.may_run(offered("t"), {})
-    await one.consent.may_run(offered("b"), {})
-    await one.consent.may_run(offered("a"), {"n": 6})
-    with pytest.raises(Declined, match="is not what it was when it was allowed"):
-        await one.consent.may_run(offered("t", "evil"), {})
+    one = program(written=ConfigRules(never=(parse("s/a?n=<5"),)))
+    await one.consent.check_manual_call(offered("t"), {})
+    await one.consent.check_manual_call(offered("b"), {})
+    await one.consent.check_manual_call(offered("a"), {"n": 6})
+    with pytest.raises(ConsentDenied, match="is not what it was when it was allowed"):
+        await one.consent.check_manual_call(offered("t", "evil"), {})
     for given in (1, "1"):
-        with pytest.raises(Declined, match="never allows this"):
-            await one.consent.may_run(offered("a"), {"n": given})
+        with pytest.raises(ConsentDenied, match="never allows this"):
+            await one.consent.check_manual_call(offered("a"), {"n": given})
 
 
 async def test_what_runs_unasked_is_asked_last_and_counts_only_when_nothing_else_decides(program: Make) -> None:
     counted: list[str] = []
 
-    def unasked(about: Subject, arguments: dict[str, Any]) -> bool:
+    def unasked(about: ToolIdentity, arguments: dict[str, Any]) -> bool:
         counted.append(about.tool)
         return True
 
     first = program(AllowAlways())
     await first.decide(subject("a"))
-    written = Written(allow=(parse("s/b"),), never=(parse("s/n"),))
+    written = ConfigRules(allow=(parse("s/b"),), never=(parse("s/n"),))
     now = first.again(NO, NO, written=written, unasked=unasked)
-    assert (await now.decide(subject("a"))).by == "grant"
-    assert await now.decide(subject("b")) == Allowed("rule", {})
-    assert await now.decide(subject("c", claim_counts=True)) == Allowed("claim", {})
+    assert (await now.decide(subject("a"))).source == "grant"
+    assert await now.decide(subject("b")) == Approval("rule", {})
+    assert await now.decide(subject("c", claim_counts=True)) == Approval("claim", {})
     assert isinstance(await now.decide(subject("n")), Deny)
     assert await now.decide(subject("a", "evil")) == NO
     assert await now.decide(subject("t"), changed=True) == NO
     assert counted == []
-    assert await now.decide(subject("t")) == Allowed("autonomy", {})
+    assert await now.decide(subject("t")) == Approval("autonomy", {})
     assert counted == ["t"]
 
 
 async def test_without_anybody_to_ask_what_no_rule_covers_is_refused(program: Make, tmp_path: Path) -> None:
     one = program(AllowAlways())
     await one.decide(subject())
-    alone = Program(tmp_path / "s.db", RefusingFront(), one.checker)
-    assert isinstance(await alone.decide(subject()), Allowed)
+    alone = Program(tmp_path / "s.db", RefusingFrontend(), one.checker)
+    assert isinstance(await alone.decide(subject()), Approval)
     assert await alone.decide(subject("a")) == Deny()
 
 
@@ -504,9 +506,9 @@ async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_a
     await one.decide(subject())
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
-    assert isinstance(await one.decide(subject(), n=1), Allowed)
+    assert isinstance(await one.decide(subject(), n=1), Approval)
     assert one.front.answers == [NO]
-    assert (await one.decide(subject(), n=1)).by == "session"  # type: ignore[union-attr]
+    assert (await one.decide(subject(), n=1)).source == "session"  # type: ignore[union-attr]
     assert await one.decide(subject(), n=2) == NO
     assert "no such table" in one.told[0]
 
@@ -520,7 +522,7 @@ async def test_what_is_kept_for_the_run_because_the_store_fails_expires_all_the_
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
     await one.decide(subject())
-    assert (await one.decide(subject())).by == "session"  # type: ignore[union-attr]
+    assert (await one.decide(subject())).source == "session"  # type: ignore[union-attr]
     clock.now -= 86_400
     assert await one.decide(subject()) == NO
     clock.now += 86_400 + 3600

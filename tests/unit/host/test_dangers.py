@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import OAuthConfig, ServerConfig
-from mcphost.host.servers.approval import question
-from mcphost.host.servers.command_risks import dangers
+from mcphost.host.servers.approval import make_question
+from mcphost.host.servers.command_risks import command_risks
 from mcphost.serialization import replace
 
 HOME = os.path.expanduser("~")
@@ -32,9 +32,9 @@ HOME = os.path.expanduser("~")
     ],
 )
 def test_a_dangerous_command_is_said_to_be_one(command: tuple[str, ...], words: str) -> None:
-    (only,) = dangers(command)
+    (only,) = command_risks(command)
     assert words in only
-    asked = question(ServerConfig(name="x", command=command[0], args=command[1:]), None)
+    asked = make_question(ServerConfig(name="x", command=command[0], args=command[1:]), None)
     assert asked.warnings == (f"It {only}",)
 
 
@@ -50,11 +50,11 @@ def test_a_dangerous_command_is_said_to_be_one(command: tuple[str, ...], words: 
     ],
 )
 def test_an_ordinary_command_is_not(command: tuple[str, ...]) -> None:
-    assert dangers(command) == ()
+    assert command_risks(command) == ()
 
 
 def test_a_huge_command_is_looked_through() -> None:
-    assert len(dangers(("sh", "-c", "rm -- " * 200_000 + "sudo"))) == 1
+    assert len(command_risks(("sh", "-c", "rm -- " * 200_000 + "sudo"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_huge_command_is_looked_through() -> None:
     ],
 )
 def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: str) -> None:
-    (only,) = question(ServerConfig(name="x", url=url), None).warnings
+    (only,) = make_question(ServerConfig(name="x", url=url), None).warnings
     assert words in only
 
 
@@ -77,7 +77,7 @@ def test_an_address_that_is_not_what_it_seems_is_pointed_out(url: str, words: st
     "url", ["https://mcp.example/a@b", "http://localhost:8000/mcp", "http://127.0.0.1/mcp", "http://[::1]:1/mcp"]
 )
 def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
-    assert question(ServerConfig(name="x", url=url), None).warnings == ()
+    assert make_question(ServerConfig(name="x", url=url), None).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,11 @@ def test_an_ordinary_address_is_not_pointed_out(url: str) -> None:
 )
 def test_a_secret_that_a_project_sends_to_its_address_is_pointed_out(entry: dict[str, Any], told: str) -> None:
     server = ServerConfig(name="x", url="https://mcp.example/mcp", source="project", **entry)
-    assert any(f"It sends your {told}" in warning for warning in question(server, None).warnings)
-    assert not question(replace(server, source="user"), None).warnings
+    assert any(f"It sends your {told}" in warning for warning in make_question(server, None).warnings)
+    assert not make_question(replace(server, source="user"), None).warnings
 
 
 def test_an_ordinary_variable_that_a_project_sends_is_not_pointed_out() -> None:
     headers = {"A": "${env:LANG}", "B": "${env:MONKEY_COUNT}"}
     server = ServerConfig(name="x", url="https://mcp.example/mcp", source="project", headers=headers)
-    assert not question(server, None).warnings
+    assert not make_question(server, None).warnings

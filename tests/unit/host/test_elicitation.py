@@ -8,17 +8,17 @@ import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
 from mcphost.client.client_info import capabilities_for
-from mcphost.client.session import AskContext
-from mcphost.errors import Declined, MalformedMessage, Refused
-from mcphost.host.events import CallOver
+from mcphost.client.session import ServerRequestContext
+from mcphost.errors import ConsentDenied, MalformedMessage, RequestRefused
+from mcphost.host.events import CallEnded
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.frontend import RefusingFront
-from mcphost.host.questions.question_budget import SERVER_QUESTIONS
-from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm, RetryCall, Visited, VisitUrl
-from mcphost.host.server_requests.elicitation import MAX_PENDING, MAX_TOLD, Elicitation
-from mcphost.protocol.jsonrpc import ErrorResponse, RpcError
+from mcphost.host.questions.frontend import RefusingFrontend
+from mcphost.host.questions.question_budget import MAX_SERVER_QUESTIONS
+from mcphost.host.questions.questions import Accept, AcceptUrl, Cancel, Decline, FillForm, RetryCall, VisitUrl
+from mcphost.host.server_requests.elicitation import MAX_NOTICES, MAX_PENDING, ElicitationHandler
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import AskDeclined, Elicit, UrlsRequired
+from mcphost.protocol.server_requests import Elicit, ServerRequestRejection, UrlElicitationRequired
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
 from tests.fakes.front import ScriptedFront
@@ -165,7 +165,7 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
 
 @pytest.mark.req("elic.mode-undeclared")
 async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_one(tmp_path: Path) -> None:
-    got, asked = await replies(tmp_path, "2025-06-18", {"a": address(PAGE)}, Visited())
+    got, asked = await replies(tmp_path, "2025-06-18", {"a": address(PAGE)}, AcceptUrl())
     assert got["a"]["error"]["code"] == -32602
     assert asked == []
 
@@ -176,7 +176,7 @@ async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_o
 @pytest.mark.parametrize("revision", BOTH)
 async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_path: Path) -> None:
     peer = Asker(revision, {"a": form(NAME)})
-    async with asking_host(tmp_path, peer, RefusingFront()) as host:
+    async with asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert not {"elicitation", "sampling", "roots"} & set(peer.declared)
         if revision == MODERN:
             with pytest.raises(MalformedMessage, match="elicitation/create"):
@@ -192,7 +192,7 @@ async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_
 async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_content(
     revision: str, tmp_path: Path
 ) -> None:
-    got, (question,) = await replies(tmp_path, revision, {"a": address(PAGE)}, Visited())
+    got, (question,) = await replies(tmp_path, revision, {"a": address(PAGE)}, AcceptUrl())
     assert got == {"a": {"result": {"action": "accept"}}}
     assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
     assert (question.server, question.message) == ("peer", "Go there.")
@@ -209,7 +209,7 @@ async def test_nobody_but_the_browser_connects_to_an_address(tmp_path: Path) -> 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, note)
         url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
-        got, asked = await replies(tmp_path, MODERN, {"a": address(url)}, Visited())
+        got, asked = await replies(tmp_path, MODERN, {"a": address(url)}, AcceptUrl())
         tasks.cancel_scope.cancel()
     assert got == {"a": {"result": {"action": "accept"}}}
     assert [one.url for one in asked] == [url]
@@ -236,7 +236,7 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
         opened.append(url)
         return works
 
-    peer, front = Asker(MODERN, {"a": address(PAGE)}), ScriptedFront(Decline(), Visited())
+    peer, front = Asker(MODERN, {"a": address(PAGE)}), ScriptedFront(Decline(), AcceptUrl())
     async with asking_host(tmp_path, peer, front, open_url=open_url) as host:
         assert "decline" in (await host.call_tool("peer", "ask", {})).text
         assert opened == []
@@ -250,7 +250,7 @@ async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path)
     got, _ = await replies(tmp_path, "2025-11-25", {"a": ask})
     assert got["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
-    got, _ = await replies(tmp_path / "m", MODERN, {"a": ask}, Visited())
+    got, _ = await replies(tmp_path / "m", MODERN, {"a": ask}, AcceptUrl())
     assert got["a"]["result"] == {"action": "accept"}
 
 
@@ -258,21 +258,21 @@ async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path)
 @pytest.mark.req("elic.url.complete-unknown")
 async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
     peer = Asker("2025-11-25", {"a": address(PAGE)})
-    async with asking_host(tmp_path, peer, ScriptedFront(Visited())) as host:
-        feed = host.events()
+    async with asking_host(tmp_path, peer, ScriptedFront(AcceptUrl())) as host:
+        feed = host.subscribe()
         await host.call_tool("peer", "ask", {})
         for ident in ("other", "e1", "e1", ""):
             peer.say("notifications/elicitation/complete", elicitationId=ident)
-        peer.line(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
+        peer.send_raw(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
         await host.call_tool("peer", "plain", {})
-        told = [event for event in feed.take() if type(event).__name__ == "Told"]
+        told = [event for event in feed.drain() if type(event).__name__ == "NoticeEvent"]
     assert [event.text for event in told] == ["peer says that what it sent you to is done."]  # type: ignore[attr-defined]
 
 
-def elicitation(front: ScriptedFront) -> tuple[Elicitation, list[str]]:
+def elicitation(front: ScriptedFront) -> tuple[ElicitationHandler, list[str]]:
     """One, and what it tells the user."""
     told: list[str] = []
-    return Elicitation("peer", front, lambda text, hint: told.append(text)), told
+    return ElicitationHandler("peer", front, lambda text, hint: told.append(text)), told
 
 
 @pytest.mark.parametrize("verdict", [Decline(), Cancel()])
@@ -281,19 +281,23 @@ async def test_what_a_server_calls_done_is_not_told_of_an_address_that_nobody_we
     verdict: Any, needed: bool
 ) -> None:
     one, told = elicitation(ScriptedFront(verdict))
-    ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), AskContext()
-    await (one.required(UrlsRequired((ask,)), "", context) if needed else one.answer(ask, "", context))
-    one.completed("e1")
+    ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), ServerRequestContext()
+    await (
+        one.visit_required_urls(UrlElicitationRequired((ask,)), "", context) if needed else one.answer(ask, "", context)
+    )
+    one.on_elicitation_complete("e1")
     assert told == []
 
 
 async def test_a_server_that_sends_to_address_after_address_is_remembered_with_the_newest_of_them() -> None:
-    one, told = elicitation(ScriptedFront(*[Visited()] * (MAX_PENDING + 1)))
+    one, told = elicitation(ScriptedFront(*[AcceptUrl()] * (MAX_PENDING + 1)))
     for number in range(MAX_PENDING + 1):
-        await one.answer(Elicit(message="Go.", mode="url", url=PAGE, elicitation_id=f"e{number}"), "", AskContext())
-    one.completed("e0")
+        await one.answer(
+            Elicit(message="Go.", mode="url", url=PAGE, elicitation_id=f"e{number}"), "", ServerRequestContext()
+        )
+    one.on_elicitation_complete("e0")
     assert told == []
-    one.completed(f"e{MAX_PENDING}")
+    one.on_elicitation_complete(f"e{MAX_PENDING}")
     assert told == ["peer says that what it sent you to is done."]
 
 
@@ -312,7 +316,7 @@ class Gate(Asker):
             {"mode": "url", "message": "First this.", "url": url, "elicitationId": f"g{number}"}
             for number, url in enumerate(self.urls)
         ]
-        self.send(ErrorResponse(ident, RpcError(-32042, "Not yet.", Raw(encode({"elicitations": listed})))))
+        self.send(JsonRpcErrorResponse(ident, ErrorData(-32042, "Not yet.", Raw(encode({"elicitations": listed})))))
 
 
 @pytest.mark.req("elic.url.required-error")
@@ -326,7 +330,7 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
         peer.open = True
         return True
 
-    front = ScriptedFront(Visited(), Visited(), done)
+    front = ScriptedFront(AcceptUrl(), AcceptUrl(), done)
     async with asking_host(tmp_path, peer, front) as host:
         assert (await host.call_tool("peer", "ask", {"k": "v"})).text == "{}"
     assert [type(question) for question in front.asked] == [VisitUrl, VisitUrl, RetryCall]
@@ -339,7 +343,7 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 @pytest.mark.req("elic.url.complete")
 async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    front = ScriptedFront(Visited())  # the question whether to repeat it is never answered
+    front = ScriptedFront(AcceptUrl())  # the question whether to repeat it is never answered
     async with asking_host(tmp_path, peer, front) as host, anyio.create_task_group() as group:
 
         async def finish() -> None:
@@ -353,12 +357,12 @@ async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_do
     assert front.waiting == 0
 
 
-@pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (Visited(), False)])
+@pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (AcceptUrl(), False)])
 async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any, tmp_path: Path) -> None:
     peer = Gate(PAGE)
     async with asking_host(tmp_path, peer, ScriptedFront(*verdicts)) as host:
         with pytest.raises(
-            Declined, match=r"[^.]\. You did not go there, or gave it up, so the call was not repeated\.$"
+            ConsentDenied, match=r"[^.]\. You did not go there, or gave it up, so the call was not repeated\.$"
         ):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
@@ -366,8 +370,8 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
 
 async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    async with asking_host(tmp_path, peer, ScriptedFront(*(Visited(), True) * 3)) as host:
-        with pytest.raises(Refused, match="Not yet"):
+    async with asking_host(tmp_path, peer, ScriptedFront(*(AcceptUrl(), True) * 3)) as host:
+        with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 4
 
@@ -377,12 +381,12 @@ async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: 
     peer = Gate(url)
     front = ScriptedFront()
     async with asking_host(tmp_path, peer, front) as host:
-        with pytest.raises(Refused, match="Not yet"):
+        with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     peer = Gate(PAGE)
     (tmp_path / "other").mkdir()
     async with asking_host(tmp_path / "other", peer, Only()) as host:
-        with pytest.raises(Refused, match="Not yet"):
+        with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     assert front.asked == []
 
@@ -402,7 +406,7 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
 async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.question_budget.SERVER_BYTES", 5_000)
+    monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_SERVER_BYTES", 5_000)
     peer, front = Asker("2025-11-25"), ScriptedFront()
     method, params = form(NAME)
     async with asking_host(tmp_path, peer, front):
@@ -414,12 +418,12 @@ async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
 
 
 async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (SERVER_QUESTIONS + 1))
+    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (MAX_SERVER_QUESTIONS + 1))
     async with asking_host(tmp_path, peer, front):
-        for number in range(SERVER_QUESTIONS + 1):
+        for number in range(MAX_SERVER_QUESTIONS + 1):
             peer.ask(str(number), *form(NAME))
             await peer.until(number + 1)
-    assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (SERVER_QUESTIONS + 1)
+    assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (MAX_SERVER_QUESTIONS + 1)
 
 
 async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
@@ -470,21 +474,21 @@ async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_serv
 ) -> None:
     peer, front = Asker("2025-11-25", {"a": form(NAME)}), ScriptedFront()
     async with asking_host(tmp_path, peer, front) as host:
-        feed = host.events()
+        feed = host.subscribe()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.call_tool, "peer", "ask", {})
             while not front.waiting:
                 await front.asked_now.wait()
-            assert [event for event in feed.take() if isinstance(event, CallOver)] == []
+            assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
             tasks.cancel_scope.cancel()
         (asked,) = front.asked
         assert asked.number == 1
-        assert [event for event in feed.take() if isinstance(event, CallOver)] == [CallOver("peer", 1)]
+        assert [event for event in feed.drain() if isinstance(event, CallEnded)] == [CallEnded("peer", 1)]
         assert front.waiting == 1
         peer.say("notifications/cancelled", requestId=f"{peer.calls[0][0]}/a")
         await host.call_tool("peer", "plain", {})
         assert front.waiting == 0
-        assert [event for event in feed.take() if isinstance(event, CallOver)] == []
+        assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
 
 
 @pytest.mark.req("samp.association")
@@ -507,11 +511,11 @@ async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_f
 
 async def test_forms_that_cannot_be_shown_are_told_of_once_for_each_reason_and_not_without_end() -> None:
     one, told = elicitation(ScriptedFront())
-    context = AskContext(revision=Revision.V2025_11_25)
+    context = ServerRequestContext(revision=Revision.V2025_11_25)
     for number in range(200):
         for name in ("same", f"other{number}"):
             schema = Raw(encode({"properties": {name: {"type": "object"}}}))
             reply = await one.answer(Elicit(message="?", requested_schema=schema), "why", context)
-            assert isinstance(reply, AskDeclined)
-    assert len(told) == MAX_TOLD
+            assert isinstance(reply, ServerRequestRejection)
+    assert len(told) == MAX_NOTICES
     assert sum("'same'" in text for text in told) == 1

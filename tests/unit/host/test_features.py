@@ -6,11 +6,11 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.errors import NotOffered, Refused, UsageError
+from mcphost.errors import RequestRefused, UnsupportedCapability, UsageError
 from mcphost.host.servers import features
-from mcphost.protocol.completion import PromptRef, TemplateRef
-from mcphost.protocol.content import AudioBlock, EmbeddedResource, ImageBlock, ResourceLink, TextBlock
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
+from mcphost.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import Raw, encode
 from tests.unit.client.peer import EVERYTHING, Peer
 from tests.unit.host.peered import hosting
@@ -46,7 +46,7 @@ def sent(peer: Peer, method: str) -> list[dict[str, Any]]:
 async def test_completion_says_what_is_typed_and_what_is_filled_in(revision: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
     async with hosting(tmp_path, peer) as host:
-        prompt, template = PromptRef("p"), TemplateRef("a://{x}/{y}")
+        prompt, template = PromptReference("p"), ResourceTemplateReference("a://{x}/{y}")
         found = await host.features.complete("peer", prompt, "department", "S")
         await host.features.complete("peer", template, "y", "", {"x": "1"})
     assert (found.values, found.has_more, found.total) == (("Sales",), False, None)
@@ -63,18 +63,18 @@ async def test_a_server_that_declared_no_completions_is_not_asked(revision: str,
     peer = offering(lambda *_: {"completion": {"values": []}}, revision)
     peer.capabilities = {"prompts": {}}
     async with hosting(tmp_path, peer) as host:
-        with pytest.raises(NotOffered):
-            await host.features.complete("peer", PromptRef("p"), "a", "")
+        with pytest.raises(UnsupportedCapability):
+            await host.features.complete("peer", PromptReference("p"), "a", "")
     assert "completion/complete" not in peer.methods()
 
 
 @pytest.mark.req("comp.capability-2024")
 async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_completion(tmp_path: Path) -> None:
-    peer = offering(lambda *_: RpcError(-32601, "unknown"), "2024-11-05")
+    peer = offering(lambda *_: ErrorData(-32601, "unknown"), "2024-11-05")
     async with hosting(tmp_path, peer) as host:
-        for error in (Refused, NotOffered, NotOffered):
+        for error in (RequestRefused, UnsupportedCapability, UnsupportedCapability):
             with pytest.raises(error):
-                await host.features.complete("peer", PromptRef("p"), "a", "")
+                await host.features.complete("peer", PromptReference("p"), "a", "")
     assert peer.methods().count("completion/complete") == 1
 
 
@@ -94,21 +94,21 @@ async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(
     completion: dict[str, Any], count: int, more: bool, tmp_path: Path
 ) -> None:
     async with hosting(tmp_path, offering(lambda *_: {"completion": completion})) as host:
-        found = await host.features.complete("peer", PromptRef("p"), "a", "")
+        found = await host.features.complete("peer", PromptReference("p"), "a", "")
     assert (len(found.values), found.has_more) == (count, more)
 
 
 @pytest.mark.req("comp.cache")
 async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = offering(lambda *_: {"completion": {"values": ["x"]}})
-    monkeypatch.setattr(features, "REMEMBERED_COMPLETIONS", 3)
+    monkeypatch.setattr(features, "COMPLETION_CACHE_SIZE", 3)
     async with hosting(tmp_path, peer) as host:
         for context in ({}, {"b": "1"}, {"b": "2"}):
             for _ in range(3):
-                await host.features.complete("peer", PromptRef("p"), "a", "v", context)
+                await host.features.complete("peer", PromptReference("p"), "a", "v", context)
         assert peer.methods().count("completion/complete") == 3
-        await host.features.complete("peer", PromptRef("p"), "a", "w")  # one too many: the oldest is forgotten
-        await host.features.complete("peer", PromptRef("p"), "a", "v")
+        await host.features.complete("peer", PromptReference("p"), "a", "w")  # one too many: the oldest is forgotten
+        await host.features.complete("peer", PromptReference("p"), "a", "v")
         assert peer.methods().count("completion/complete") == 5
 
 
@@ -155,17 +155,17 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (RpcError(-32002, "Resource not found"), "has no resource 'a://1'"),
-        (RpcError(-32602, "Resource a://1 not found"), "has no such resource, or does not take the address: 'a://1'"),
+        (ErrorData(-32002, "Resource not found"), "has no resource 'a://1'"),
+        (ErrorData(-32602, "Resource a://1 not found"), "has no such resource, or does not take the address: 'a://1'"),
     ],
 )
 @pytest.mark.parametrize("data", [None, {"uri": "a://named"}, {"uri": 5}, "text"])
 async def test_a_resource_that_is_not_there_is_said_in_words(
-    error: RpcError, words: str, data: Any, tmp_path: Path
+    error: ErrorData, words: str, data: Any, tmp_path: Path
 ) -> None:
-    full = RpcError(error.code, error.message, Raw(encode(data))) if data is not None else error
+    full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
     async with hosting(tmp_path, offering(lambda *_: full)) as host:
-        with pytest.raises(Refused) as caught:
+        with pytest.raises(RequestRefused) as caught:
             await host.read_resource("peer", "a://1")
     named = isinstance(data, dict) and isinstance(data["uri"], str)
     assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in caught.value.message
@@ -215,8 +215,8 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
         filled = await host.get_prompt("peer", "p", {})
     assert filled.description == "All"
     assert [message.role for message in filled.messages] == ["user", "assistant", "user", "assistant", "user"]
-    kinds = [type(message.block()) for message in filled.messages]
-    assert kinds == [TextBlock, ImageBlock, AudioBlock, EmbeddedResource, ResourceLink]
+    kinds = [type(message.parse_content()) for message in filled.messages]
+    assert kinds == [TextContent, ImageContent, AudioContent, EmbeddedResource, ResourceLink]
 
 
 @pytest.mark.req("prompts.list")
@@ -225,8 +225,8 @@ async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) ->
     peer = offering(lambda *_: {})
     peer.capabilities = {"tools": {}}
     async with hosting(tmp_path, peer) as host:
-        await host.ready("peer")
-        with pytest.raises(NotOffered):
+        await host.ensure_ready("peer")
+        with pytest.raises(UnsupportedCapability):
             await host.get_prompt("peer", "p", {})
     assert peer.methods() == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
 
@@ -239,7 +239,7 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
         "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
     }  # fmt: skip
     async with hosting(tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])) as host:
-        view = await host.ready("peer")
+        view = await host.ensure_ready("peer")
     one, two = view.catalog.resources
     assert (one.name, one.title, one.description, one.mime_type, one.size) == ("n", "T", "D", "text/plain", 12)
     assert one.annotations is not None
@@ -253,7 +253,7 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
 async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_path: Path) -> None:
     peer = offering(lambda *_: {})
     async with hosting(tmp_path, peer, log_level="warning") as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         await peer.until(lambda: "logging/setLevel" in peer.methods())
         await host.features.set_log_level("peer", "debug")
         with pytest.raises(UsageError, match="debug, info, notice"):
@@ -267,11 +267,11 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
     plain.capabilities = {key: value for key, value in EVERYTHING.items() if key != "logging"}
     (tmp_path / "b").mkdir()
     async with hosting(tmp_path, silent) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         await anyio.wait_all_tasks_blocked()
     async with hosting(tmp_path / "b", plain, log_level="info") as host:
-        await host.ready("peer")
-        with pytest.raises(NotOffered):
+        await host.ensure_ready("peer")
+        with pytest.raises(UnsupportedCapability):
             await host.features.set_log_level("peer", "debug")
         await anyio.wait_all_tasks_blocked()
         assert any("No log messages were asked for" in line.text for line in host.server("peer").log)
@@ -281,11 +281,11 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
 @pytest.mark.req("log.level.error")
 @pytest.mark.parametrize("code", [-32601, -32602])
 async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
-    peer = offering(lambda method, _: RpcError(code, "no") if method == "logging/setLevel" else {"messages": []})
+    peer = offering(lambda method, _: ErrorData(code, "no") if method == "logging/setLevel" else {"messages": []})
     async with hosting(tmp_path, peer, log_level="info") as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         await peer.until(lambda: bool(sent(peer, "logging/setLevel")))
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             await host.features.set_log_level("peer", "debug")
         await host.get_prompt("peer", "p", {})
         assert host.server("peer").state == "ready"
@@ -345,7 +345,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
             await host.read_resource("peer", "a:1")
         await host.features.refresh("peer")
         for fresh in (False, False, True):
-            await host.features.read("peer", "a:1", fresh=fresh)
+            await host.features.read_resource("peer", "a:1", bypass_cache=fresh)
     assert [peer.methods().count(method) for method in (*LISTS, "resources/read")] == [2, 2, 2, 2, 3]
 
 
@@ -353,8 +353,8 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
 async def test_a_round_trip_is_measured_with_the_smallest_request(revision: str, method: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {}, revision)
     async with hosting(tmp_path, peer) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         before = peer.methods().count(method)
         for _ in range(2):
-            assert 0 < await host.features.round_trip("peer") < 5
+            assert 0 < await host.features.measure_round_trip("peer") < 5
         assert peer.methods().count(method) == before + 2

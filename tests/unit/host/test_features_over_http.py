@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from mcphost.client import subscriptions
-from mcphost.errors import Refused
-from mcphost.host.event_queue import Feed
+from mcphost.errors import RequestRefused
+from mcphost.host.event_queue import EventQueue
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
 from tests.unit.host.peered import hosting
@@ -21,7 +21,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(subscriptions, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 0.02)
 
 
@@ -94,7 +94,7 @@ class Server:
         return [one for one in self.listening if key in one.message["params"]["notifications"]][-1]
 
 
-async def until(feed: Feed, kind: type[HostEvent]) -> Any:
+async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
     async for event in feed:
         if isinstance(event, kind):
             return event
@@ -125,7 +125,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
 async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody_wants_it(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.features.subscribe("peer", "a://1")
         await server.until(2)
         stream = server.about("resourceSubscriptions")
@@ -143,8 +143,8 @@ async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody
 async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
-        await host.ready("peer")
-        feed = host.events()
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
         await server.until(1)
         server.tools = ["t", "new"]
         server.hang_up.set()
@@ -162,7 +162,7 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
         await host.call_tool("peer", "t", {})
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the transport may say it by its status alone
             await host.features.subscribe("peer", "a://1")
-        assert isinstance(caught.value, Refused) or "404" in str(caught.value) or "405" in str(caught.value)
+        assert isinstance(caught.value, RequestRefused) or "404" in str(caught.value) or "405" in str(caught.value)
         await anyio.sleep(0.1)
         assert raw.calls().count("POST subscriptions/listen") == 2
         await host.call_tool("peer", "t", {})
@@ -173,8 +173,8 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
 async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
-        await host.ready("peer")
-        feed = host.events()
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
         await server.until(1)
         stream = server.about("toolsListChanged")
         await server.tell(stream, "notifications/progress", progressToken=stream.message["id"], progress=1)
@@ -199,9 +199,9 @@ async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_n
         return await server.handle(one)
 
     async with serve(handle) as raw, hosting(tmp_path, url=raw.url) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         await server.until(1)
-        feed = host.events()
+        feed = host.subscribe()
         refusing.set()
         await server.tell(server.listening[0], "notifications/tools/list_changed")
         async for event in feed:

@@ -3,55 +3,59 @@
 import anyio
 import pytest
 
-from mcphost.host.event_queue import MAX_LOGS, Feeds
-from mcphost.host.events import HostEvent, ServerLog, TextDelta, ThinkingDelta, Told, ToolProgress
+from mcphost.host.event_queue import MAX_LOGS, EventBus
+from mcphost.host.events import HostEvent, NoticeEvent, ServerLog, TextDeltaEvent, ThinkingDeltaEvent, ToolProgress
 
 pytestmark = pytest.mark.anyio
 
 
-async def collect(feeds: Feeds, *events: HostEvent) -> list[HostEvent]:
-    feed = feeds.open()
+async def collect(feeds: EventBus, *events: HostEvent) -> list[HostEvent]:
+    feed = feeds.subscribe()
     for event in events:
-        feeds.put(event)
+        feeds.publish(event)
     feeds.close()
     return [event async for event in feed]
 
 
 async def test_text_that_nobody_read_yet_merges_into_one_event() -> None:
-    got = await collect(Feeds(), TextDelta(1, "a"), TextDelta(1, "b"), TextDelta(1, "c"))
-    assert got == [TextDelta(1, "abc")]
+    got = await collect(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
+    assert got == [TextDeltaEvent(1, "abc")]
 
 
 async def test_text_never_merges_across_something_else_or_another_turn() -> None:
     events = [
-        TextDelta(1, "a"),
-        ThinkingDelta(1, "b"),
-        TextDelta(1, "c"),
-        Told("info", "x"),
-        TextDelta(1, "d"),
-        TextDelta(2, "e"),
+        TextDeltaEvent(1, "a"),
+        ThinkingDeltaEvent(1, "b"),
+        TextDeltaEvent(1, "c"),
+        NoticeEvent("info", "x"),
+        TextDeltaEvent(1, "d"),
+        TextDeltaEvent(2, "e"),
     ]
-    assert await collect(Feeds(), *events) == events
+    assert await collect(EventBus(), *events) == events
 
 
 async def test_the_last_progress_of_a_call_wins_in_its_first_place() -> None:
     got = await collect(
-        Feeds(), ToolProgress("1", "s", 1), ToolProgress("2", "s", 5), Told("info", "x"), ToolProgress("1", "s", 9)
+        EventBus(),
+        ToolProgress("1", "s", 1),
+        ToolProgress("2", "s", 5),
+        NoticeEvent("info", "x"),
+        ToolProgress("1", "s", 9),
     )
-    assert got == [ToolProgress("1", "s", 9), ToolProgress("2", "s", 5), Told("info", "x")]
+    assert got == [ToolProgress("1", "s", 9), ToolProgress("2", "s", 5), NoticeEvent("info", "x")]
 
 
 async def test_a_flood_of_log_lines_keeps_the_newest_and_everything_else() -> None:
     logs = [ServerLog("s", "info", str(number)) for number in range(MAX_LOGS + 50)]
-    got = await collect(Feeds(), Told("info", "first"), *logs, Told("info", "last"))
-    assert got[0] == Told("info", "first")
+    got = await collect(EventBus(), NoticeEvent("info", "first"), *logs, NoticeEvent("info", "last"))
+    assert got[0] == NoticeEvent("info", "first")
     assert got[1:-1] == logs[50:]
-    assert got[-1] == Told("info", "last")
+    assert got[-1] == NoticeEvent("info", "last")
 
 
 async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
-    feeds = Feeds()
-    feed = feeds.open()
+    feeds = EventBus()
+    feed = feeds.subscribe()
     got: list[HostEvent] = []
 
     async def read() -> None:
@@ -63,18 +67,18 @@ async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
         tasks.start_soon(read)
         for text in "ab":
             seen = anyio.Event()
-            feeds.put(TextDelta(1, text))
+            feeds.publish(TextDeltaEvent(1, text))
             with anyio.fail_after(20):
                 await seen.wait()
         feeds.close()
-    assert got == [TextDelta(1, "a"), TextDelta(1, "b")]
+    assert got == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
 
 
 async def test_every_feed_hears_what_came_after_it_was_opened() -> None:
-    feeds = Feeds()
-    first = feeds.open()
-    feeds.put(Told("info", "one"))
-    second = feeds.open()
-    feeds.put(Told("info", "two"))
-    assert first.take() == [Told("info", "one"), Told("info", "two")]
-    assert second.take() == [Told("info", "two")]
+    feeds = EventBus()
+    first = feeds.subscribe()
+    feeds.publish(NoticeEvent("info", "one"))
+    second = feeds.subscribe()
+    feeds.publish(NoticeEvent("info", "two"))
+    assert first.drain() == [NoticeEvent("info", "one"), NoticeEvent("info", "two")]
+    assert second.drain() == [NoticeEvent("info", "two")]

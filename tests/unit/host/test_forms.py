@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, filled
-from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse
+from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, validate_content
+from mcphost.host.questions.forms import MAX_FIELDS, MAX_NAME, parse_form
 from mcphost.serialization import Raw, encode
 
 
 def fields(properties: dict[str, Any], *required: str) -> tuple[Field, ...]:
-    return parse(Raw(encode({"type": "object", "properties": properties, "required": list(required)})))
+    return parse_form(Raw(encode({"type": "object", "properties": properties, "required": list(required)})))
 
 
 def one(schema: dict[str, Any]) -> Field:
@@ -21,7 +21,7 @@ def one(schema: dict[str, Any]) -> Field:
 
 
 def sent(schema: dict[str, Any], value: Any) -> Any:
-    return filled(fields({"x": schema}), {"x": value})["x"]
+    return validate_content(fields({"x": schema}), {"x": value})["x"]
 
 
 def problem(schema: dict[str, Any], value: Any) -> str:
@@ -138,9 +138,9 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
     assert sent(schema, ["r", "b"]) == ["r", "b"]
     for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
         assert "must" in problem(schema, value)
-    assert filled(fields({"x": schema}), {"x": []}) == {}
+    assert validate_content(fields({"x": schema}), {"x": []}) == {}
     with pytest.raises(UsageError, match="must be filled in"):
-        filled(fields({"x": schema}, "x"), {"x": []})
+        validate_content(fields({"x": schema}, "x"), {"x": []})
 
 
 def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
@@ -153,7 +153,7 @@ def test_a_default_of_more_values_than_there_are_choices_is_none() -> None:
 @pytest.mark.parametrize("required", [True, False])
 def test_no_choice_at_all_is_an_answer_wherever_the_rules_allow_for_it(required: bool) -> None:
     colours = {"type": "array", "items": {"type": "string", "enum": ["r", "g", "b"]}, "default": ["g"]}
-    assert filled(fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
+    assert validate_content(fields({"x": colours}, *(["x"] if required else [])), {"x": []}) == {"x": []}
 
 
 @pytest.mark.req("elic.form.enum-multi")
@@ -176,10 +176,10 @@ def test_fields_left_alone_are_sent_with_their_defaults_in_the_right_type() -> N
         }
     )
     full = {"name": "John", "age": 30, "score": 95.5, "status": "on", "colours": ["g"], "verified": True}
-    assert filled(form, {}) == full
-    assert filled(form, {"age": 31, "verified": False}) == {**full, "age": 31, "verified": False}
+    assert validate_content(form, {}) == full
+    assert validate_content(form, {"age": 31, "verified": False}) == {**full, "age": 31, "verified": False}
     # Emptied on purpose is not the same as left alone.
-    assert filled(form, {"name": None, "age": None}) == {
+    assert validate_content(form, {"name": None, "age": None}) == {
         key: full[key] for key in ("score", "status", "colours", "verified")
     }
 
@@ -193,10 +193,10 @@ def test_a_default_that_breaks_the_rules_of_its_own_field_is_none(default: Any) 
 @pytest.mark.req("elic.form.validate")
 def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out() -> None:
     form = fields({"name": {"type": "string"}, "note": {"type": "string"}, "age": {"type": "integer"}}, "name", "age")
-    assert filled(form, {"name": "Ada", "age": 3}) == {"name": "Ada", "age": 3}
-    assert filled(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
+    assert validate_content(form, {"name": "Ada", "age": 3}) == {"name": "Ada", "age": 3}
+    assert validate_content(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
     with pytest.raises(UsageError) as caught:
-        filled(form, {"name": None, "age": "x", "other": 1})
+        validate_content(form, {"name": None, "age": "x", "other": 1})
     for words in ("'name' must be filled in", "'age' must be a number", "no field 'other'"):
         assert words in caught.value.message
 
@@ -205,17 +205,17 @@ def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out(
 def test_the_empty_text_is_an_answer_of_its_own_wherever_the_rules_allow_for_it() -> None:
     free, address = {"type": "string"}, {"type": "string", "format": "email"}
     form = fields({"note": free, "bounded": {"type": "string", "minLength": 1}, "mail": address})
-    assert filled(form, {"note": "", "bounded": "", "mail": ""}) == {"note": ""}
-    assert filled(fields({"note": free}, "note"), {"note": ""}) == {"note": ""}
+    assert validate_content(form, {"note": "", "bounded": "", "mail": ""}) == {"note": ""}
+    assert validate_content(fields({"note": free}, "note"), {"note": ""}) == {"note": ""}
     with pytest.raises(UsageError, match="'mail' must be an e-mail address"):
-        filled(fields({"mail": address}, "mail"), {"mail": ""})
+        validate_content(fields({"mail": address}, "mail"), {"mail": ""})
 
 
 @pytest.mark.req("elic.form.empty")
 def test_a_form_without_fields_is_a_plain_confirmation() -> None:
-    assert parse(Raw(b'{"type":"object","properties":{}}')) == ()
-    assert parse(Raw(b'{"type":"object"}')) == ()
-    assert filled((), {}) == {}
+    assert parse_form(Raw(b'{"type":"object","properties":{}}')) == ()
+    assert parse_form(Raw(b'{"type":"object"}')) == ()
+    assert validate_content((), {}) == {}
 
 
 @pytest.mark.req("elic.form.unsupported")
@@ -266,7 +266,7 @@ def test_a_field_that_forms_may_not_have_is_refused_and_named(schema: Any) -> No
 )
 def test_a_form_that_is_none_is_refused(raw: bytes) -> None:
     with pytest.raises(MalformedMessage):
-        parse(Raw(raw))
+        parse_form(Raw(raw))
 
 
 @pytest.mark.req("elic.form.no-secrets")

@@ -6,7 +6,7 @@ import io
 import pytest
 from PIL import Image
 
-from mcphost.host.results.icon_policy import DATA_LIMIT, ICON_LIMIT, allowed, drawable, named
+from mcphost.host.results.icon_policy import DATA_LIMIT, ICON_LIMIT, allowed_icons, find_drawable, parse_icons
 from mcphost.protocol.base import Icon
 from mcphost.serialization import Raw
 
@@ -39,7 +39,7 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
     ],
 )
 def test_only_pictures_in_the_message_or_of_the_same_origin_pass(src: str, server: str, passes: bool) -> None:
-    assert bool(allowed((Icon(src),), server)) is passes
+    assert bool(allowed_icons((Icon(src),), server)) is passes
 
 
 def data(kind: str, claimed: str = "") -> str:
@@ -51,7 +51,7 @@ def data(kind: str, claimed: str = "") -> str:
 @pytest.mark.req("icon.mime", "icon.content")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_an_icon_that_is_the_picture_it_says_it_is_can_be_drawn(kind: str) -> None:
-    found = drawable((Icon(data(kind)),), dark=True)
+    found = find_drawable((Icon(data(kind)),), dark=True)
     assert found is not None
     assert found.mime_type == f"image/{kind.lower()}"
 
@@ -75,16 +75,16 @@ SCRIPT = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>aler
     ],
 )
 def test_what_is_not_by_its_own_bytes_what_it_says_is_not_drawn_and_the_next_one_is(src: str) -> None:
-    assert drawable((Icon(src),), dark=True) is None
+    assert find_drawable((Icon(src),), dark=True) is None
     good = Icon(data("PNG"))
-    assert drawable((Icon(src), good), dark=True) == drawable((good,), dark=True)
+    assert find_drawable((Icon(src), good), dark=True) == find_drawable((good,), dark=True)
 
 
 def test_an_icon_for_this_theme_comes_before_one_for_any_and_that_before_one_for_the_other() -> None:
     light, dark, any_ = Icon(data("PNG"), theme="light"), Icon(data("JPEG"), theme="dark"), Icon(data("WEBP"))
 
     def kind(*icons: Icon) -> str:
-        found = drawable(icons, dark=True)
+        found = find_drawable(icons, dark=True)
         return found.mime_type if found else ""
 
     assert (kind(light, any_, dark), kind(light, any_), kind(light)) == ("image/jpeg", "image/webp", "image/png")
@@ -92,9 +92,9 @@ def test_an_icon_for_this_theme_comes_before_one_for_any_and_that_before_one_for
 
 @pytest.mark.parametrize("raw", [b"", b"null", b"3", b'[{"src":3}]', b"[", b'{"a":1}'])
 def test_a_list_of_icons_that_cannot_be_read_is_none(raw: bytes) -> None:
-    assert named(Raw(raw)) == ()
+    assert parse_icons(Raw(raw)) == ()
 
 
 def test_icons_are_bounded() -> None:
-    assert allowed((Icon(PNG + "A" * DATA_LIMIT),), "") == ()
-    assert len(allowed((Icon(PNG),) * 1_000, "")) == ICON_LIMIT
+    assert allowed_icons((Icon(PNG + "A" * DATA_LIMIT),), "") == ()
+    assert len(allowed_icons((Icon(PNG),) * 1_000, "")) == ICON_LIMIT

@@ -10,7 +10,7 @@ import pytest
 from mcphost.config.schema import RootConfig
 from mcphost.host.questions.questions import (
     Accept,
-    AsShown,
+    ApproveUnchanged,
     Decline,
     FillForm,
     Question,
@@ -89,7 +89,7 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
             self.asked.append(question)
             if isinstance(question, FillForm):
                 return Accept({"name": "octocat"})
-            return ShareOnce() if isinstance(question, ShareRoots) else AsShown()
+            return ShareOnce() if isinstance(question, ShareRoots) else ApproveUnchanged()
 
     front = ByKind()
     roots = (RootConfig(str(tmp_path), "here"),)

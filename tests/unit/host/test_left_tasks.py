@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.host.event_queue import Feeds
-from mcphost.host.servers.orphaned_tasks import LeftTasks
+from mcphost.host.event_queue import EventBus
+from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.protocol.tasks import Task
 from mcphost.store.database import Database
 from mcphost.store.tasks import StoredTask, StoredTasks
@@ -26,12 +26,12 @@ class Counted(StoredTasks):
 
 async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_written(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
-    left = LeftTasks(stored, Feeds(), lambda: "c", lambda error: pytest.fail(str(error)))
+    left = OrphanedTasks(stored, EventBus(), lambda: "c", lambda error: pytest.fail(str(error)))
     async with anyio.create_task_group() as group:
-        left.own(group)
-        kept = left.begin("mine", "d", "dig")
+        left.set_task_group(group)
+        kept = left.track("mine", "d", "dig")
         for number in range(10_001):
-            kept.heard(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
+            kept.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
     assert stored.writes <= 2
     (task,) = await stored.claim("d", 1, lambda process: False)
     assert (task.task, task.expires is None) == ("t-1", False)
@@ -39,11 +39,11 @@ async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_w
 
 async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
-    left = LeftTasks(stored, Feeds(), lambda: "c", lambda error: pytest.fail(str(error)))
+    left = OrphanedTasks(stored, EventBus(), lambda: "c", lambda error: pytest.fail(str(error)))
     async with anyio.create_task_group() as group:
-        left.own(group)
-        kept, other = left.begin("mine", "d", "dig"), left.begin("mine", "d", "dig")
-        kept.heard(Task(task_id="t-1", status="working"))
-        other.heard(Task(task_id="t-2", status="working"))
-        kept.over(None)
+        left.set_task_group(group)
+        kept, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")
+        kept.update(Task(task_id="t-1", status="working"))
+        other.update(Task(task_id="t-2", status="working"))
+        kept.finish(None)
     assert [task.task for task in await stored.claim("d", 1, lambda process: False)] == ["t-2"]

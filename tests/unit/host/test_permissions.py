@@ -11,12 +11,12 @@ import pytest
 
 from mcphost.config.rules import parse
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.audit.audit_log import in_memory
-from mcphost.host.consent.active_grants import Standing
-from mcphost.host.consent.grants import GONE, OTHER_ACCOUNT, OTHER_SERVER, Permissions
-from mcphost.host.consent.rule_matching import Matching
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.consent.active_grants import ActiveGrants
+from mcphost.host.consent.grants import OTHER_ACCOUNT, SERVER_CHANGED, SERVER_NOT_CONFIGURED, GrantRegistry
+from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
-from mcphost.sandbox.schema_validator import Checker
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 from mcphost.store.conversations import Conversations
 from mcphost.store.database import Database
@@ -39,20 +39,22 @@ class Known:
 
 
 def server(digest: str, *, account: str = "", folder: str | None = None, held: tuple[str, ...] = ()) -> Any:
-    return SimpleNamespace(digest=digest, account=account, folder=folder, drift=SimpleNamespace(held=frozenset(held)))
+    return SimpleNamespace(
+        digest=digest, account=account, folder=folder, tool_changes=SimpleNamespace(quarantined=frozenset(held))
+    )
 
 
 class Page:
     """The permissions of one program that has the conversation c1 open."""
 
-    def __init__(self, path: Path, checker: Checker) -> None:
+    def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)
         self.grants, self.conversations, self.servers = Grants(database), Conversations(database), Known()
-        self.journal, servers = in_memory(), self.servers
+        self.journal, servers = create_in_memory_log(), self.servers
         self.folders = FolderAnswers(database)
-        matching = Matching(checker)
-        self.standing = Standing(self.grants, matching, lambda: "c1", lambda error: None)
-        self.permissions = Permissions(
+        matching = RuleMatcher(checker)
+        self.standing = ActiveGrants(self.grants, matching, lambda: "c1", lambda error: None)
+        self.permissions = GrantRegistry(
             self.grants, self.conversations, matching, servers, self.standing, self.journal,  # type: ignore[arg-type]
             self.folders,
         )  # fmt: skip
@@ -64,12 +66,12 @@ class Page:
         )
 
     async def states(self) -> list[tuple[str, str]]:
-        return [(one.state, one.why) for one in await self.permissions.all()]
+        return [(one.state, one.why) for one in await self.permissions.list_grants()]
 
 
 @pytest.fixture
 async def page(tmp_path: Path) -> AsyncIterator[Page]:
-    checker = Checker()
+    checker = SchemaValidator()
     yield Page(tmp_path / "s.db", checker)
     await checker.close()
 
@@ -87,7 +89,7 @@ async def test_what_counts_here_and_now_says_so(page: Page, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("given", "state", "why"),
     [
-        ({"text": "gone/t"}, "elsewhere", GONE),
+        ({"text": "gone/t"}, "elsewhere", SERVER_NOT_CONFIGURED),
         ({"scope": "conversation", "place": "c2"}, "elsewhere", "it is for another conversation"),
         ({"scope": "project", "place": "/elsewhere"}, "elsewhere", "it is for another folder"),
         ({"expires": 5.0}, "suspended", EXPIRED),
@@ -107,7 +109,7 @@ async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_su
     page.servers.there["s"] = server("sd", held=("t", "u", "v"))
     assert await page.states() == [("suspended", CHANGED)]
     page.servers.there["s"] = server("other")
-    assert await page.states() == [("elsewhere", OTHER_SERVER)]
+    assert await page.states() == [("elsewhere", SERVER_CHANGED)]
     page.servers.there["s"] = server("sd")
     await page.grants.suspend([given.id], CHANGED)
     assert await page.states() == [("suspended", CHANGED)]
@@ -120,15 +122,17 @@ async def test_a_grant_for_another_account_than_the_present_one_does_not_count(p
 
 
 def lent(page: Page, text: str = "s/t", **more: Any) -> Grant:
-    return page.standing.lend(Grant(rule=parse(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more))
+    return page.standing.grant_session(Grant(rule=parse(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more))
 
 
 async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
     stored, here = await page.give(), lent(page, "x/t", account="work")
-    assert [one.grant.id for one in await page.permissions.all()] == [here.id, stored.id]
-    assert [(one.grant.session, one.state) for one in await page.permissions.all(text="SESSION")] == [(True, "counts")]
-    assert await page.permissions.all(server="y") == ()
-    assert [one.grant for one in page.permissions.of_session(server="x")] == [here]
+    assert [one.grant.id for one in await page.permissions.list_grants()] == [here.id, stored.id]
+    assert [(one.grant.session, one.state) for one in await page.permissions.list_grants(text="SESSION")] == [
+        (True, "counts")
+    ]
+    assert await page.permissions.list_grants(server="y") == ()
+    assert [one.grant for one in page.permissions.list_session_grants(server="x")] == [here]
 
 
 async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(page: Page) -> None:
@@ -136,9 +140,9 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pag
     with pytest.raises(UsageError, match="2 grants begin with 's'"):
         await page.permissions.revoke("s")
     assert (await page.permissions.revoke(ended.id)).revoked is not None
-    assert [one.grant for one in await page.permissions.all()] == [kept]
-    await page.journal.ledger.flush()
-    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+    assert [one.grant for one in await page.permissions.list_grants()] == [kept]
+    await page.journal.store.flush()
+    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: db.execute("SELECT event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
     )
     assert rows == [("revoked", "x", ended.id)]
@@ -146,14 +150,14 @@ async def test_a_grant_of_this_session_is_revoked_by_its_prefix_and_recorded(pag
 
 async def test_grants_of_this_session_are_revoked_while_the_store_fails(page: Page, tmp_path: Path) -> None:
     given = lent(page)
-    await page.permissions.all()
+    await page.permissions.list_grants()
     with sqlite3.connect(tmp_path / "s.db") as db:
         db.execute("DROP TABLE grants")
     with pytest.raises(StoreError):
-        await page.permissions.all()
-    assert [one.grant.id for one in page.permissions.of_session()] == [given.id]
+        await page.permissions.list_grants()
+    assert [one.grant.id for one in page.permissions.list_session_grants()] == [given.id]
     await page.permissions.revoke(given.id)
-    assert page.permissions.of_session() == ()
+    assert page.permissions.list_session_grants() == ()
 
 
 async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) -> None:
@@ -162,17 +166,17 @@ async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) 
         ("s", "", {first.id}), ("x", "", {second.id}), ("", "uNDER", {first.id}), ("", "WRITE", {second.id}),
         ("s", "write", set[str]()), ("", first.id, {first.id}), ("y", "", set[str]()),
     ):  # fmt: skip
-        assert {one.grant.id for one in await page.permissions.all(server=server_, text=text)} == found
+        assert {one.grant.id for one in await page.permissions.list_grants(server=server_, text=text)} == found
 
 
 async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(page: Page) -> None:
     given = await page.give()
     page.grants.used(given.id)
     assert (await page.permissions.revoke(given.id[:5])).uses == 1
-    assert await page.permissions.all() == ()
-    await page.journal.ledger.flush()
-    assert page.journal.ledger.waiting == 0
-    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+    assert await page.permissions.list_grants() == ()
+    await page.journal.store.flush()
+    assert page.journal.store.waiting == 0
+    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: db.execute("SELECT kind, event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
     )
     assert rows == [("grant", "revoked", "s", given.id)]
@@ -188,29 +192,31 @@ async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: 
     past = await page.permissions.preview(rule)
     assert {str(one.arguments["p"]): one.answer for one in past} == {"/srv/a": "yes", "b": "yes", "/etc/passwd": "no"}
     for account, answer in (("work", "yes"), ("home", "no")):
-        assert await page.permissions.covers(replace(rule, account=account), "t", {"p": "b"}) == answer
-    assert await page.permissions.covers(parse("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
+        assert await page.permissions.match(replace(rule, account=account), "t", {"p": "b"}) == answer
+    assert await page.permissions.match(parse("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
 
 
 async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_their_ids(page: Page) -> None:
     await page.folders.give("s", "sd", ["/srv/a"], shared=True)
     await page.folders.give("s", "old", ["/srv/a"], shared=False)
     await page.folders.give("gone", "x", ["/srv/\udcff"], shared=True)
-    found = await page.permissions.folders()
+    found = await page.permissions.list_folder_answers()
     assert {(one.answer.text, one.why) for one in found} == {
         ("s may know /srv/a", ""),
-        ("s may not know /srv/a", OTHER_SERVER),
-        ("gone may know /srv/\ufffd", GONE),
+        ("s may not know /srv/a", SERVER_CHANGED),
+        ("gone may know /srv/\ufffd", SERVER_NOT_CONFIGURED),
     }
-    assert [one.answer.shared for one in await page.permissions.folders(server="s", text="MAY NOT")] == [False]
+    assert [one.answer.shared for one in await page.permissions.list_folder_answers(server="s", text="MAY NOT")] == [
+        False
+    ]
     for ident in ("r", "rx", "r%"):
         with pytest.raises(UsageError):
             await page.permissions.revoke(ident)
     mine = next(one.answer for one in found if one.state == "counts")
     assert await page.permissions.revoke(mine.id) == mine
-    assert mine not in [one.answer for one in await page.permissions.folders()]
-    await page.journal.ledger.flush()
-    rows = await page.journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+    assert mine not in [one.answer for one in await page.permissions.list_folder_answers()]
+    await page.journal.store.flush()
+    rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: db.execute("SELECT event, server, subject, \"grant\" FROM ledger WHERE kind = 'roots'").fetchall()
     )
     assert rows == [("revoked", "s", "/srv/a", mine.id)]

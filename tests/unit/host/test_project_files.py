@@ -8,9 +8,9 @@ import pytest
 from mcphost.config.approval_digest import describe, server_digest
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
-from mcphost.host.audit.audit_log import in_memory
+from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
-from mcphost.host.servers.approval import Trusting, question
+from mcphost.host.servers.approval import ServerApprovals, make_question
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
 from tests.fakes.front import ScriptedFront
@@ -31,7 +31,7 @@ def program(folder: Path, name: str = "its-server") -> Path:
 
 
 def warned(one: ServerConfig) -> str:
-    return "\n".join(question(one, None).warnings)
+    return "\n".join(make_question(one, None).warnings)
 
 
 def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     file.write_text("second")
     assert server_digest(web) != before
     assert describe(web) != shown
-    assert question(web, None).ca_file.startswith(f"{file} (content ")
+    assert make_question(web, None).ca_file.startswith(f"{file} (content ")
     assert server_digest(own) == mine, "the user's own file of certificates is renewed by the user"
     after = server_digest(web)
     file.unlink()
@@ -128,9 +128,9 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
 
     database = Database(tmp_path / "s.db")
     front = ScriptedFront(swapped, DoNotTrust())
-    trusting = Trusting(Grants(database), front, in_memory())
-    assert not await trusting.allows(web)
-    assert not await trusting.knows(web)
+    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
+    assert not await trusting.ask_approval(web)
+    assert not await trusting.is_approved(web)
     shown = [asked.ca_file for asked in front.asked if isinstance(asked, TrustServer)]
     assert len(set(shown)) == 2
     await database.close()
@@ -146,14 +146,14 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     front = ScriptedFront(TrustAlways())
-    trusting = Trusting(Grants(database), front, in_memory())
-    for refused in (trusting.allows(web), trusting.admit(web), trusting.approve(web)):
+    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
+    for refused in (trusting.ask_approval(web), trusting.authorize(web), trusting.approve(web)):
         with pytest.raises(ConfigError) as caught:
             await refused
         assert str(file) in caught.value.message
         assert content is None or "over 4000 kB" in caught.value.message
     assert not front.asked
-    assert not await trusting.knows(web)
+    assert not await trusting.is_approved(web)
     assert f"certificates: {file} (content cannot be read)" in describe(web)
     await database.close()
 
@@ -163,10 +163,10 @@ async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_con
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
     front = ScriptedFront(TrustAlways(), DoNotTrust())
-    trusting = Trusting(Grants(database), front, in_memory())
+    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
     file.write_text("x" * 3_999_999 + "1")
-    assert await trusting.admit(web) is not None
+    assert await trusting.authorize(web) is not None
     file.write_text("x" * 3_999_999 + "2")
-    assert await trusting.admit(web) is None
+    assert await trusting.authorize(web) is None
     assert len(front.asked) == 2
     await database.close()

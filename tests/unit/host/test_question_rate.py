@@ -6,33 +6,33 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.session import AskContext
-from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.client.session import ServerRequestContext
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.server_requests import question_rate
 from mcphost.host.server_requests.question_rate import BURST
-from mcphost.host.server_requests.request_handler import Desk, Desks
-from mcphost.protocol.server_requests import AskDeclined, Elicit, ElicitReply
+from mcphost.host.server_requests.request_handler import ServerRequestHandler, ServerRequestHandlerFactory
+from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection
 from mcphost.serialization import Raw
 from tests.fakes.front import ScriptedFront
 
 pytestmark = pytest.mark.anyio
-CONTEXT = AskContext("tools/call", "t", 1)
+CONTEXT = ServerRequestContext("tools/call", "t", 1)
 ASK = Elicit(message="Who are you?", requested_schema=Raw(b'{"type":"object","properties":{"a":{"type":"string"}}}'))
 
 
-def desk(journal: Journal, front: Any) -> Desk:
+def desk(journal: AuditLog, front: Any) -> ServerRequestHandler:
     nothing: Any = None
-    return Desks(journal.front(front), nothing, nothing, print, journal).desk("s")
+    return ServerRequestHandlerFactory(journal.wrap_frontend(front), nothing, nothing, print, journal).create("s")
 
 
-async def rows(journal: Journal) -> list[tuple[str, str]]:
-    await journal.ledger.flush()
-    return await journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+async def rows(journal: AuditLog) -> list[tuple[str, str]]:
+    await journal.store.flush()
+    return await journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: db.execute("SELECT event, detail FROM ledger ORDER BY seq").fetchall()
     )
 
 
-async def taken_back(one: Desk, front: ScriptedFront) -> Any:
+async def taken_back(one: ServerRequestHandler, front: ScriptedFront) -> Any:
     """Ask, and take it back as soon as it is open; the reply when it was refused."""
     replies: list[Any] = []
 
@@ -50,30 +50,32 @@ async def taken_back(one: Desk, front: ScriptedFront) -> Any:
 
 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row() -> None:
-    journal, front = in_memory(), ScriptedFront()
+    journal, front = create_in_memory_log(), ScriptedFront()
     one = desk(journal, front)
     replies = [await taken_back(one, front) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
-    assert all(isinstance(reply, AskDeclined) and "ask again in" in reply.message for reply in replies[BURST + 2 :])
+    assert all(
+        isinstance(reply, ServerRequestRejection) and "ask again in" in reply.message for reply in replies[BURST + 2 :]
+    )
     events = [event for event, _ in await rows(journal)]
     assert events.count("withdrawn") <= BURST + 2
     assert events.count("refused") == 1
 
 
 async def test_questions_that_are_answered_are_never_too_many() -> None:
-    journal = in_memory()
-    one = desk(journal, ScriptedFront(*[ElicitReply("decline")] * (3 * BURST)))
+    journal = create_in_memory_log()
+    one = desk(journal, ScriptedFront(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
-        assert isinstance(await one.answer(ASK, CONTEXT), ElicitReply)
+        assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
 
 
 async def test_refusals_that_follow_are_counted_in_the_next_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, front = in_memory(), ScriptedFront()
+    journal, front = create_in_memory_log(), ScriptedFront()
     one = desk(journal, front)
     monkeypatch.setattr(question_rate, "BURST", 0)
     for _ in range(5):
         await taken_back(one, front)
-    monkeypatch.setattr(question_rate, "ROW_SECONDS", 0)
+    monkeypatch.setattr(question_rate, "AUDIT_INTERVAL", 0)
     await taken_back(one, front)
     refused = [json.loads(detail) for event, detail in await rows(journal) if event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

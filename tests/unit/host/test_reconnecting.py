@@ -13,16 +13,16 @@ import anyio
 import pytest
 
 from mcphost.client import retries
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
-from mcphost.host.audit.audit_log import Effect
-from mcphost.host.event_queue import Feeds
+from mcphost.host.audit.audit_log import AuditSpan
+from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.servers import connection, server_log, tool_changes
-from mcphost.host.servers.server_log import Log
+from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
 from mcphost.store.tool_fingerprints import Pins
@@ -48,9 +48,9 @@ async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = No
     host = Host(
         HostConfig(servers=(server,), limits=limits),
         store=database,
-        opener=SessionOpener(expand=str, limits=limits),
-        models=lambda _: ScriptedModel(),
-        front=ScriptedFront(),
+        opener=ClientSessionOpener(expand=str, limits=limits),
+        model_factory=lambda _: ScriptedModel(),
+        frontend=ScriptedFront(),
     )
     async with host:
         yield host
@@ -68,7 +68,7 @@ async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_r
     monkeypatch.setattr(tool_changes, "SAVE_SECONDS", 3_600)
     server = faulty("")
     async with hosting(tmp_path, server) as host:
-        tools = {tool.name for tool in (await host.ready(server.name)).catalog.tools}
+        tools = {tool.name for tool in (await host.ensure_ready(server.name)).catalog.tools}
     database = Database(tmp_path / "store.db")
     assert set(await Pins(database).all(server.name, server_digest(server))) == tools
     assert tools
@@ -99,7 +99,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with hosting(tmp_path, faulty("", note, era="handshake")) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         session = await host._servers.find("peer").session()
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match="SIGKILL"):
@@ -125,21 +125,21 @@ async def test_a_call_right_after_the_death_of_its_server_goes_to_the_new_one(
         return {"content": []} if method == "tools/call" else {}
 
     first, second = Peer(script, revision), Peer(script, revision)
-    starts = Effect.starts
+    starts = AuditSpan.start
 
-    async def dying(effect: Effect, **more: Any) -> None:
+    async def dying(effect: AuditSpan, **more: Any) -> None:
         await starts(effect, **more)
-        first.pipe.mux.lost(ConnectionLost("It died."))
+        first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
 
     async with peered(tmp_path, first, second) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         if moment == "before":
-            first.pipe.mux.lost(ConnectionLost("It died."))
+            first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
         else:
-            monkeypatch.setattr(Effect, "starts", dying)
-        feed = host.events()
+            monkeypatch.setattr(AuditSpan, "start", dying)
+        feed = host.subscribe()
         await host.call_tool("peer", "tool", {})
-        assert [event.outcome for event in feed.take() if isinstance(event, ToolFinished)] == ["ok"]
+        assert [event.outcome for event in feed.drain() if isinstance(event, ToolFinished)] == ["ok"]
     assert (first.methods().count("tools/call"), second.methods().count("tools/call")) == (0, 1)
 
 
@@ -151,8 +151,8 @@ async def test_a_call_to_a_server_that_died_for_good_says_that_it_was_not_sent(
     tools = {"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]}
     first = Peer(lambda peer, method, params: tools if method == "tools/list" else {})
     async with peered(tmp_path, first) as host:
-        await host.ready("peer")
-        first.pipe.mux.lost(ConnectionLost("It died."))
+        await host.ensure_ready("peer")
+        first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
         with pytest.raises(ServerError, match="It died") as caught:
             await host.call_tool("peer", "tool", {})
         assert "may have run" not in str(caught.value)
@@ -165,14 +165,14 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with hosting(tmp_path, faulty("missing for a while", note, era="handshake")) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         (tmp_path / "seen.gone").touch()
         session = await host._servers.find("peer").session()
         with pytest.raises(ConnectionLost):
             await session.request(CallTool("die"))
         await until(lambda: not (tmp_path / "seen.gone").exists())
         with anyio.fail_after(10):
-            await host.ready("peer")
+            await host.ensure_ready("peer")
         assert note.read_text().count('"method":"initialize"') == 2
 
 
@@ -182,7 +182,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     async with hosting(tmp_path, faulty("dies at start", era="stateless")) as host:
         with pytest.raises(ServerError):
-            await host.ready("peer")
+            await host.ensure_ready("peer")
         with anyio.move_on_after(0.3) as scope:
             await until(lambda: host.server("peer").state != "failed")
         assert scope.cancelled_caught
@@ -208,7 +208,7 @@ async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Pa
         serve(handler) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         assert names() == ["tool", "tool-1"]
         server.forget()
         assert (await host.call_tool("peer", "tool", {})).text == "session-2"
@@ -233,10 +233,10 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/sse"
         config = ServerConfig(name="peer", url=url, transport="sse", source="flag")
         async with hosting(tmp_path, config) as host:
-            await host.ready("peer")
+            await host.ensure_ready("peer")
             server.drop()
             await until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
-            await host.ready("peer")
+            await host.ensure_ready("peer")
             warnings = [line.text for line in host.server("peer").log if "deprecated" in line.text]
     assert len(warnings) == 1  # said once, however often it is connected
 
@@ -244,7 +244,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
 async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(retries, "FIRST_DELAY", 0.01)
     fine = True
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 1}
 
@@ -259,7 +259,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
         serve(modern(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         fine = False
         assert (await host.call_tool("peer", "x", {})).text == "ran"
         assert host.server("peer").state == "ready"
@@ -272,7 +272,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
 async def test_a_failed_call_says_whether_its_tool_may_have_run(
     fault: str, ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_pool, "STALE_SECONDS", 0)
+    monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 60_000}
 
     async def call(one: Seen) -> object:
@@ -295,23 +295,23 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
         serve(modern(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
     ):
-        await host.ready("peer")
-        feed = host.events()
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
         with pytest.raises(ServerError) as caught:
             await host.call_tool("peer", "x", {})
-        (finished,) = [event for event in feed.take() if isinstance(event, ToolFinished)]
+        (finished,) = [event for event in feed.drain() if isinstance(event, ToolFinished)]
     assert ("The tool may have run." in finished.text) == ran
     assert ("may have" in str(caught.value)) == ran
 
 
 def test_the_log_of_a_server_holds_a_megabyte_at_most_and_says_the_same_once() -> None:
-    log = Log("peer", Feeds())
+    log = ServerLogBuffer("peer", EventBus())
     for number in range(1_000):
         log.add("info", f"{number} " + "x" * 5_000, "client")
     kept = log.lines()
-    assert sum(len(line.text) for line in kept) <= server_log.MAX_SIZE
+    assert sum(len(line.text) for line in kept) <= server_log.MAX_TOTAL_CHARS
     assert kept[-1].text.startswith("999 ")
-    assert log.left_out == 1_000 - len(kept)
+    assert log.dropped == 1_000 - len(kept)
     for _ in range(3):
-        log.once("warning", "odd", "client")
+        log.add_once("warning", "odd", "client")
     assert [line.text for line in log.lines()].count("odd") == 1

@@ -34,9 +34,9 @@ async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFi
     peer = server_at(tools__list=tools(tool("look")), tools__call={"content": list(content)})
     model = ScriptedModel(calls(("peer__look", {})), says("ok"))
     async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
-        (event,) = [one for one in feed.take() if isinstance(one, events.ToolFinished)]
+        (event,) = [one for one in feed.drain() if isinstance(one, events.ToolFinished)]
     (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
     return event, part
 

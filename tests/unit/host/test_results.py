@@ -4,17 +4,17 @@ import base64
 
 import pytest
 
-from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, pieces, read, render
+from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, make_parts, make_parts_async, render
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.llm.messages import ImagePart
-from mcphost.protocol.tools import MAX_BLOCKS, ToolResult
+from mcphost.protocol.tools import MAX_BLOCKS, CallToolResult
 from mcphost.serialization import Raw, decode, encode
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(50)).decode()
 
 
-def result(**members: object) -> ToolResult:
-    return decode(encode(members), ToolResult)
+def result(**members: object) -> CallToolResult:
+    return decode(encode(members), CallToolResult)
 
 
 @pytest.mark.req("tools.content.text")
@@ -60,12 +60,12 @@ def test_the_model_gets_a_bounded_text_that_says_what_is_missing() -> None:
     rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
     cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"
-    assert rendered.for_model().endswith(f"x\n{cut}")
+    assert rendered.bounded_model_text().endswith(f"x\n{cut}")
 
 
 def test_the_bound_is_one_of_bytes_and_cuts_no_character() -> None:
     rendered = render(result(content=[{"type": "text", "text": "a" + "語" * MODEL_TEXT_LIMIT}]))
-    told = rendered.for_model().partition("\n")[0]
+    told = rendered.bounded_model_text().partition("\n")[0]
     assert MODEL_TEXT_LIMIT - 3 < len(told.encode()) <= MODEL_TEXT_LIMIT
     assert set(told) == {"a", "語"}
 
@@ -98,21 +98,21 @@ def test_a_digest_ignores_order_and_space_and_sees_every_unknown_field() -> None
 
 def test_a_result_of_very_many_parts_is_read_up_to_a_bound_and_says_so() -> None:
     raw = b'{"content":[' + b",".join([b"{}"] * 300_000) + b"]}"
-    parts = pieces(decode(raw, ToolResult))
+    parts = make_parts(decode(raw, CallToolResult))
     assert len(parts) == MAX_BLOCKS + 1
     assert parts[-1].text == "[the parts after the first 5,000 were left out]"
 
 
 def test_all_parts_of_a_result_within_the_bound_are_read() -> None:
     content = [{"type": "text", "text": "a,b," * 30} for _ in range(MAX_BLOCKS)]
-    parts = pieces(result(content=content))
+    parts = make_parts(result(content=content))
     assert len(parts) == MAX_BLOCKS
     assert parts[-1].text == "a,b," * 30
 
 
 def test_structured_content_that_is_nested_deep_is_not_multiplied_by_its_indentation() -> None:
     raw = b"[" * 500 + b"1," * 20_000 + b"1" + b"]" * 500
-    text = render(decode(b'{"content":[],"structuredContent":' + raw + b"}", ToolResult)).text
+    text = render(decode(b'{"content":[],"structuredContent":' + raw + b"}", CallToolResult)).text
     assert len(text) <= 4 * len(raw)
 
 
@@ -120,7 +120,7 @@ def test_structured_content_that_is_nested_deep_is_not_multiplied_by_its_indenta
 def test_annotations_that_cannot_be_read_do_not_cost_the_block(hints: str) -> None:
     hints = hints.replace("%s", "[]," * 30_000)
     raw = f'{{"content":[{{"type":"text","text":"kept","annotations":{hints}}}]}}'
-    (part,) = pieces(decode(raw, ToolResult))
+    (part,) = make_parts(decode(raw, CallToolResult))
     assert (part.text, part.for_user) == ("kept", False)
 
 
@@ -138,4 +138,4 @@ def test_the_bytes_of_a_picture_too_big_for_the_model_are_not_all_decoded() -> N
 @pytest.mark.anyio
 async def test_a_large_result_is_read_on_a_thread_and_gives_the_same() -> None:
     large = result(content=[{"type": "text", "text": "word " * 300_000}, {"type": "text", "text": "end"}])
-    assert await read(large) == pieces(large)
+    assert await make_parts_async(large) == make_parts(large)

@@ -10,17 +10,25 @@ import pytest
 
 from mcphost.config.schema import LedgerConfig
 from mcphost.headless.allow_rules import parse_rules
-from mcphost.host.audit.audit_log import Journal
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, ApproveTool, AsShown, FillForm, Question
-from mcphost.host.questions.result_review_questions import PassEdited, PassResult, ReviewResult, Withhold
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    ApproveUnchanged,
+    FillForm,
+    Question,
+)
+from mcphost.host.questions.result_review_questions import PassEditedResult, PassResult, ReviewResult, WithholdResult
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
-from mcphost.host.tools.pipeline import STOPPED
-from mcphost.host.tools.result_review import ATTACHED, NOT_ASKED, RAN, WITHHELD
+from mcphost.host.tools.pipeline import STOPPED_TEXT
+from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import replace
 from mcphost.store.audit_reader import Wanted
 from mcphost.store.audit_store import Ledger, Row
@@ -71,9 +79,9 @@ async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[Too
     """What the model gets of one call, and what everybody was told."""
     model = ScriptedModel(GO, says("ok"))
     async with host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
-        events = [event for event in feed.take() if isinstance(event, ToolFinished | ResultReviewed)]
+        events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
     (part,) = returned(model.requests[-1])
     return part, events
 
@@ -97,7 +105,7 @@ async def test_a_result_goes_on_as_it_was_shown(tmp_path: Path) -> None:
 
 
 async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
-    front = Reader(PassEdited(("the key is [redacted]",)))
+    front = Reader(PassEditedResult(("the key is [redacted]",)))
     part, events = await given(tmp_path, text(SECRET), front)
     assert part.text == "the key is [redacted]"
     assert events[1].outcome == "changed"
@@ -106,7 +114,8 @@ async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no
 
 
 @pytest.mark.parametrize(
-    "answer", [Withhold(), None, True, AsShown(), AllowOnce(), PassEdited(()), PassEdited((None,))]
+    "answer",
+    [WithholdResult(), None, True, ApproveUnchanged(), AllowOnce(), PassEditedResult(()), PassEditedResult((None,))],
 )
 async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
     part, events = await given(tmp_path, text(SECRET), Reader(answer))
@@ -116,23 +125,23 @@ async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answ
 
 
 async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
-    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold("it has keys in it")))
+    part, _ = await given(tmp_path, text(SECRET), Reader(WithholdResult("it has keys in it")))
     assert part.text == f"{WITHHELD} The user says: it has keys in it"
 
 
 async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.question_budget.ALL_BYTES", 100)
+    monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_TOTAL_BYTES", 100)
     part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
-    assert part.text.startswith(NOT_ASKED)
+    assert part.text.startswith(REVIEW_UNAVAILABLE)
     assert "word" not in part.text
     assert [event.outcome for event in events if isinstance(event, ResultReviewed)] == ["withheld"]
 
 
 async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
     answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
-    front = Reader(PassEdited(("see", None)))
+    front = Reader(PassEditedResult(("see", None)))
     part, _ = await given(tmp_path, answer, front)
     assert [(one.kind, one.mime_type, one.image is not None) for one in front.reviews[0].parts] == [
         ("text", "", False),
@@ -145,18 +154,18 @@ async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path
 async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: Path) -> None:
     answer = text("two", structuredContent={"key": "hunter2"})
 
-    def edited(question: ReviewResult) -> PassEdited:
-        return PassEdited(("two", question.parts[1].text.replace("hunter2", "-")))
+    def edited(question: ReviewResult) -> PassEditedResult:
+        return PassEditedResult(("two", question.parts[1].text.replace("hunter2", "-")))
 
     part, _ = await given(tmp_path, answer, Reader(edited))
     assert part.text == 'two\nstructured content:\n{\n  "key": "-"\n}'
-    broken, _ = await given(tmp_path, answer, Reader(PassEdited(("two", "{"))))
+    broken, _ = await given(tmp_path, answer, Reader(PassEditedResult(("two", "{"))))
     assert broken.text == WITHHELD
 
 
 async def test_a_text_that_was_redacted_is_not_said_again_by_the_structure_that_it_repeats(tmp_path: Path) -> None:
     both = text(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
-    front = Reader(PassEdited(("{}",)))
+    front = Reader(PassEditedResult(("{}",)))
     part, _ = await given(tmp_path, both, front)
     assert len(front.reviews[0].parts) == 1
     assert part.text == "{}"
@@ -179,8 +188,8 @@ async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
 async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
-    front, model = Reader(Withhold()), ScriptedModel(GO, says("ok"))
-    peer = server(RpcError(code=-32000, message=SECRET), revision)
+    front, model = Reader(WithholdResult()), ScriptedModel(GO, says("ok"))
+    peer = server(ErrorData(code=-32000, message=SECRET), revision)
     async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.send("go")
     assert SECRET in front.reviews[0].parts[0].text
@@ -191,7 +200,7 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
     schema = {"type": "object", "properties": {"key": {"type": "integer"}}, "required": ["key"]}
     peer = server_at(tools__list=tools(tool("it", outputSchema=schema)),
                      tools__call=text("x", structuredContent={"key": "hunter2"}))  # fmt: skip
-    front, model = Reader(PassEdited((None, "x", None)), Withhold()), ScriptedModel(GO, GO, says("ok"))
+    front, model = Reader(PassEditedResult((None, "x", None)), WithholdResult()), ScriptedModel(GO, GO, says("ok"))
     async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.send("go")
     assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
@@ -222,7 +231,7 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
             if len(self.reviews) == 12:
                 self.shown.set()
             await self.shown.wait()
-            return PassEdited((f"of {question.arguments['n']}",))
+            return PassEditedResult((f"of {question.arguments['n']}",))
 
     many = calls(*(("peer__it", {"n": n}) for n in range(12)))
     front, model = Late(), ScriptedModel(many, says("ok"))
@@ -238,20 +247,20 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
 
 
 async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
-    front, model, journal = Reader(), ScriptedModel(GO, says("ok")), Journal(Ledger(tmp_path / "l.db"), LedgerConfig())
+    front, model, journal = Reader(), ScriptedModel(GO, says("ok")), AuditLog(Ledger(tmp_path / "l.db"), LedgerConfig())
     async with host_with(tmp_path, server(text(SECRET)), model, front, reviewed=("peer",), journal=journal) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.send, "go")
             await front.shown.wait()
             host.stop()
         (part,) = (one for one in host.messages[-1].parts if isinstance(one, ToolReturnPart))
-        assert (part.text, part.is_error) == (RAN, True)
-        rows = await journal.page(Wanted(kind="tool"))
-        reviews = await journal.page(Wanted(kind="result"))
+        assert (part.text, part.is_error) == (STOPPED_AFTER_RUN, True)
+        rows = await journal.read_page(Wanted(kind="tool"))
+        reviews = await journal.read_page(Wanted(kind="result"))
     assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
     assert [row.event for row in reviews] == ["withdrawn"]
     assert b"hunter2" not in everything(tmp_path)
-    assert STOPPED != RAN
+    assert STOPPED_TEXT != STOPPED_AFTER_RUN
 
 
 async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Path) -> None:
@@ -261,22 +270,22 @@ async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Pa
             tasks.start_soon(host.send, "go")
             await front.asked_now.wait()
             host.stop()
-        assert host.messages[-1].parts[0].text == STOPPED  # type: ignore[union-attr]
+        assert host.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
 
 
 # -- the ledger
 async def rows(folder: Path, *answers: Any, content: bool = False) -> list[Row]:
-    journal = Journal(Ledger(folder / "ledger.db"), LedgerConfig(content=content))
+    journal = AuditLog(Ledger(folder / "ledger.db"), LedgerConfig(content=content))
     model = ScriptedModel(*[GO for _ in answers], says("ok"))
     async with host_with(
         folder, server(text(SECRET)), model, Reader(*answers), reviewed=("peer",), journal=journal
     ) as host:
         await host.send("go")
-        return list(reversed(await journal.page(Wanted(kind="result"))))
+        return list(reversed(await journal.read_page(Wanted(kind="result"))))
 
 
 async def test_the_ledger_says_what_became_of_each_result_and_nothing_of_its_words(tmp_path: Path) -> None:
-    found = await rows(tmp_path, PassResult(), PassEdited(("the key",)), Withhold("no"))
+    found = await rows(tmp_path, PassResult(), PassEditedResult(("the key",)), WithholdResult("no"))
     assert [(row.event, row.decision, row.who, row.server, row.subject) for row in found] == [
         ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
     ]
@@ -292,8 +301,8 @@ async def test_the_ledger_says_what_became_of_each_result_and_nothing_of_its_wor
 async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_question(tmp_path: Path) -> None:
     big = SECRET + "x" * 400_000
 
-    def edited(question: ReviewResult) -> PassEdited:
-        return PassEdited((question.parts[0].text.replace("hunter2", "-"),))
+    def edited(question: ReviewResult) -> PassEditedResult:
+        return PassEditedResult((question.parts[0].text.replace("hunter2", "-"),))
 
     def read_on(request: ModelRequest) -> Any:
         name = Path(returned(request)[0].kept).stem
@@ -310,7 +319,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
 async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:
     model = ScriptedModel(GO, says("ok"))
     async with host_with(
-        tmp_path, server(text(SECRET * 50_000)), model, Reader(Withhold()), reviewed=("peer",)
+        tmp_path, server(text(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
     ) as host:
         await host.send("go")
     assert returned(model.requests[1])[0].kept == ""
@@ -327,7 +336,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
         ident = host.conversation_id
         name = next(Path(part.kept).stem for part in host.messages[2].parts if isinstance(part, ToolReturnPart))
     front, model = (
-        Reader(Withhold()),
+        Reader(WithholdResult()),
         ScriptedModel(calls((READ_RESULT, {"result": name, "offset": 299_999})), says("")),
     )
     async with host_with(tmp_path, server(text("")), model, front, results=kept, reviewed=("peer",)) as host:
@@ -339,7 +348,7 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
 
 async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
     async with host_with(
-        tmp_path, server(text(SECRET)), ScriptedModel(GO, says("ok")), Reader(Withhold()), reviewed=("peer",)
+        tmp_path, server(text(SECRET)), ScriptedModel(GO, says("ok")), Reader(WithholdResult()), reviewed=("peer",)
     ) as host:
         await host.send("go")
         ident = host.conversation_id
@@ -355,7 +364,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     asked = {"server": "peer", "skill": "pdf"}
     more = {**asked, "file": "references/FORMS.md"}
     model = ScriptedModel(calls((LOAD_SKILL, asked)), calls((LOAD_SKILL, more)), says("ok"))
-    front = Reader(Withhold(), PassEdited(("Forms are easy.",)))
+    front = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
     async with host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
         await host.send("go")
     assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
@@ -373,7 +382,7 @@ class Filling(Reader):
 
 @pytest.mark.parametrize("revision", BOTH)
 async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
-    front, model = Filling(Withhold()), ScriptedModel(calls(("peer__ask", {})), says("ok"))
+    front, model = Filling(WithholdResult()), ScriptedModel(calls(("peer__ask", {})), says("ok"))
     peer = Asker(revision, {"a": form({"n": {"type": "string"}})})
     async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.send("go")
@@ -388,7 +397,7 @@ async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
     done = {**task, "resultType": "complete", "status": "completed", "result": text(SECRET)}
     peer = server_at(capabilities={"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
                      tools__list=tools(tool("it")), tools__call=task, tasks__get=done)  # fmt: skip
-    front, model = Reader(Withhold()), ScriptedModel(GO, says("ok"))
+    front, model = Reader(WithholdResult()), ScriptedModel(GO, says("ok"))
     async with host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
         await host.send("go")
     assert front.reviews[0].parts[0].text == SECRET
@@ -402,7 +411,7 @@ async def attached(host: Host) -> ResourcePart:
 
 
 @pytest.mark.parametrize(("answer", "told"), [
-    (PassResult(), SECRET), (Withhold(), ATTACHED), (PassEdited(("the key",)), "the key"),
+    (PassResult(), SECRET), (WithholdResult(), ATTACHMENT_WITHHELD), (PassEditedResult(("the key",)), "the key"),
 ])  # fmt: skip
 async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, told: str) -> None:
     front, model = Reader(answer), ScriptedModel(says("ok"))
@@ -422,10 +431,10 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
 
             tasks.start_soon(send)
             await front.shown.wait()
-            assert host.busy
+            assert host.is_busy
             host.stop()
-        assert not host.busy
-    assert (parts[0].text, model.requests) == (ATTACHED, [])
+        assert not host.is_busy
+    assert (parts[0].text, model.requests) == (ATTACHMENT_WITHHELD, [])
 
 
 async def test_servers_that_nobody_wants_to_review_ask_nothing_more(tmp_path: Path) -> None:
@@ -453,10 +462,12 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
                          ("peer/other", False), ("other", False)],
 )  # fmt: skip
 async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
-    journal = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
-    part, _ = await given(tmp_path, text(SECRET), Reader(Withhold()), passes=parse_rules((rule,)), journal=journal)
+    journal = AuditLog(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    part, _ = await given(
+        tmp_path, text(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=journal
+    )
     assert part.text == (SECRET if passes else WITHHELD)
-    (row,) = await Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig()).page(Wanted(kind="result"))
+    (row,) = await AuditLog(Ledger(tmp_path / "ledger.db"), LedgerConfig()).read_page(Wanted(kind="result"))
     assert (row.event, row.decision, row.who) == (
         ("decided", "passed", "rule") if passes else ("answered", "withheld", "person")
     )
@@ -467,18 +478,18 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
         async def ask(self, question: Question[Any]) -> Any:
             return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
 
-    front, model = Session(PassResult(), Withhold()), ScriptedModel(GO, GO, says("ok"))
+    front, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, says("ok"))
     async with host_with(tmp_path, server(text(SECRET)), model, front, reviewed=("peer",)) as host:
         await host.send("go")
     assert [returned(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 
 
 def test_an_edited_part_keeps_what_it_is() -> None:
-    from mcphost.host.questions.result_review_questions import Piece
-    from mcphost.host.questions.result_review_questions import given as taken
+    from mcphost.host.questions.result_review_questions import ResultPart
+    from mcphost.host.questions.result_review_questions import passed_parts as taken
 
-    piece = Piece(kind="text", text="a", size=1)
+    piece = ResultPart(kind="text", text="a", size=1)
     question = ReviewResult(
         server="s", why="", call="c", tool="t", arguments={}, parts=(piece, replace(piece, text="b"))
     )
-    assert [one.text for one in taken(question, PassEdited((None, "c")))] == ["c"]
+    assert [one.text for one in taken(question, PassEditedResult((None, "c")))] == ["c"]

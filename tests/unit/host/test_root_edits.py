@@ -12,11 +12,11 @@ from mcphost.config.loader import load, project_file
 from mcphost.config.roots import STARTED_IN
 from mcphost.config.schema import HostConfig, LedgerConfig, RootConfig
 from mcphost.errors import UsageError
-from mcphost.host.audit.audit_log import Journal
-from mcphost.host.events import RootsChanged, RootsTold
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.events import RootsChanged, RootsShared
 from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as module
-from mcphost.host.server_requests.root_list import file_uri, look, sources, uri_path
+from mcphost.host.server_requests.root_list import configured_roots, file_uri, inspect_roots, uri_path
 from mcphost.host.server_requests.roots import Roots
 from mcphost.store.audit_reader import Wanted
 from mcphost.store.audit_store import Ledger
@@ -50,8 +50,8 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     project = project_file(folders[0])
     assert project is not None
     untrusted, trusted = load(settings), load(settings, project=project)
-    assert [one.path for one in sources(untrusted)] == [str(folders[0])]
-    found = look(sources(trusted)).all
+    assert [one.path for one in configured_roots(untrusted)] == [str(folders[0])]
+    found = inspect_roots(configured_roots(trusted)).folders
     assert [(one.path, one.name, one.source) for one in found] == [
         (str(folders[0]), "work", "started"),
         (str(folders[2]), "lib", "project"),
@@ -60,7 +60,7 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     assert "outside" in found[1].warning
     assert [problem for problem in trusted.problems if '"roots"' in problem and "is not one" in problem]
     (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{STARTED_IN}"]')
-    found = look(sources(load(settings, project=project))).all
+    found = inspect_roots(configured_roots(load(settings, project=project))).folders
     assert [(one.path, one.source) for one in found] == [
         (str(folders[1]), "user"),
         (str(folders[0]), "started"),
@@ -69,7 +69,7 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
 
 
 def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(folders: tuple[Path, ...]) -> None:
-    assert sources(HostConfig(roots=(), more_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
+    assert configured_roots(HostConfig(roots=(), more_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
 
 
 def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_s
     (tmp_path / "link").symlink_to(folders[1])
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     paths = ["/", "~", str(tmp_path), f"{tmp_path}/link", f"{tmp_path}/file", f"{tmp_path}/no", f"{tmp_path}/loop"]
-    found = look(RootConfig(path) for path in paths).all
+    found = inspect_roots(RootConfig(path) for path in paths).folders
     assert [one.warning[:24] for one in found[:4]] == [
         "It is the whole file sys",
         "It is your whole home fo",
         "Your home folder is in i",
         "",
     ]
-    assert (found[3].path, found[3].written) == (str(folders[1]), f"{tmp_path}/link")
+    assert (found[3].path, found[3].configured_path) == (str(folders[1]), f"{tmp_path}/link")
     assert [(one.state, one.why) for one in found[4:6]] == [
         ("gone", "it is not a folder"),
         ("gone", "it is not there"),
@@ -103,7 +103,7 @@ def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_s
     assert found[6].state == "gone"
     for path, warns in ((folders[0] / "in", False), (tmp_path / "workshop", True), (folders[1], True)):
         path.mkdir(exist_ok=True)
-        (one,) = look([RootConfig(str(path), source="project", file=str(folders[0] / ".mcp.json"))]).all
+        (one,) = inspect_roots([RootConfig(str(path), source="project", file=str(folders[0] / ".mcp.json"))]).folders
         assert ("outside of the project" in one.warning) is warns, path
 
 
@@ -134,26 +134,26 @@ async def test_an_edit_holds_for_this_run_this_project_or_everywhere_as_it_says(
     roots = fresh()
     await roots.add("../notes", "n", "run")
     await roots.add(third, "t", "project")
-    assert [(one.path, one.keep) for one in (await roots.now()).told] == [
+    assert [(one.path, one.scope) for one in (await roots.refresh()).available] == [
         (work, ""),
         (third, "project"),
         (notes, "run"),
     ]
     await roots.remove(work, "user")
-    assert [one.path for one in (await fresh().now()).told] == [third]
-    assert [one.state for one in (await fresh().now()).all] == ["out", "there"]
+    assert [one.path for one in (await fresh().refresh()).available] == [third]
+    assert [one.state for one in (await fresh().refresh()).folders] == ["out", "there"]
     monkeypatch.chdir(folders[1])
-    assert [one.path for one in (await fresh().now()).told] == []
-    again = await fresh().add(work, keep="user")
-    assert (again.state, again.source, again.keep) == ("there", "started", "user")
+    assert [one.path for one in (await fresh().refresh()).available] == []
+    again = await fresh().add(work, scope="user")
+    assert (again.state, again.source, again.scope) == ("there", "started", "user")
     monkeypatch.chdir(folders[0])
     roots = fresh()
     await roots.remove(third, "run")
-    assert [one.path for one in (await roots.now()).told] == [work]
-    assert [one.path for one in (await fresh().now()).told] == [work, third]
+    assert [one.path for one in (await roots.refresh()).available] == [work]
+    assert [one.path for one in (await fresh().refresh()).available] == [work, third]
     # What is said for everywhere is not undone by something narrower that was said before.
     await roots.remove(third, "user")
-    assert [one.path for one in (await fresh().now()).all] == [work]
+    assert [one.path for one in (await fresh().refresh()).folders] == [work]
     await database.close()
 
 
@@ -165,9 +165,9 @@ async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_a
     roots = Roots((RootConfig(f"{tmp_path}/link", "n"),), StoredFolders(database))
     for out, back in (("run", "user"), ("project", "project"), ("user", "user")):
         assert (await roots.remove(f"{tmp_path}/link", out)).state == "out"
-        assert (await roots.now()).told == ()
-        assert (await roots.add(str(folders[1]), keep=back)).state == "there"
-        assert [(one.path, one.name) for one in (await roots.now()).told] == [(str(folders[1]), "n")]
+        assert (await roots.refresh()).available == ()
+        assert (await roots.add(str(folders[1]), scope=back)).state == "there"
+        assert [(one.path, one.name) for one in (await roots.refresh()).available] == [(str(folders[1]), "n")]
     await database.close()
 
 
@@ -176,7 +176,7 @@ async def test_a_name_is_changed_and_what_is_in_the_list_already_is_said(folders
     assert (await roots.add(str(folders[1]), "new")).name == "new"
     with pytest.raises(UsageError, match="already"):
         await roots.add(str(folders[1]), "new")
-    assert [root.name for root in (await roots.now()).there] == ["new"]
+    assert [root.name for root in (await roots.refresh()).roots] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ async def test_what_is_no_readable_folder_or_no_plain_name_is_not_added(
     roots = Roots(())
     with pytest.raises(UsageError):
         await roots.add(path, name)
-    assert (await roots.now()).all == ()
+    assert (await roots.refresh()).folders == ()
     with pytest.raises(UsageError):
         await roots.remove(path or "/")
 
@@ -206,7 +206,7 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
     folders: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     roots = Roots((RootConfig(str(folders[1])),))
-    await roots.now()
+    await roots.refresh()
     go, looks = anyio.Event(), []
 
     async def slow(work: Any, *given: Any, **how: Any) -> Any:
@@ -219,12 +219,12 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
     monkeypatch.setattr(module.anyio.to_thread, "run_sync", slow)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(roots.now)
+            tasks.start_soon(roots.refresh)
             while not looks:
                 await anyio.lowlevel.checkpoint()
             await roots.remove(str(folders[1]))
             go.set()
-    assert roots.still(module.RootsReply(looks[0].there)).roots == ()
+    assert roots.filter_reply(module.ListRootsResult(looks[0].roots)).roots == ()
 
 
 # -- who hears of it
@@ -240,9 +240,9 @@ async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
     async with asking_host(tmp_path, peers, front, roots=named) as host:
         for name in ("told", "refused", "modern"):
             await host.call_tool(name, "ask", {})
-        assert host.server("refused").folders.refused
-        assert host.server("quiet").folders.roots is None
-        assert [root.uri for root in host.server("told").folders.roots or ()] == [file_uri(folders[0])]
+        assert host.server("refused").known_roots.is_refused
+        assert host.server("quiet").known_roots.roots is None
+        assert [root.uri for root in host.server("told").known_roots.roots or ()] == [file_uri(folders[0])]
         for name in ("x", "y"):
             await host.roots.add(str(folders[1]), name)
             while CHANGED not in peers["told"].told:
@@ -280,13 +280,13 @@ async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_ope
                 return ShareOnce()
             assert isinstance(question, FillForm)
             async for event in feed:
-                if isinstance(event, RootsTold):
+                if isinstance(event, RootsShared):
                     shared.set()
                     break
             await host.roots.remove(str(folders[1]))
             return Accept({"n": "x"})
 
-        feed = host.events()
+        feed = host.subscribe()
         front.answers += [reply, reply]
         got = json.loads((await host.call_tool("peer", "ask", {})).text)
     assert shared.is_set()
@@ -297,15 +297,15 @@ async def test_each_edit_and_each_telling_is_in_the_ledger_and_among_the_events(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront(ShareSession())
-    journal = Journal(Ledger(tmp_path / "l.db", tmp_path / "l.head"), LedgerConfig())
+    journal = AuditLog(Ledger(tmp_path / "l.db", tmp_path / "l.head"), LedgerConfig())
     async with asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.roots.add(str(folders[1]), "n", "user")
         await host.call_tool("peer", "ask", {})
         await host.roots.remove(str(folders[1]), "user")
         await host.call_tool("peer", "ask", {})
-        rows = [row for row in await host.journal.page(Wanted(kind="roots")) if row.event != "withdrawn"]
-        told = [event for event in feed.take() if isinstance(event, RootsChanged | RootsTold)]
+        rows = [row for row in await host.audit.read_page(Wanted(kind="roots")) if row.event != "withdrawn"]
+        told = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
     assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [
         ("added", "", str(folders[1]), "user", "person"),
         ("answered", "peer", "", "session", "person"),

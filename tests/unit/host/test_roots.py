@@ -11,11 +11,11 @@ import pytest
 
 from mcphost.config.schema import RootConfig
 from mcphost.config.settings import settings_of
-from mcphost.errors import Declined
-from mcphost.host.questions.frontend import RefusingFront
+from mcphost.errors import ConsentDenied
+from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
 from mcphost.host.server_requests import roots as roots_module
-from mcphost.host.server_requests.root_list import Folders, file_uri, look, started_in
+from mcphost.host.server_requests.root_list import RootFolders, file_uri, inspect_roots, startup_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
 from tests.fakes.front import ScriptedFront
@@ -90,7 +90,7 @@ async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
     assert got["a"]["error"]["code"] == -1
     peer = Asker(MODERN, ASK)
     async with asking_host(tmp_path, peer, ScriptedFront(DoNotShare()), roots=folders) as host:
-        with pytest.raises(Declined, match="does not share"):
+        with pytest.raises(ConsentDenied, match="does not share"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
 
@@ -99,7 +99,7 @@ async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_path: Path) -> None:
     peer = Asker(revision, ASK)
-    async with asking_host(tmp_path, peer, RefusingFront()) as host:
+    async with asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert "roots" not in peer.declared
         assert "-32601" in (await host.call_tool("peer", "ask", {})).text
 
@@ -111,7 +111,7 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
     def broken(self: Roots) -> Any:
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(Roots, "now", broken)
+    monkeypatch.setattr(Roots, "refresh", broken)
     got, _ = await replies(tmp_path, "2025-11-25", ASK, roots=folders)
     assert got["a"]["error"]["code"] == -32603
     assert "secret" not in got["a"]["error"]["message"]
@@ -181,9 +181,9 @@ async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_
     gone = [str(tmp_path / name) for name in ("file", "missing", "broken", "loop")]
     given = (*folders, RootConfig(str(tmp_path / "link")), RootConfig(f"{tmp_path}/plain/../plain"))
     roots = Roots((*given, *(RootConfig(path) for path in gone), RootConfig("bad\0path")))
-    now = await roots.now()
-    assert [root.uri for root in now.there] == [file_uri(Path(one.path)) for one in folders]
-    assert now.gone == (*gone, "bad\0path")
+    now = await roots.refresh()
+    assert [root.uri for root in now.roots] == [file_uri(Path(one.path)) for one in folders]
+    assert now.missing == (*gone, "bad\0path")
 
 
 @pytest.mark.req("roots.monitor")
@@ -211,7 +211,7 @@ async def test_the_folder_of_the_start_is_the_root_when_nothing_is_configured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (root,) = (await Roots(started_in()).now()).there
+    (root,) = (await Roots(startup_roots()).refresh()).roots
     assert root == Root(file_uri(tmp_path), tmp_path.name)
 
 
@@ -220,34 +220,34 @@ async def test_servers_that_begin_together_look_at_the_folders_once(
 ) -> None:
     looks = 0
 
-    def counting(*words: Any) -> Folders:
+    def counting(*words: Any) -> RootFolders:
         nonlocal looks
         looks += 1
-        return look(*words)
+        return inspect_roots(*words)
 
-    monkeypatch.setattr(roots_module, "look", counting)
-    roots, found = Roots(folders), list[Folders]()
+    monkeypatch.setattr(roots_module, "inspect_roots", counting)
+    roots, found = Roots(folders), list[RootFolders]()
 
     async def one() -> None:
-        found.append(await roots.now())
+        found.append(await roots.refresh())
 
     async with anyio.create_task_group() as tasks:
         for _ in range(10):
             tasks.start_soon(one)
     assert looks == 1
     assert len(found) == 10
-    assert all(len(one.there) == 2 for one in found)
+    assert all(len(one.roots) == 2 for one in found)
     await anyio.Path(folders[1].path).rmdir()
-    assert len((await roots.now()).there) == 1
+    assert len((await roots.refresh()).roots) == 1
     assert looks == 2
 
 
 async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(folders: tuple[RootConfig, ...]) -> None:
-    roots, found = Roots(folders), list[Folders]()
+    roots, found = Roots(folders), list[RootFolders]()
 
     async def one(scope: anyio.CancelScope) -> None:
         with scope:
-            found.append(await roots.now())
+            found.append(await roots.refresh())
 
     first = anyio.CancelScope()
     with anyio.fail_after(20):
@@ -257,7 +257,7 @@ async def test_a_look_that_is_cancelled_is_made_anew_for_those_who_joined_it(fol
                 tasks.start_soon(one, anyio.CancelScope())
             await anyio.lowlevel.checkpoint()
             first.cancel()
-    assert [len(one.there) for one in found] == [2, 2, 2]
+    assert [len(one.roots) for one in found] == [2, 2, 2]
 
 
 def test_names_that_are_not_utf8_are_encoded_byte_for_byte() -> None:

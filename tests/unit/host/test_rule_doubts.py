@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 
 from mcphost.config.rules import parse
-from mcphost.host.consent.rule_matching import Asked, Matching
-from mcphost.sandbox.schema_validator import Checker
+from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
+from mcphost.sandbox.schema_validator import SchemaValidator
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def matching() -> AsyncIterator[Matching]:
-    checker = Checker()
-    yield Matching(checker)
+async def matching() -> AsyncIterator[RuleMatcher]:
+    checker = SchemaValidator()
+    yield RuleMatcher(checker)
     await checker.close()
 
 
-def call(folder: str | None = "/", **arguments: Any) -> Asked:
-    return Asked(server="fs", tool="t", arguments=arguments, folder=folder)
+def call(folder: str | None = "/", **arguments: Any) -> RuleInput:
+    return RuleInput(server="fs", tool="t", arguments=arguments, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,19 @@ def call(folder: str | None = "/", **arguments: Any) -> Asked:
         "__proto__", "constructor",
     ],
 )  # fmt: skip
-async def test_an_argument_that_may_be_read_as_the_one_of_the_rule_is_doubtful(matching: Matching, name: str) -> None:
+async def test_an_argument_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
+    matching: RuleMatcher, name: str
+) -> None:
     rule = parse("fs/t?path=ok")
-    assert await matching.matches(rule, call(path="ok")) == "yes"
-    assert await matching.matches(rule, call(**{"path": "ok", name: "evil"})) == "unsure"
-    assert await matching.matches(rule, call(**{name: "ok"})) == "unsure"
+    assert await matching.match(rule, call(path="ok")) == "yes"
+    assert await matching.match(rule, call(**{"path": "ok", name: "evil"})) == "unsure"
+    assert await matching.match(rule, call(**{name: "ok"})) == "unsure"
 
 
 @pytest.mark.parametrize("name", ["paths", "pat", "path2", "path[x]", "\u0440ath", "other"])
-async def test_an_argument_of_another_name_is_none_of_its_business(matching: Matching, name: str) -> None:
-    assert await matching.matches(parse("fs/t?path=ok"), call(**{"path": "ok", name: "x"})) == "yes"
-    assert await matching.matches(parse("fs/t?path=ok"), call(**{name: "ok"})) == "no"
+async def test_an_argument_of_another_name_is_none_of_its_business(matching: RuleMatcher, name: str) -> None:
+    assert await matching.match(parse("fs/t?path=ok"), call(**{"path": "ok", name: "x"})) == "yes"
+    assert await matching.match(parse("fs/t?path=ok"), call(**{name: "ok"})) == "no"
 
 
 @pytest.mark.parametrize(
@@ -61,26 +63,28 @@ async def test_an_argument_of_another_name_is_none_of_its_business(matching: Mat
         {"_": {"options": {"depth": 9}}},
     ],
 )
-async def test_nested_arguments_are_doubtful_in_every_other_form(matching: Matching, arguments: dict[str, Any]) -> None:
+async def test_nested_arguments_are_doubtful_in_every_other_form(
+    matching: RuleMatcher, arguments: dict[str, Any]
+) -> None:
     rule = parse("fs/t?options.depth=9")
-    assert await matching.matches(rule, call(options={"depth": 9}, other={"depth": 3})) == "yes"
-    assert await matching.matches(rule, call(options={"depth": 8})) == "no"
-    assert await matching.matches(rule, call(**arguments)) == "unsure"
+    assert await matching.match(rule, call(options={"depth": 9}, other={"depth": 3})) == "yes"
+    assert await matching.match(rule, call(options={"depth": 8})) == "no"
+    assert await matching.match(rule, call(**arguments)) == "unsure"
     if "options" not in arguments:
-        assert await matching.matches(rule, call(options={"depth": 9}, **arguments)) == "unsure"
+        assert await matching.match(rule, call(options={"depth": 9}, **arguments)) == "unsure"
 
 
-async def test_a_name_with_a_dot_is_doubtful_beside_the_nested_one(matching: Matching) -> None:
+async def test_a_name_with_a_dot_is_doubtful_beside_the_nested_one(matching: RuleMatcher) -> None:
     rule = parse("fs/t?a%2Eb=x")
-    assert await matching.matches(rule, call(**{"a.b": "x"})) == "yes"
-    assert await matching.matches(rule, call(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
+    assert await matching.match(rule, call(**{"a.b": "x"})) == "yes"
+    assert await matching.match(rule, call(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
 
 
-async def test_names_nested_without_end_cannot_be_judged(matching: Matching) -> None:
+async def test_names_nested_without_end_cannot_be_judged(matching: RuleMatcher) -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"_": deep}
-    assert await matching.matches(parse("fs/t?path=ok"), call(path="ok", _=deep)) == "unsure"
+    assert await matching.match(parse("fs/t?path=ok"), call(path="ok", _=deep)) == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -109,10 +113,10 @@ async def test_names_nested_without_end_cannot_be_judged(matching: Matching) -> 
     ],
 )
 async def test_a_text_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
-    matching: Matching, condition: str, value: Any, answer: str
+    matching: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
     name = condition.partition("=")[0]
-    assert await matching.matches(parse(f"fs/t?{condition}"), call(**{name: value})) == answer
+    assert await matching.match(parse(f"fs/t?{condition}"), call(**{name: value})) == answer
 
 
 @pytest.fixture
@@ -136,19 +140,19 @@ TWO_WAYS = [
 
 @pytest.mark.parametrize("path", TWO_WAYS)
 async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
-    matching: Matching, proj: str, path: str
+    matching: RuleMatcher, proj: str, path: str
 ) -> None:
     value = path.replace("{proj}", proj)
-    assert await matching.matches(parse(f"fs/t?p=under:{proj}"), call(proj, p=value)) == "unsure"
+    assert await matching.match(parse(f"fs/t?p=under:{proj}"), call(proj, p=value)) == "unsure"
 
 
 @pytest.mark.parametrize(
     "path", ["a b", "My Documents/x", "{proj}/My Documents/x", "{proj}/x (1).txt", "{proj}/a+b@c-d"]
 )
-async def test_usual_names_are_covered_wherever_the_server_runs(matching: Matching, proj: str, path: str) -> None:
+async def test_usual_names_are_covered_wherever_the_server_runs(matching: RuleMatcher, proj: str, path: str) -> None:
     value = path.replace("{proj}", proj)
     runs_in = "/" if value.startswith("/") else proj
-    assert await matching.matches(parse(f"fs/t?p=under:{proj}"), call(runs_in, p=value)) == "yes"
+    assert await matching.match(parse(f"fs/t?p=under:{proj}"), call(runs_in, p=value)) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -159,14 +163,14 @@ async def test_usual_names_are_covered_wherever_the_server_runs(matching: Matchi
         "/srv/a\n/etc/passwd", "/etc/passwd#x", "name=x,path=/etc/passwd", "//etc/passwd", "a\uff1a/etc/passwd",
     ],
 )  # fmt: skip
-async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(matching: Matching, path: str) -> None:
-    assert await matching.matches(parse("fs/t?p=under:/etc"), call("/srv", p=path)) != "no"
+async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(matching: RuleMatcher, path: str) -> None:
+    assert await matching.match(parse("fs/t?p=under:/etc"), call("/srv", p=path)) != "no"
 
 
 @pytest.mark.parametrize("path", ["/srv/a,b", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"])
-async def test_a_never_rule_about_a_folder_lets_other_paths_be(matching: Matching, path: str) -> None:
-    assert await matching.matches(parse("fs/t?p=under:/etc"), call("/srv", p=path)) == "no"
+async def test_a_never_rule_about_a_folder_lets_other_paths_be(matching: RuleMatcher, path: str) -> None:
+    assert await matching.match(parse("fs/t?p=under:/etc"), call("/srv", p=path)) == "no"
 
 
-async def test_a_text_of_many_paths_cannot_be_judged(matching: Matching) -> None:
-    assert await matching.matches(parse("fs/t?p=under:/etc"), call("/srv", p="a," * 200)) == "unsure"
+async def test_a_text_of_many_paths_cannot_be_judged(matching: RuleMatcher) -> None:
+    assert await matching.match(parse("fs/t?p=under:/etc"), call("/srv", p="a," * 200)) == "unsure"

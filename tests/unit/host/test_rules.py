@@ -9,22 +9,22 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse
-from mcphost.host.consent.rule_matching import Asked, Matching
-from mcphost.sandbox.schema_validator import Checker
+from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
+from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def matching() -> AsyncIterator[Matching]:
-    checker = Checker()
-    yield Matching(checker)
+async def matching() -> AsyncIterator[RuleMatcher]:
+    checker = SchemaValidator()
+    yield RuleMatcher(checker)
     await checker.close()
 
 
-def call(folder: str | None = "/", **arguments: Any) -> Asked:
-    return Asked(server="fs", tool="t", arguments=arguments, folder=folder)
+def call(folder: str | None = "/", **arguments: Any) -> RuleInput:
+    return RuleInput(server="fs", tool="t", arguments=arguments, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,15 @@ def call(folder: str | None = "/", **arguments: Any) -> Asked:
         ("n=re:.*", "x" * 100_000, "unsure"),
     ],
 )
-async def test_a_condition_holds_for_what_it_says(matching: Matching, condition: str, value: Any, answer: str) -> None:
-    assert await matching.matches(parse(f"fs/t?{condition}"), call(n=value)) == answer
+async def test_a_condition_holds_for_what_it_says(
+    matching: RuleMatcher, condition: str, value: Any, answer: str
+) -> None:
+    assert await matching.match(parse(f"fs/t?{condition}"), call(n=value)) == answer
 
 
-async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matching: Matching) -> None:
+async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matching: RuleMatcher) -> None:
     with anyio.fail_after(10):
-        assert await matching.matches(parse("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), call(n="a" * 60)) != "yes"
+        assert await matching.match(parse("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), call(n="a" * 60)) != "yes"
 
 
 @pytest.mark.parametrize(
@@ -121,18 +123,18 @@ async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matchi
     ],
 )
 async def test_arguments_are_found_by_their_exact_way(
-    matching: Matching, condition: str, arguments: dict[str, Any], answer: str
+    matching: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
 ) -> None:
-    assert await matching.matches(parse(f"fs/t?{condition}"), call(**arguments)) == answer
+    assert await matching.match(parse(f"fs/t?{condition}"), call(**arguments)) == answer
 
 
-async def test_another_server_tool_or_account_is_another_rule(matching: Matching) -> None:
+async def test_another_server_tool_or_account_is_another_rule(matching: RuleMatcher) -> None:
     rule = Rule(server="fs", tool="t", account="me")
     mine = replace(call(), account="me")
-    assert await matching.matches(rule, mine) == "yes"
-    assert await matching.matches(rule, call()) == "no"
-    assert await matching.matches(rule, replace(mine, tool="T")) == "no"
-    assert await matching.matches(rule, replace(mine, server="fs ")) == "no"
+    assert await matching.match(rule, mine) == "yes"
+    assert await matching.match(rule, call()) == "no"
+    assert await matching.match(rule, replace(mine, tool="T")) == "no"
+    assert await matching.match(rule, replace(mine, server="fs ")) == "no"
 
 
 @pytest.fixture
@@ -205,49 +207,49 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 async def test_a_path_is_under_a_folder_by_every_way_of_reading_it(
-    matching: Matching, home: Path, path: Any, answer: str
+    matching: RuleMatcher, home: Path, path: Any, answer: str
 ) -> None:
     value = path.replace("{home}", str(home)).replace("{{", "{").replace("}}", "}") if isinstance(path, str) else path
     proj = f"{home}/me/proj"
     for folder in (proj, "~/proj", f"{home}/outside/back"):
-        assert await matching.matches(parse(f"fs/t?p=under:{folder}"), call(proj, p=value)) == answer, folder
+        assert await matching.match(parse(f"fs/t?p=under:{folder}"), call(proj, p=value)) == answer, folder
 
 
-async def test_relative_paths_are_read_where_the_server_runs(matching: Matching, home: Path) -> None:
+async def test_relative_paths_are_read_where_the_server_runs(matching: RuleMatcher, home: Path) -> None:
     rule = parse(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.matches(rule, call(f"{home}/me", p="proj/src")) == "yes"
-    assert await matching.matches(rule, call(f"{home}/me", p="src/a.py")) == "no"
-    assert await matching.matches(rule, call(f"{home}/me/proj", p="~/proj")) == "yes"
-    assert await matching.matches(rule, call(f"{home}/outside", p="~/proj")) == "unsure"
+    assert await matching.match(rule, call(f"{home}/me", p="proj/src")) == "yes"
+    assert await matching.match(rule, call(f"{home}/me", p="src/a.py")) == "no"
+    assert await matching.match(rule, call(f"{home}/me/proj", p="~/proj")) == "yes"
+    assert await matching.match(rule, call(f"{home}/outside", p="~/proj")) == "unsure"
 
 
 @pytest.mark.parametrize("path", ["file:///etc/passwd", "/etc*", "$X/passwd", "\\etc\\passwd", " /x", "/%65tc"])
-async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching: Matching, path: str) -> None:
-    assert await matching.matches(parse("fs/t?p=under:/etc"), call("/srv", p=path)) == "unsure"
+async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching: RuleMatcher, path: str) -> None:
+    assert await matching.match(parse("fs/t?p=under:/etc"), call("/srv", p=path)) == "unsure"
 
 
 async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_judged(
-    matching: Matching, home: Path, monkeypatch: pytest.MonkeyPatch
+    matching: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule, inside = parse(f"fs/t?p=under:{home}/me/proj"), call("/", p=f"{home}/me/proj/not-there")
-    assert await matching.matches(rule, inside) == "yes"
+    assert await matching.match(rule, inside) == "yes"
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
-        assert await matching.matches(rule, inside) == "unsure"
+        assert await matching.match(rule, inside) == "unsure"
     monkeypatch.setattr("mcphost.host.consent.rule_matching.PATH_SECONDS", 0)
-    assert await matching.matches(rule, inside) == "unsure"
+    assert await matching.match(rule, inside) == "unsure"
 
 
-async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: Matching, home: Path) -> None:
+async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: RuleMatcher, home: Path) -> None:
     rule = parse(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.matches(rule, call(None, p=f"{home}/me/proj/src")) == "unsure"
+    assert await matching.match(rule, call(None, p=f"{home}/me/proj/src")) == "unsure"
 
 
-async def test_a_folder_that_is_itself_a_link_counts_as_what_it_leads_to(matching: Matching, home: Path) -> None:
+async def test_a_folder_that_is_itself_a_link_counts_as_what_it_leads_to(matching: RuleMatcher, home: Path) -> None:
     link = home / "link"
     link.symlink_to(home / "me" / "proj")
     rule = parse(f"fs/t?p=under:{link}")
-    assert await matching.matches(rule, call(p=f"{home}/me/proj/src")) == "yes"
+    assert await matching.match(rule, call(p=f"{home}/me/proj/src")) == "yes"
     os.remove(link)
     link.symlink_to(home / "outside")
-    assert await matching.matches(rule, call(p=f"{home}/me/proj/src")) == "no"
+    assert await matching.match(rule, call(p=f"{home}/me/proj/src")) == "no"

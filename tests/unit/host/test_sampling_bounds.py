@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from mcphost.client.session import AskContext
+from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
-from mcphost.host.questions.questions import AsShown, EditedRequest
+from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest
 from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
-from mcphost.host.server_requests.sampling_budget import Budget, about
-from mcphost.host.server_requests.sampling_depth import Nesting
-from mcphost.host.server_requests.sampling_messages import PROVIDER, asked_of, issued_ids, reply_blocks
+from mcphost.host.server_requests.sampling_budget import SamplingBudget, estimate_tokens
+from mcphost.host.server_requests.sampling_depth import SamplingNesting
+from mcphost.host.server_requests.sampling_messages import (
+    PROVIDER_ID_KEY,
+    issued_ids,
+    parse_sampling_request,
+    reply_blocks,
+)
 from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.llm.model import TextDelta
-from mcphost.protocol.sampling import messages
+from mcphost.protocol.sampling import parse_sampling_messages
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.serialization import Raw, encode
 from tests.fakes.front import ScriptedFront
@@ -36,50 +41,54 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_requests_are_counted_to_the_last_one_that_is_allowed(now: list[float]) -> None:
-    by_minute = Budget(SamplingLimits(requests_per_minute=2, requests_per_session=3))
-    assert [bool(by_minute.request()) for _ in range(3)] == [False, False, True]
+    by_minute = SamplingBudget(SamplingLimits(requests_per_minute=2, requests_per_session=3))
+    assert [bool(by_minute.count_request()) for _ in range(3)] == [False, False, True]
     now[0] += 59.9
-    assert by_minute.request()
+    assert by_minute.count_request()
     now[0] += 0.1
-    assert [bool(by_minute.request()) for _ in range(2)] == [False, True]
+    assert [bool(by_minute.count_request()) for _ in range(2)] == [False, True]
     now[0] += 60
-    assert "run" in by_minute.request()
+    assert "run" in by_minute.count_request()
 
 
 @pytest.mark.parametrize(("minute", "session"), [(100, 1_000), (1_000, 100)])
 def test_tokens_are_counted_to_the_last_one_and_the_narrower_limit_counts(
     now: list[float], minute: int, session: int
 ) -> None:
-    budget = Budget(SamplingLimits(tokens_per_minute=minute, tokens_per_session=session))
-    assert budget.tokens(40) == (60, "")
-    assert budget.tokens(99) == (1, "")
-    assert budget.tokens(100)[0] == 0
+    budget = SamplingBudget(SamplingLimits(tokens_per_minute=minute, tokens_per_session=session))
+    assert budget.available_tokens(40) == (60, "")
+    assert budget.available_tokens(99) == (1, "")
+    assert budget.available_tokens(100)[0] == 0
     budget.spend(60)
-    assert budget.tokens(30) == (10, "")
-    assert "at most 100 tokens" in budget.tokens(40)[1]
+    assert budget.available_tokens(30) == (10, "")
+    assert "at most 100 tokens" in budget.available_tokens(40)[1]
     now[0] += 59.9
-    assert budget.tokens(40)[1]
+    assert budget.available_tokens(40)[1]
     now[0] += 0.1
-    assert budget.tokens(40) == ((60, "") if minute == 100 else (0, budget.tokens(40)[1]))
-    assert bool(budget.tokens(40)[1]) == (session == 100)
+    assert budget.available_tokens(40) == ((60, "") if minute == 100 else (0, budget.available_tokens(40)[1]))
+    assert bool(budget.available_tokens(40)[1]) == (session == 100)
 
 
 def test_what_goes_in_is_counted_rather_too_high() -> None:
-    assert about([b"x" * 300, b"y" * 30]) == 110
+    assert estimate_tokens([b"x" * 300, b"y" * 30]) == 110
 
 
 def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None:
-    nesting = Nesting()
-    call, other, untied = AskContext(number=1), AskContext(number=2), AskContext()
+    nesting = SamplingNesting()
+    call, other, untied = (
+        ServerRequestContext(call_number=1),
+        ServerRequestContext(call_number=2),
+        ServerRequestContext(),
+    )
     assert nesting.depth(call, frozenset()) == 1
-    nesting.called(call, 1, frozenset("a"))
+    nesting.record_tool_uses(call, 1, frozenset("a"))
     assert nesting.depth(call, frozenset()) == 2
-    nesting.called(call, 2, frozenset("b"))
+    nesting.record_tool_uses(call, 2, frozenset("b"))
     assert nesting.depth(call, frozenset()) == 3
     assert nesting.depth(other, frozenset()) == nesting.depth(untied, frozenset()) == 1
     assert nesting.depth(call, frozenset("b")) == 2  # it goes on
     assert nesting.depth(call, frozenset()) == 2  # and is over
-    nesting.called(call, 2, frozenset("c"))
+    nesting.record_tool_uses(call, 2, frozenset("c"))
     assert nesting.depth(call, frozenset("ac")) == 2
     assert nesting.depth(call, frozenset()) == 1
 
@@ -87,7 +96,7 @@ def test_the_depth_is_that_of_the_calls_that_are_open_and_of_no_others() -> None
 def asked(*said: dict[str, Any], issued: tuple[str, ...] = ()) -> Any:
     raws = tuple(Raw(encode(one)) for one in said)
     ask = CreateMessage(messages=raws, max_tokens=10)
-    return asked_of(ask, messages(raws), "auto", issued).request.messages
+    return parse_sampling_request(ask, parse_sampling_messages(raws), "auto", issued).request.messages
 
 
 def test_only_the_users_pictures_are_pictures() -> None:
@@ -98,7 +107,7 @@ def test_only_the_users_pictures_are_pictures() -> None:
 
 @pytest.mark.parametrize(("issued", "kept"), [((), ""), (("toolu_2",), ""), (("toolu_1", "toolu_2"), "toolu_1")])
 def test_an_id_of_a_provider_is_taken_only_when_the_server_was_given_it(issued: tuple[str, ...], kept: str) -> None:
-    use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER: "toolu_1"}}
+    use = {"type": "tool_use", "id": "u", "name": "t", "input": {}, "_meta": {PROVIDER_ID_KEY: "toolu_1"}}
     back = {"type": "tool_result", "toolUseId": "u", "content": []}
     said, _ = asked({"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}, issued=issued)
     assert said.parts[0].provider_id == kept
@@ -106,7 +115,7 @@ def test_an_id_of_a_provider_is_taken_only_when_the_server_was_given_it(issued: 
 
 @pytest.mark.parametrize(("size", "given"), [(512, True), (513, False)])
 def test_an_endless_id_of_a_provider_is_not_given_to_the_server(size: int, given: bool) -> None:
-    asks = asked_of(CreateMessage(messages=(), max_tokens=10), (), "auto")
+    asks = parse_sampling_request(CreateMessage(messages=(), max_tokens=10), (), "auto")
     blocks = reply_blocks("", (ToolUsePart("call_1", "t", {}, provider_id="x" * size),), asks)
     assert ["_meta" in block for block in blocks] == [given]
     assert list(issued_ids(blocks)) == ["x" * size] * given
@@ -116,10 +125,10 @@ def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part(
     said = [Message(role="user", parts=(TextPart("mine"),)), Message(role="tool", parts=(TextPart("a result"),)),
             Message(role="assistant", parts=(TextPart("its own"),))]  # fmt: skip
     models = SamplingModels(SimpleNamespace(), SamplingConfig(), lambda: said)  # type: ignore[arg-type]
-    assert models.conversation() == "user: mine\n\nassistant: its own"
+    assert models.conversation_text() == "user: mine\n\nassistant: its own"
     said.append(Message(role="user", parts=(TextPart("x" * MAX_CONVERSATION + "the end"),)))
-    assert len(models.conversation()) == MAX_CONVERSATION
-    assert models.conversation().endswith("the end")
+    assert len(models.conversation_text()) == MAX_CONVERSATION
+    assert models.conversation_text().endswith("the end")
 
 
 async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
@@ -130,7 +139,7 @@ async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any
 
 async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_up(tmp_path: Path) -> None:
     endless = ScriptedModel([TextDelta("x" * 100_000) for _ in range(MAX_ANSWER // 100_000 + 1)])
-    assert "could not answer" in await outcome(tmp_path, endless, AsShown(), AsShown())
+    assert "could not answer" in await outcome(tmp_path, endless, ApproveUnchanged(), ApproveUnchanged())
     (tmp_path / "b").mkdir()
     front_never_asked = ScriptedModel()
     assert "larger than" in await outcome(tmp_path / "b", front_never_asked, systemPrompt="x" * (MAX_REQUEST + 1))
@@ -143,7 +152,7 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
     for number, (most, given) in enumerate(((0, 1), (-5, 1), (7, 7), (100_000, 100))):
         model, folder = ScriptedModel(says("Paris")), tmp_path / str(number)
         folder.mkdir()
-        await outcome(folder, model, EditedRequest(max_tokens=most), AsShown())
+        await outcome(folder, model, EditedRequest(max_tokens=most), ApproveUnchanged())
         assert model.requests[0].max_output_tokens == given
 
 

@@ -11,27 +11,29 @@ from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
 from mcphost.config.settings import settings_of
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import meaning
-from mcphost.host.questions.questions import AsShown, Deny, EditedRequest, ReviewSampling
-from mcphost.host.questions.sampling_context import ModelOffer
-from mcphost.host.server_requests.sampling_budget import Budget
-from mcphost.host.server_requests.sampling_models import chosen
+from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ReviewSampling
+from mcphost.host.questions.sampling_context import ModelCandidate
+from mcphost.host.server_requests.sampling_budget import SamplingBudget
+from mcphost.host.server_requests.sampling_models import choose_model
 from mcphost.llm.model import ModelFacts
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, says
 from tests.unit.host.asking import BOTH, Asker, asking_host, sample
 
 pytestmark = pytest.mark.anyio
-OPUS = ModelOffer(name="anthropic/claude-opus-4", label="o", input_price=15e-6, output_price=75e-6, rank=1)
-SONNET = ModelOffer(
+OPUS = ModelCandidate(name="anthropic/claude-opus-4", label="o", input_price=15e-6, output_price=75e-6, rank=1)
+SONNET = ModelCandidate(
     name="anthropic/claude-3-5-sonnet-20241022", label="s", input_price=3e-6, output_price=15e-6, rank=2
 )
-MINI = ModelOffer(name="openai/gpt-4o-mini", label="m", input_price=0.15e-6, output_price=0.6e-6, rank=3, speed=90.0)
-MYSTERY = ModelOffer(name="openai/in-house", label="x", context_window=100)
+MINI = ModelCandidate(
+    name="openai/gpt-4o-mini", label="m", input_price=0.15e-6, output_price=0.6e-6, rank=3, speed=90.0
+)
+MYSTERY = ModelCandidate(name="openai/in-house", label="x", context_window=100)
 ALL = (OPUS, SONNET, MINI)
 
 
-def picked(preferences: dict[str, Any], *offers: ModelOffer, needed: int = 10) -> tuple[str, str]:
-    offer, why = chosen(preferences, offers or ALL, needed)
+def picked(preferences: dict[str, Any], *offers: ModelCandidate, needed: int = 10) -> tuple[str, str]:
+    offer, why = choose_model(preferences, offers or ALL, needed)
     return offer.name, why
 
 
@@ -63,7 +65,7 @@ def test_priorities_weigh_what_is_known_and_what_is_not_is_said() -> None:
     even = picked({"costPriority": 1, "intelligencePriority": 1})
     assert picked({"costPriority": 100, "intelligencePriority": 1}) == even
     assert picked({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
-    quick = (SONNET, MINI, ModelOffer(name="slow", label="l", speed=10.0))
+    quick = (SONNET, MINI, ModelCandidate(name="slow", label="l", speed=10.0))
     assert picked({"speedPriority": 1.0}, *quick)[0] == MINI.name
     assert "speed of some is not known" in picked({"speedPriority": 1.0}, *quick)[1]
     name, why = picked({"costPriority": 1.0}, OPUS, MYSTERY)
@@ -109,7 +111,7 @@ def two_models(folder: Path, peer: Asker, front: ScriptedFront) -> tuple[Any, di
 @pytest.mark.parametrize("revision", BOTH)
 async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: str, tmp_path: Path) -> None:
     peer = Asker(revision, {"a": sample(modelPreferences=hints("oth"))})
-    front = ScriptedFront(AsShown(), AsShown(), EditedRequest(model="scripted"), AsShown())
+    front = ScriptedFront(ApproveUnchanged(), ApproveUnchanged(), EditedRequest(model="scripted"), ApproveUnchanged())
     entered, made = two_models(tmp_path, peer, front)
     async with entered as host:
         assert '"model": "other"' in (await host.call_tool("peer", "ask", {})).text
@@ -142,16 +144,16 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
 )  # fmt: skip
 async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
     most = 1 if "requests" in limit else 50
-    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(*[AsShown()] * 20)
+    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(*[ApproveUnchanged()] * 20)
     model = ScriptedModel(*[says("Paris")] * 10)
     config = SamplingConfig(limits=SamplingLimits(**{limit: most}))
     async with asking_host(tmp_path, peer, front, model, sampling=config) as host:
-        feed = host.events()
+        feed = host.subscribe()
         said = [(await host.call_tool("peer", "ask", {})).text for _ in range(5)]
         assert "Paris" in said[0]
         assert f"at most {most}" in said[-1]
         assert word in said[-1]
-        assert any(word in getattr(event, "text", "") for event in feed.take())
+        assert any(word in getattr(event, "text", "") for event in feed.drain())
     assert 1 <= len(model.requests) < 5
 
 
@@ -159,7 +161,7 @@ async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: P
     limits = SamplingConfig(limits=SamplingLimits(tokens_per_minute=70))
     peer, front, model = (
         Asker("2025-11-25", {"a": sample()}),
-        ScriptedFront(AsShown(), AsShown()),
+        ScriptedFront(ApproveUnchanged(), ApproveUnchanged()),
         ScriptedModel(says("x")),
     )
     async with asking_host(tmp_path, peer, front, model, sampling=limits) as host:
@@ -173,15 +175,15 @@ async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: P
 def test_a_minute_later_a_minute_is_over_and_the_run_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    budget = Budget(SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))
-    assert budget.request() == ""
+    budget = SamplingBudget(SamplingLimits(requests_per_minute=1, requests_per_session=2, tokens_per_minute=10))
+    assert budget.count_request() == ""
     budget.spend(9)
-    assert "minute" in budget.request()
-    assert "minute" in budget.tokens(1)[1]
+    assert "minute" in budget.count_request()
+    assert "minute" in budget.available_tokens(1)[1]
     now[0] += 61
-    assert (budget.request(), budget.tokens(1)) == ("", (9, ""))
+    assert (budget.count_request(), budget.available_tokens(1)) == ("", (9, ""))
     now[0] += 61
-    assert "run" in budget.request()
+    assert "run" in budget.count_request()
 
 
 @pytest.mark.req("samp.include-context")
@@ -190,7 +192,7 @@ async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_
     granted: bool, tmp_path: Path
 ) -> None:
     peer = Asker("2025-06-18", {"a": sample(includeContext="thisServer")})
-    front = ScriptedFront(EditedRequest(context=granted), AsShown(), AsShown(), AsShown())
+    front = ScriptedFront(EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged())
     model = ScriptedModel(says("noted"), says("one"), says("two"))
     async with asking_host(tmp_path, peer, front, model) as host:
         await host.send("my secret")
@@ -209,7 +211,7 @@ async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_
     revision: str, tmp_path: Path
 ) -> None:
     peer = Asker(revision, {"a": sample(includeContext="allServers")})
-    front = ScriptedFront(EditedRequest(context=True), AsShown())
+    front = ScriptedFront(EditedRequest(context=True), ApproveUnchanged())
     model = ScriptedModel(says("noted"), says("one"))
     async with asking_host(tmp_path, peer, front, model) as host:
         await host.send("my secret")
@@ -257,10 +259,12 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
     peers = {name: Asker("2025-11-25", {"a": sample()}) for name in ("mean", "free")}
     front, database = ScriptedFront(Deny()), Database(tmp_path / "store.db")
     config = HostConfig(servers=servers, model=ModelConfig(name="scripted"), roots=())
-    host = Host(config, store=database, opener=PeerOpener(dict(peers)), models=lambda _: ScriptedModel(), front=front)
+    host = Host(
+        config, store=database, opener=PeerOpener(dict(peers)), model_factory=lambda _: ScriptedModel(), frontend=front
+    )
     async with host:
         for name in peers:
-            await host.ready(name)
+            await host.ensure_ready(name)
         assert "at most 0 samplings" in (await host.call_tool("mean", "ask", {})).text
         assert "refused" in (await host.call_tool("free", "ask", {})).text
     await database.close()

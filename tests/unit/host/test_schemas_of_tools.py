@@ -36,7 +36,7 @@ async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path,
     peer = weather(text('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
     async with host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "weather", {})
-    assert called.checked.outcome == "fits"
+    assert called.validation.outcome == "fits"
     assert called.text == '{"degrees": 7}'
 
 
@@ -47,11 +47,11 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
     model = ScriptedModel(calls(("peer__weather", {})), says("ok"))
     async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
         called = await host.call_tool("peer", "weather", {})
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("weather?")
-        events = feed.take()
-    assert called.checked.outcome == "misfit"
-    assert '/degrees: "warm" is not of type "number"' in called.checked.text
+        events = feed.drain()
+    assert called.validation.outcome == "misfit"
+    assert '/degrees: "warm" is not of type "number"' in called.validation.text
     assert called.text.startswith("warm")
     assert told(model).is_error
     assert "/degrees" in told(model).text
@@ -64,8 +64,8 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
 async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_path: Path) -> None:
     async with host_with(tmp_path, weather(text("7 degrees"))) as host:
         called = await host.call_tool("peer", "weather", {})
-    assert called.checked.outcome == "misfit"
-    assert "no structured content" in called.checked.text
+    assert called.validation.outcome == "misfit"
+    assert "no structured content" in called.validation.text
     assert "7 degrees" in called.text
 
 
@@ -73,13 +73,13 @@ async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_pat
 async def test_an_error_promises_no_structure(tmp_path: Path) -> None:
     async with host_with(tmp_path, weather(text("no such city", isError=True))) as host:
         called = await host.call_tool("peer", "weather", {})
-    assert called.checked.outcome == "none"
+    assert called.validation.outcome == "none"
     assert called.text == "no such city"
 
 
 async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
     async with host_with(tmp_path, weather(text("7"), "2025-03-26")) as host:
-        assert (await host.call_tool("peer", "weather", {})).checked.outcome == "none"
+        assert (await host.call_tool("peer", "weather", {})).validation.outcome == "none"
 
 
 @pytest.mark.req("tools.output-schema.any-root")
@@ -95,10 +95,10 @@ async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
 async def test_a_promise_of_2026_07_28_may_have_any_root(tmp_path: Path, schema: Any, good: Any, bad: Any) -> None:
     peer = weather({"content": [], "structuredContent": good}, schema=schema)
     async with host_with(tmp_path, peer) as host:
-        assert (await host.call_tool("peer", "weather", {})).checked.outcome == "fits"
+        assert (await host.call_tool("peer", "weather", {})).validation.outcome == "fits"
         peer.answers["tools/call"] = {"content": [], "structuredContent": bad}
         if schema is not True:
-            assert (await host.call_tool("peer", "weather", {})).checked.outcome == "misfit"
+            assert (await host.call_tool("peer", "weather", {})).validation.outcome == "misfit"
 
 
 @pytest.mark.req("tools.structured.any-json")
@@ -111,7 +111,7 @@ async def test_structured_content_of_2026_07_28_may_be_any_json_and_null_is_not_
     )
     async with host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "any", {})
-        assert (called.text.replace("\n", "").replace(" ", ""), called.checked.outcome) == (value, "none")
+        assert (called.text.replace("\n", "").replace(" ", ""), called.validation.outcome) == (value, "none")
         peer.answers["tools/call"] = {"content": []}
         assert (await host.call_tool("peer", "any", {})).text == "(the tool returned nothing)"
 
@@ -124,13 +124,13 @@ async def test_before_that_structured_content_is_an_object_beside_the_content(tm
     )
     async with host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "any", {})
-        assert called.checked.outcome == "none"
+        assert called.validation.outcome == "none"
         assert "see below" in called.text
         assert '"a": 1' in called.text
         peer.answers["tools/call"] = text("see below", structuredContent=[1])
         wrong = await host.call_tool("peer", "any", {})
-        assert wrong.checked.outcome == "misfit"
-        assert "no object" in wrong.checked.text
+        assert wrong.validation.outcome == "misfit"
+        assert "no object" in wrong.validation.text
         peer.answers["tools/call"] = text("only text", structuredContent=None)
         assert (await host.call_tool("peer", "any", {})).text == "only text"
 
@@ -165,9 +165,9 @@ async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothi
         began = time.monotonic()
         called = await host.call_tool("peer", "weather", {})
         assert time.monotonic() - began < 20
-    assert called.checked.outcome == "unchecked"
-    assert why in called.checked.text
-    assert "not checked" in called.checked.text
+    assert called.validation.outcome == "unchecked"
+    assert why in called.validation.text
+    assert "not checked" in called.validation.text
     assert "7" in called.text
 
 
@@ -192,9 +192,9 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
     model = ScriptedModel(calls(("peer__count", wrong)), calls(("peer__count", {"n": 1})), says("done"))
     front = ScriptedFront(AllowOnce())
     async with host_with(tmp_path, peer, model, front) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("count")
-        shown = [event for event in feed.take() if isinstance(event, ToolFinished)]
+        shown = [event for event in feed.drain() if isinstance(event, ToolFinished)]
     first = model.requests[1].messages[-1].parts[0]
     assert isinstance(first, ToolReturnPart)
     assert first.is_error
@@ -311,8 +311,8 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
     front = ScriptedFront(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
     async with host_with(tmp_path, peer, model, front) as host:
         await host.send("count")
-        assert await host.misfit("peer", "count", {"n": "two"})
-        assert not await host.misfit("peer", "count", {"n": 2})
+        assert await host.validate_arguments("peer", "count", {"n": "two"})
+        assert not await host.validate_arguments("peer", "count", {"n": 2})
     assert sent == [{"n": 2}]
     again = front.asked[-1]
     assert isinstance(again, ApproveTool)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.host.questions.scope_descriptions import in_words
+from mcphost.host.questions.scope_descriptions import describe_scope
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ from mcphost.host.questions.scope_descriptions import in_words
     ],
 )
 def test_a_scope_says_what_its_name_says(scope: str, words: str) -> None:
-    assert in_words(scope) == words
+    assert describe_scope(scope) == words

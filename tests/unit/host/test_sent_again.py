@@ -11,11 +11,11 @@ import pytest
 from mcphost.auth.keyring_backend import MemoryVault
 from mcphost.auth.oauth_registry import Identities
 from mcphost.auth.token_store import Keep
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, KeepTools, ToolsChanged
+from mcphost.host.questions.questions import AcceptToolChanges, AllowOnce, ApproveTool, Deny, ReviewToolChanges
 from mcphost.host.servers import change_watcher
 from mcphost.host.tools.executor import ToolChanged
 from mcphost.llm.messages import ToolReturnPart
@@ -99,13 +99,13 @@ async def hosted(
             model=ModelConfig(name="scripted" if model else ""),
         ),
         store=database,
-        opener=SessionOpener(expand=str, identities=identities, limits=Limits(**limits)),
-        models=lambda _: model or ScriptedModel(),
-        front=front or ScriptedFront(),
+        opener=ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits)),
+        model_factory=lambda _: model or ScriptedModel(),
+        frontend=front or ScriptedFront(),
     )
     async with host:
         with anyio.fail_after(30):
-            await host.ready("peer")
+            await host.ensure_ready("peer")
             yield host
     await database.close()
 
@@ -119,7 +119,7 @@ async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
     tmp_path: Path, stateless: bool, status: int
 ) -> None:
     async with peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
-        feed = host.events()
+        feed = host.subscribe()
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": status}, "wicked"
         with pytest.raises(ToolChanged, match="did not run"):
@@ -154,13 +154,13 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
 @pytest.mark.req("tools.list-changed.review")
 async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
     model = ScriptedModel(calls(("peer__pay", {})), says("ok"))
-    front = ScriptedFront(AllowOnce({}), KeepTools(("pay",)), Deny())
+    front = ScriptedFront(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
     async with peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": 401}, "wicked"
         await host.send("pay")
     first, changed, second = front.asked
-    assert isinstance(changed, ToolsChanged)
+    assert isinstance(changed, ReviewToolChanges)
     assert isinstance(first, ApproveTool)
     assert isinstance(second, ApproveTool)
     assert (first.description, second.description, second.drifted) == ("kind", "wicked", True)
@@ -190,9 +190,9 @@ class Slow(Browser):
 async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watcher, "FRESHEN_SECONDS", 0.3)
-    monkeypatch.setattr(change_watcher, "UNTOLD_SECONDS", 0)
-    monkeypatch.setattr(change_watcher, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "REFRESH_TIMEOUT", 0.3)
+    monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
+    monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     person = Slow()
     async with peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
         assert isinstance(one, Coat)

@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 
 from mcphost import redact
-from mcphost.host.event_queue import Feeds
+from mcphost.host.event_queue import EventBus
 from mcphost.host.servers import server_log
-from mcphost.host.servers.server_log import LINES_A_SECOND, MAX_CHARS, MAX_LINES, Log
+from mcphost.host.servers.server_log import MAX_CHARS, MAX_LINES, MAX_LINES_PER_SECOND, ServerLogBuffer
 from mcphost.protocol.logging import LEVELS, severity
-from mcphost.protocol.notifications import LogMessage
+from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.serialization import Raw, encode
 
 
-def message(data: Any, level: str = "info", logger: str | None = None) -> LogMessage:
-    return LogMessage(level, logger, Raw(encode(data)))
+def message(data: Any, level: str = "info", logger: str | None = None) -> LoggingMessageNotification:
+    return LoggingMessageNotification(level, logger, Raw(encode(data)))
 
 
 @pytest.mark.req("log.message")
@@ -32,8 +32,8 @@ def message(data: Any, level: str = "info", logger: str | None = None) -> LogMes
     ],
 )
 def test_data_of_any_kind_is_shown(data: Any, text: str) -> None:
-    log = Log("s", Feeds())
-    log.message(message(data, logger="db"))
+    log = ServerLogBuffer("s", EventBus())
+    log.add_message(message(data, logger="db"))
     (line,) = log.lines()
     assert (line.text, line.logger, line.level, line.source) == (text, "db", "info", "server")
 
@@ -41,18 +41,18 @@ def test_data_of_any_kind_is_shown(data: Any, text: str) -> None:
 @pytest.mark.req("log.levels")
 def test_levels_have_an_order_and_an_unknown_one_counts_as_info() -> None:
     assert [severity(level) for level in LEVELS] == list(range(8))
-    log = Log("s", Feeds())
+    log = ServerLogBuffer("s", EventBus())
     for level in ("trace", "", "WARNING"):
-        log.message(message("x", level))
+        log.add_message(message("x", level))
     assert [line.level for line in log.lines()] == ["info"] * 3
 
 
 @pytest.mark.req("log.levels")
 def test_a_server_that_says_more_than_it_was_asked_for_is_not_heard() -> None:
-    log = Log("s", Feeds())
+    log = ServerLogBuffer("s", EventBus())
     log.level = "warning"
     for level in (*LEVELS, "fatal"):
-        log.message(message(level, level))
+        log.add_message(message(level, level))
     assert [line.text for line in log.lines()] == ["warning", "error", "critical", "alert", "emergency"]
 
 
@@ -60,30 +60,30 @@ def test_a_server_that_says_more_than_it_was_asked_for_is_not_heard() -> None:
 def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(server_log.time, "monotonic", lambda: now)
-    feeds = Feeds()
-    feed = feeds.open()
-    log = Log("s", feeds)
+    feeds = EventBus()
+    feed = feeds.subscribe()
+    log = ServerLogBuffer("s", feeds)
     for number in range(50_000):
-        log.message(message(number))
+        log.add_message(message(number))
     log.add("warning", "our own word", "client")
-    assert len(log.lines()) == LINES_A_SECOND + 1
+    assert len(log.lines()) == MAX_LINES_PER_SECOND + 1
     now += 1
     log.add("info", "later", "stderr")
     assert [line.text for line in log.lines()[-2:]] == [
-        f"{50_000 - LINES_A_SECOND:,} more lines came and were left out.",
+        f"{50_000 - MAX_LINES_PER_SECOND:,} more lines came and were left out.",
         "later",
     ]
     for _ in range(20):
         now += 1
-        for number in range(LINES_A_SECOND):
-            log.message(message(number))
+        for number in range(MAX_LINES_PER_SECOND):
+            log.add_message(message(number))
     assert len(log.lines()) == MAX_LINES
-    assert len(feed.take()) <= MAX_LINES
+    assert len(feed.drain()) <= MAX_LINES
 
 
 @pytest.mark.req("log.sensitive")
 def test_a_secret_that_a_server_logs_is_masked() -> None:
-    redact.register("hunter2-and-more")
-    log = Log("s", Feeds())
-    log.message(message({"password": "hunter2-and-more"}))
+    redact.register_secret("hunter2-and-more")
+    log = ServerLogBuffer("s", EventBus())
+    log.add_message(message({"password": "hunter2-and-more"}))
     assert "hunter2" not in log.lines()[0].text

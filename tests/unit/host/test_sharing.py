@@ -10,27 +10,27 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.client.session import AskContext
+from mcphost.client.session import ServerRequestContext
 from mcphost.config.roots import ROOTS_LIMIT
 from mcphost.config.schema import LedgerConfig, RootConfig
 from mcphost.errors import StoreError, UsageError
-from mcphost.host.audit.audit_log import Act, Journal
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.questions import (
     AllowOnce,
     DoNotShare,
     NeverShare,
     ShareAlways,
-    ShareEach,
     ShareOnce,
+    SharePerServer,
     ShareRoots,
     ShareSession,
 )
 from mcphost.host.server_requests import root_sharing as sharing_module
 from mcphost.host.server_requests.folder_questions import FolderQuestions
-from mcphost.host.server_requests.root_sharing import HELD_LIMIT, Sharing
+from mcphost.host.server_requests.root_sharing import MAX_HELD_REQUESTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.revisions import Revision
-from mcphost.protocol.server_requests import AskDeclined, RootsReply
+from mcphost.protocol.server_requests import ListRootsResult, ServerRequestRejection
 from mcphost.store.audit_store import Ledger
 from mcphost.store.database import Database
 from mcphost.store.roots import FolderAnswer, FolderAnswers, FolderEdit, StoredFolders
@@ -39,7 +39,7 @@ from tests.fakes.front import ScriptedFront
 pytestmark = pytest.mark.anyio
 
 
-class Book(Journal):
+class Book(AuditLog):
     """A journal that remembers what was to be told, and does something before it has written that."""
 
     def __init__(self) -> None:
@@ -47,10 +47,10 @@ class Book(Journal):
         self.before: Callable[[], Any] | None = None
         self.told: list[tuple[str, Any]] = []
 
-    async def noted(self, act: Act, event: str, *, decision: str = "", **more: Any) -> None:
+    async def record_event(self, subject: AuditSubject, event: str, *, decision: str = "", **more: Any) -> None:
         if self.before is not None:
             await self.before()
-        self.told.append((decision, act.arguments))
+        self.told.append((decision, subject.arguments))
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return made
 
 
-def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[Sharing, Roots, Book, ScriptedFront]:
+def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFront]:
     book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFront(*answers)
-    return Sharing("s", roots, front, book), roots, book, front
+    return RootSharing("s", roots, front, book), roots, book, front
 
 
-def uris(reply: RootsReply | AskDeclined) -> list[str]:
-    assert isinstance(reply, RootsReply)
+def uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
+    assert isinstance(reply, ListRootsResult)
     return [root.uri for root in reply.roots]
 
 
@@ -90,21 +90,21 @@ async def test_a_folder_that_is_taken_out_while_the_telling_is_recorded_is_not_t
     book.before = out
     reply = await desk.answer("")
     assert uris(reply) == [two[0].as_uri()]
-    assert desk.heard.roots == (reply.roots if isinstance(reply, RootsReply) else None)
+    assert desk.known_roots.roots == (reply.roots if isinstance(reply, ListRootsResult) else None)
 
 
 async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(two: tuple[Path, Path]) -> None:
     desk, roots, _, _ = sharing(two, ShareOnce())
     reply = await desk.answer("")
-    assert isinstance(reply, RootsReply)
+    assert isinstance(reply, ListRootsResult)
     seen: list[int] = []
-    unwatched = roots._take_out  # pyright: ignore[reportPrivateUsage]
+    unwatched = roots._remove_folder  # pyright: ignore[reportPrivateUsage]
 
     async def watched(*given: Any) -> None:
-        seen.append(len(roots.still(reply).roots))  # nothing of it is done yet
+        seen.append(len(roots.filter_reply(reply).roots))  # nothing of it is done yet
         await unwatched(*given)
 
-    roots._take_out = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
+    roots._remove_folder = watched  # type: ignore[method-assign]  # pyright: ignore[reportPrivateUsage]
     await roots.remove(str(two[0]))
     assert seen == [1]
 
@@ -112,7 +112,7 @@ async def test_a_folder_leaves_every_answer_at_the_moment_that_it_is_taken_out(t
 @pytest.mark.parametrize("answer", [None, True, "once", AllowOnce()])
 async def test_what_is_no_answer_shares_nothing(two: tuple[Path, Path], answer: Any) -> None:
     desk, _, book, _ = sharing(two, answer)
-    assert isinstance(await desk.answer(""), AskDeclined)
+    assert isinstance(await desk.answer(""), ServerRequestRejection)
     assert book.told == []
 
 
@@ -137,13 +137,13 @@ async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[P
     roots = Roots((RootConfig(str(two[0])),), Broken(Database(tmp_path / "s.db")))
     with pytest.raises(StoreError):
         await roots.remove(str(two[0]), "user")
-    assert (await roots.now()).told == ()
+    assert (await roots.refresh()).available == ()
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 5_000])
 async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Path, Path], path: str) -> None:
     roots = sharing(two)[1]
-    for act in (roots.add, roots.remove, roots.seen):
+    for act in (roots.add, roots.remove, roots.inspect_folder):
         with pytest.raises(UsageError, match="A path has from 1 to"):
             await act(path)
 
@@ -172,13 +172,15 @@ async def test_a_folder_that_nobody_may_read_is_not_told(
     assert question.gone == (str(two[1]),)
 
 
-def kept(path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d") -> tuple[Sharing, Book, ScriptedFront]:
+def kept(
+    path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
+) -> tuple[RootSharing, Book, ScriptedFront]:
     """One run of mcphost with its answers on the disk."""
     book, front = Book(), ScriptedFront(*answers)
     roots = Roots(tuple(RootConfig(str(one)) for one in two))
     store = FolderAnswers(Database(path / "answers.db"))
     return (
-        Sharing("s", roots, front, book, questions=FolderQuestions(answers=store), digest=lambda: digest),
+        RootSharing("s", roots, front, book, folder_questions=FolderQuestions(answers=store), digest=lambda: digest),
         book,
         front,
     )
@@ -189,13 +191,13 @@ async def test_an_answer_for_good_holds_in_later_runs_and_for_this_server_alone(
 ) -> None:
     first, _, _ = kept(tmp_path, two, ShareAlways())
     assert len(uris(await first.answer(""))) == 2
-    assert first.heard.for_good
+    assert first.known_roots.is_permanent
     later, book, front = kept(tmp_path, two)
     assert len(uris(await later.answer(""))) == 2
     assert front.asked == []
     assert book.told == [("2 folders", {"roots": [one.as_uri() for one in two]})]
     changed, _, front = kept(tmp_path, two, DoNotShare(), digest="another")
-    assert isinstance(await changed.answer(""), AskDeclined)
+    assert isinstance(await changed.answer(""), ServerRequestRejection)
     assert len(front.asked) == 1
 
 
@@ -234,16 +236,21 @@ async def test_an_answer_for_good_that_cannot_be_kept_holds_for_this_run_and_say
     said: list[str] = []
     roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFront(ShareAlways())
     broken = Broken(Database(two[0] / "s.db"))
-    desk = Sharing(
-        "s", roots, front, Book(), questions=FolderQuestions(answers=broken), tell=lambda text, hint: said.append(text)
+    desk = RootSharing(
+        "s",
+        roots,
+        front,
+        Book(),
+        folder_questions=FolderQuestions(answers=broken),
+        notify=lambda text, hint: said.append(text),
     )
     assert len(uris(await desk.answer(""))) == len(uris(await desk.answer(""))) == 1
     assert (len(front.asked), said) == (1, ["The disk is full."])
-    assert not desk.heard.for_good
+    assert not desk.known_roots.is_permanent
 
 
 # -- waiting until it is needed
-PIPE = AskContext(revision=Revision.V2025_11_25)
+PIPE = ServerRequestContext(revision=Revision.V2025_11_25)
 
 
 class Asking:
@@ -254,11 +261,12 @@ class Asking:
         self.roots = Roots(tuple(RootConfig(str(one)) for one in two))
         self.questions = FolderQuestions(self.book, clock=lambda: self.now)
         self.servers = {
-            name: Sharing(name, self.roots, self.front, self.book, questions=self.questions) for name in names
+            name: RootSharing(name, self.roots, self.front, self.book, folder_questions=self.questions)
+            for name in names
         }
         self.got: dict[str, list[Any]] = {name: [] for name in names}
         for server in self.servers.values():
-            server.ready()
+            server.mark_ready()
 
     async def ask(self, name: str) -> None:
         """A roots/list of that server, while nothing of it runs."""
@@ -266,7 +274,7 @@ class Asking:
 
     async def waiting(self, *names: str, count: int = 1) -> None:
         """Return when so many requests of each of them wait."""
-        while not all(self.servers[name]._held >= count for name in names):  # pyright: ignore[reportPrivateUsage]
+        while not all(self.servers[name]._held_count >= count for name in names):  # pyright: ignore[reportPrivateUsage]
             await anyio.lowlevel.checkpoint()
 
 
@@ -274,19 +282,19 @@ async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(t
     it = Asking(two, ShareOnce())
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            for _ in range(HELD_LIMIT):
+            for _ in range(MAX_HELD_REQUESTS):
                 tasks.start_soon(it.ask, "s")
-            await it.waiting("s", count=HELD_LIMIT)
+            await it.waiting("s", count=MAX_HELD_REQUESTS)
             assert it.front.asked == []
-            with it.servers["s"].running("tools/call"):
+            with it.servers["s"].track_request("tools/call"):
                 assert await it.servers["s"].prepare("its tool t is about to run")
     assert [question.why for question in it.front.asked] == ["its tool t is about to run"]
-    assert [len(uris(reply)) for reply in it.got["s"]] == [2] * HELD_LIMIT
+    assert [len(uris(reply)) for reply in it.got["s"]] == [2] * MAX_HELD_REQUESTS
     assert not await it.servers["s"].prepare("again")
     it.front.answers.append(DoNotShare())
-    with it.servers["s"].running("tools/call"):
+    with it.servers["s"].track_request("tools/call"):
         await it.ask("s")
-    assert isinstance(it.got["s"][-1], AskDeclined), "once was for those that waited"
+    assert isinstance(it.got["s"][-1], ServerRequestRejection), "once was for those that waited"
 
 
 async def test_at_most_five_requests_of_a_server_wait_and_the_next_is_told_that_there_are_none(
@@ -295,27 +303,27 @@ async def test_at_most_five_requests_of_a_server_wait_and_the_next_is_told_that_
     it = Asking(two)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            for _ in range(HELD_LIMIT + 3):
+            for _ in range(MAX_HELD_REQUESTS + 3):
                 tasks.start_soon(it.ask, "s")
             while len(it.got["s"]) < 3:
                 await anyio.lowlevel.checkpoint()
-            await it.waiting("s", count=HELD_LIMIT)
+            await it.waiting("s", count=MAX_HELD_REQUESTS)
             tasks.cancel_scope.cancel()
     assert [uris(reply) for reply in it.got["s"]] == [[]] * 3
     assert it.front.asked == []
 
 
-@pytest.mark.parametrize(("limit", "method"), [("HOLD_SECONDS", ""), ("BLOCKED_SECONDS", "tools/list")])
+@pytest.mark.parametrize(("limit", "method"), [("HOLD_SECONDS", ""), ("BLOCKED_TIMEOUT", "tools/list")])
 async def test_a_server_that_may_not_wait_is_told_that_there_are_none_without_a_question(
     two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, limit: str, method: str
 ) -> None:
     monkeypatch.setattr(sharing_module, limit, 0.0)
     it = Asking(two)
-    with anyio.fail_after(20), it.servers["s"].running(method) if method else nullcontext():
+    with anyio.fail_after(20), it.servers["s"].track_request(method) if method else nullcontext():
         await it.ask("s")
     assert [uris(reply) for reply in it.got["s"]] == [[]]
     assert it.front.asked == []
-    assert it.servers["s"].heard.roots is None
+    assert it.servers["s"].known_roots.roots is None
     assert it.book.told == []
 
 
@@ -328,7 +336,7 @@ class Told:
         self.it = it
         self.notices: list[str] = []
 
-    async def tell(self, notice: Any) -> None:
+    async def notify(self, notice: Any) -> None:
         self.notices.append(notice.METHOD)
         await self.it.ask("s")
 
@@ -340,13 +348,13 @@ async def test_a_request_that_was_taken_back_is_asked_about_with_the_first_call_
     told = Told(it)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(it.servers["s"].keep_told, cast("Any", told), print)
+            tasks.start_soon(it.servers["s"].send_list_changes, cast("Any", told), print)
             async with anyio.create_task_group() as asking:
                 asking.start_soon(it.ask, "s")
                 await it.waiting("s")
                 asking.cancel_scope.cancel()
             assert (it.front.asked, it.got["s"]) == ([], [])
-            with it.servers["s"].running("tools/call"):
+            with it.servers["s"].track_request("tools/call"):
                 assert await it.servers["s"].prepare("its tool t is about to run")
                 assert told.notices == ["notifications/roots/list_changed"]
                 assert [len(uris(reply)) for reply in it.got["s"]] == [2], "told again before the call"
@@ -361,8 +369,8 @@ async def test_what_a_program_that_is_gone_wanted_is_not_asked_for_the_next_one(
             asking.start_soon(it.ask, "s")
             await it.waiting("s")
             asking.cancel_scope.cancel()
-        await it.servers["s"].begin()
-        it.servers["s"].ready()
+        await it.servers["s"].begin_connection()
+        it.servers["s"].mark_ready()
         assert not await it.servers["s"].prepare("its tool t is about to run")
     assert it.front.asked == []
 
@@ -393,13 +401,13 @@ async def test_a_server_keeps_what_it_may_know_while_a_new_folder_waits_for_its_
     with anyio.fail_after(20):
         assert len(uris(await server.answer(""))) == 2
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(server.keep_told, cast("Any", told), print)
+            tasks.start_soon(server.send_list_changes, cast("Any", told), print)
             await it.roots.add(str(two[0].parent))
             while not it.got["s"]:
                 await anyio.lowlevel.checkpoint()
             assert len(uris(it.got["s"][0])) == 2, "what was agreed to, at once"
             assert len(it.front.asked) == 1
-            with server.running("tools/call"):
+            with server.track_request("tools/call"):
                 await server.prepare("its tool t is about to run")
             assert len(uris(it.got["s"][-1])) == 3
             tasks.cancel_scope.cancel()
@@ -411,7 +419,7 @@ async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_ans
     two: tuple[Path, Path],
 ) -> None:
     names = ("a", "b", "c", "d")
-    it = Asking(two, ShareEach({"a": "once", "b": "session", "d": "never"}), names=names)
+    it = Asking(two, SharePerServer({"a": "once", "b": "session", "d": "never"}), names=names)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             for name in names:
@@ -422,7 +430,7 @@ async def test_servers_that_wait_at_the_same_moment_are_one_question_with_an_ans
     assert isinstance(question, ShareRoots)
     assert (question.server, sorted(one.server for one in question.askers)) == ("b", list(names))
     assert [len(uris(it.got[name][0])) for name in ("a", "b", "d")] == [2, 2, 0]
-    assert isinstance(it.got["c"][0], AskDeclined)
+    assert isinstance(it.got["c"][0], ServerRequestRejection)
 
 
 @pytest.mark.parametrize(("answer", "counts"), [(DoNotShare(), (0, 0)), (ShareAlways(), (2, 0)), (None, (0, 0))])
@@ -437,7 +445,7 @@ async def test_an_answer_that_names_no_server_is_no_agreement_for_those_beside_t
             await it.waiting(*it.servers)
             await it.servers["a"].prepare("")
     got = [it.got[name][0] for name in it.servers]
-    assert tuple(len(one.roots) if isinstance(one, RootsReply) else 0 for one in got) == counts
+    assert tuple(len(one.roots) if isinstance(one, ListRootsResult) else 0 for one in got) == counts
 
 
 # -- floods
@@ -445,13 +453,13 @@ async def test_a_refusal_answers_for_a_minute_or_until_the_list_changes(two: tup
     it = Asking(two, DoNotShare(), DoNotShare(), ShareSession())
     server = it.servers["s"]
     for _ in range(20):
-        assert isinstance(await server.answer(""), AskDeclined)
+        assert isinstance(await server.answer(""), ServerRequestRejection)
     assert len(it.front.asked) == 1
     it.now = 59.9
-    assert isinstance(await server.answer(""), AskDeclined)
+    assert isinstance(await server.answer(""), ServerRequestRejection)
     assert len(it.front.asked) == 1
     it.now = 60.1
-    assert isinstance(await server.answer(""), AskDeclined)
+    assert isinstance(await server.answer(""), ServerRequestRejection)
     assert len(it.front.asked) == 2
     await it.roots.remove(str(two[1]))
     assert len(uris(await server.answer(""))) == 1

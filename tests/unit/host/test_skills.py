@@ -10,13 +10,13 @@ import pytest
 from mcphost.config.schema import LedgerConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.allow_rules import parse_rules
-from mcphost.host.audit.audit_log import Journal
+from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.reserved_names import READ_RESULT
-from mcphost.host.tools.skill_tool import NAME
+from mcphost.host.tools.skill_tool import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.skills import contents_digest
 from mcphost.store.audit_reader import Wanted
 from mcphost.store.audit_store import Ledger
@@ -49,7 +49,7 @@ def served(files: dict[str, bytes]) -> Any:
     def answer(params: dict[str, Any]) -> Any:
         raw = files.get(params["uri"])
         if raw is None:
-            return RpcError(code=-32602, message="no such file")
+            return ErrorData(code=-32602, message="no such file")
         try:
             content = {"text": raw.decode()}
         except UnicodeDecodeError:
@@ -227,15 +227,15 @@ async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_
 
 
 async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
-    load = (NAME, {"server": "peer", "skill": "pdf"})
-    file = (NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
+    load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
+    file = (TOOL_NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
     model = ScriptedModel(calls(load), calls(file), says("done"))
     front = ScriptedFront(AllowOnce())
     it = peer()
     async with host_with(tmp_path, it, model, front) as host:
         await host.send("fill it")
     assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
-    assert NAME in [spec.name for spec in model.requests[0].tools]
+    assert TOOL_NAME in [spec.name for spec in model.requests[0].tools]
     (question,) = front.asked
     assert isinstance(question, ApproveTool)
     assert question.server == "peer"
@@ -248,7 +248,7 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
 
 
 async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((NAME, {"server": "peer", "skill": "pdf"})), says("ok"))
+    model = ScriptedModel(calls((TOOL_NAME, {"server": "peer", "skill": "pdf"})), says("ok"))
     it = peer()
     async with host_with(tmp_path, it, model, ScriptedFront(Deny("no"))) as host:
         assert (await host.send("fill it")).declined == 1
@@ -257,7 +257,7 @@ async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
 
 
 async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
-    load = (NAME, {"server": "peer", "skill": "pdf"})
+    load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     front = ScriptedFront(AllowAlways())
     async with host_with(tmp_path, peer(), ScriptedModel(calls(load), calls(load), says("ok")), front) as host:
         await host.send("twice")
@@ -281,8 +281,8 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
     inner = {f"{ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
     both = {**FILES, **inner}
     model = ScriptedModel(
-        calls((NAME, {"server": "peer", "skill": "pdf"})),
-        calls((NAME, {"server": "peer", "skill": "deep"})),
+        calls((TOOL_NAME, {"server": "peer", "skill": "pdf"})),
+        calls((TOOL_NAME, {"server": "peer", "skill": "deep"})),
         says("ok"),
     )
     front = ScriptedFront(AllowSession(), Deny())
@@ -297,7 +297,7 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
                   {"server": "peer", "skill": "none"}, {"server": "peer", "skill": "pdf", "file": 7}]
 )  # fmt: skip
 async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
-    model = ScriptedModel(calls((NAME, arguments)), says("ok"))
+    model = ScriptedModel(calls((TOOL_NAME, arguments)), says("ok"))
     async with host_with(tmp_path, peer(), model) as host:
         assert (await host.send("go")).outcome == "done"
     assert returned(model).is_error
@@ -309,7 +309,7 @@ FILE = {**LOAD, "file": "references/FORMS.md"}
 
 async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
     front = ScriptedFront(AllowOnce(), Deny())
-    model = ScriptedModel(calls((NAME, LOAD)), says("ok"), calls((NAME, FILE)), says("ok"))
+    model = ScriptedModel(calls((TOOL_NAME, LOAD)), says("ok"), calls((TOOL_NAME, FILE)), says("ok"))
     it = peer()
     async with host_with(tmp_path, it, model, front) as host:
         await host.send("go")
@@ -322,7 +322,7 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
 async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
     front = ScriptedFront(Deny())
     it = peer()
-    async with host_with(tmp_path, it, ScriptedModel(calls((NAME, FILE)), says("ok")), front) as host:
+    async with host_with(tmp_path, it, ScriptedModel(calls((TOOL_NAME, FILE)), says("ok")), front) as host:
         await loaded(host)
         assert (await host.send("go")).declined == 1
     assert len(it.asked("resources/read")) == 1
@@ -330,7 +330,7 @@ async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_p
 
 async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_path: Path) -> None:
     model = ScriptedModel(
-        calls((NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), says("ok")
+        calls((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), says("ok")
     )
     front = ScriptedFront(Deny(), Deny())
     it = peer()
@@ -345,7 +345,9 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
     front = ScriptedFront(Deny(), Deny())
     quiet = peer()
     model = ScriptedModel(
-        calls((NAME, {"server": "quiet", "skill": f"{ROOT}/SKILL.md"}), (NAME, {"server": "x", "skill": "pdf"})),
+        calls(
+            (TOOL_NAME, {"server": "quiet", "skill": f"{ROOT}/SKILL.md"}), (TOOL_NAME, {"server": "x", "skill": "pdf"})
+        ),
         says("ok"),
     )
     async with host_with(
@@ -359,7 +361,7 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
     assert "quiet" not in second.text
 
 
-@pytest.mark.parametrize("name", [NAME, READ_RESULT])
+@pytest.mark.parametrize("name", [TOOL_NAME, READ_RESULT])
 async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: Path, name: str) -> None:
     model = ScriptedModel(calls((name, {**LOAD, "result": "0" * 64})), says("ok"))
     it = peer()
@@ -371,7 +373,7 @@ async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: 
 
 
 async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((NAME, LOAD), (NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), says("ok"))
+    model = ScriptedModel(calls((TOOL_NAME, LOAD), (TOOL_NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), says("ok"))
     front = ScriptedFront(Deny(), Deny())
     it = peer()
     async with host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
@@ -383,16 +385,16 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
 
 
 async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((NAME, LOAD)), calls((NAME, FILE)), says("ok"))
-    journal = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    model = ScriptedModel(calls((TOOL_NAME, LOAD)), calls((TOOL_NAME, FILE)), says("ok"))
+    journal = AuditLog(Ledger(tmp_path / "ledger.db"), LedgerConfig())
     async with host_with(tmp_path, peer(), model, ScriptedFront(AllowOnce()), journal=journal) as host:
         await host.send("go")
         digest = contents_digest(host.server("peer").catalog.skills[0])
-        rows = [row for row in reversed(await journal.page(Wanted())) if row.kind == "tool"]
+        rows = [row for row in reversed(await journal.read_page(Wanted())) if row.kind == "tool"]
     assert [(row.event, row.who) for row in rows] == [
         ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
     ]  # fmt: skip
-    assert {row.subject for row in rows} == {f"{NAME}:{ROOT}/SKILL.md"}
+    assert {row.subject for row in rows} == {f"{TOOL_NAME}:{ROOT}/SKILL.md"}
     assert [row.definition for row in rows if row.event == "started"] == [digest, digest]
     assert [row.decision for row in rows if row.event == "ended"] == ["ok", "ok"]
 
@@ -400,7 +402,7 @@ async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Pa
 async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about_is_not_read(tmp_path: Path) -> None:
     changed = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
     it = peer()
-    model = ScriptedModel(calls((NAME, LOAD)), says("ok"))
+    model = ScriptedModel(calls((TOOL_NAME, LOAD)), says("ok"))
 
     async def meanwhile(_question: Any) -> AllowOnce:
         it.answers["skills/list"] = {"skills": [entry(changed)], "ttlMs": 0, "cacheScope": "private"}

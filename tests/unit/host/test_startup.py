@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.event_queue import Feed
-from mcphost.host.events import HostEvent, RoundStarted, Told, TurnStarted
+from mcphost.host.event_queue import EventQueue
+from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.protocol.jsonrpc import Request
+from mcphost.protocol.jsonrpc import JsonRpcRequest
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
@@ -24,14 +24,14 @@ class HeldPeer(Peer):
     def __init__(self, *names: str) -> None:
         listed = {"tools/list": tools(*map(tool, names))}
         super().__init__(listed, "2026-07-28", {"tools": {}}, {"name": "peer", "version": "1"})
-        self._held: list[tuple[Request, dict[str, Any]]] | None = []
+        self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] | None = []
 
     def release(self) -> None:
         held, self._held = self._held or [], None
         for request, params in held:
             self._answer(request, params)
 
-    def _answer(self, request: Request, params: dict[str, Any]) -> None:
+    def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
         if self._held is None:
             super()._answer(request, params)
         else:
@@ -44,10 +44,10 @@ def offered(model: ScriptedModel) -> list[list[str]]:
 
 
 def told(events: list[HostEvent]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Told)]
+    return [event.text for event in events if isinstance(event, NoticeEvent)]
 
 
-async def until(feed: Feed, kind: type[HostEvent]) -> None:
+async def until(feed: EventQueue, kind: type[HostEvent]) -> None:
     async for event in feed:
         if isinstance(event, kind):
             return
@@ -60,24 +60,24 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
 
     async def release(_: Any) -> AllowOnce:
         late.release()
-        await host.ready("late")
+        await host.ensure_ready("late")
         return AllowOnce()
 
     front = ScriptedFront(release)
     limits = Limits(server_wait=0.05)
     async with host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
         host.start()
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
         await host.send("go on")
-        events = feed.take()
+        events = feed.drain()
     assert offered(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
     assert told(events) == [
         "The turn begins without the server 'late', still starting.",
         "The server 'late' joined: the model has its tools from now on.",
     ]
     kinds = [type(event) for event in events]
-    assert kinds.index(TurnStarted) < kinds.index(Told) < kinds.index(RoundStarted)
+    assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
 
 
 async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
     model = ScriptedModel(says("ok"))
     async with host_with(tmp_path, {"late": late}, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
         host.start()
-        feed = host.events()
+        feed = host.subscribe()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.send, "go")
             await until(feed, TurnStarted)
             await anyio.wait_all_tasks_blocked()
             assert model.requests == []
             late.release()
-        assert told(feed.take()) == []
+        assert told(feed.drain()) == []
     assert offered(model) == [["late__slow"]]
 
 
@@ -101,7 +101,7 @@ async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: P
     peers = {"late": HeldPeer()}
     async with host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
         host.start()
-        feed = host.events()
+        feed = host.subscribe()
         outcomes: list[str] = []
 
         async def send() -> None:
@@ -119,10 +119,10 @@ async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None
     limits = Limits(server_wait=0.05)
     async with host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:
         host.start()
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
         await host.send("go on")
-        assert told(feed.take()) == ["The turn begins without the server 'late', still starting."]
+        assert told(feed.drain()) == ["The turn begins without the server 'late', still starting."]
 
 
 class TogetherPeer(Peer):
@@ -134,9 +134,9 @@ class TogetherPeer(Peer):
         listed = {"tools/list": tools(tool("it"))}
         capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
         super().__init__(listed, "2025-11-25", capabilities, {"name": "peer", "version": "1"})
-        self._held: list[tuple[Request, dict[str, Any]]] = []
+        self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] = []
 
-    def _answer(self, request: Request, params: dict[str, Any]) -> None:
+    def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
         if request.method not in self.LISTS:
             super()._answer(request, params)
             return

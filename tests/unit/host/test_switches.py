@@ -11,9 +11,9 @@ import pytest
 from mcphost.config.schema import LedgerConfig, ServerConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host import events
-from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.questions.questions import AllowAlways, AllowOnce
-from mcphost.host.servers.tool_toggles import Switches
+from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.audit_reader import Wanted
 from mcphost.store.audit_store import Ledger
@@ -45,26 +45,26 @@ async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_wh
     model = ScriptedModel(says("a"), says("b"), says("c"))
     async with host_with(tmp_path, peer(), model) as host:
         await host.send("one")
-        await host.switch_tool("peer", "burn", on=False)
-        assert host.server("peer").off == ("burn",)
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        assert host.server("peer").disabled_tools == ("burn",)
         await host.send("two")
-        await host.switch_tool("peer", "burn", on=True)
-        assert host.server("peer").off == ()
+        await host.set_tool_enabled("peer", "burn", enabled=True)
+        assert host.server("peer").disabled_tools == ()
         await host.send("three")
     assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
 
 
 async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_for_it(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
-    switches = Switches(StoredSwitches(database), in_memory(), lambda _: None, lambda _: None)
+    switches = ToolToggles(StoredSwitches(database), create_in_memory_log(), lambda _: None, lambda _: None)
     own = ServerConfig(name="files", command="run")
     alias = ServerConfig(name="innocent", command="run", source="project", same_as=("files",))
-    await switches.switch(own, "burn", on=False)
-    assert switches.off(alias, "burn") == "user"
+    await switches.set_enabled(own, "burn", enabled=False)
+    assert switches.disabled_by(alias, "burn") == "user"
     with pytest.raises(UsageError, match="switched off at files"):
-        await switches.switch(alias, "burn", on=True)
-    await switches.switch(own, "burn", on=True)
-    assert switches.off(alias, "burn") == ""
+        await switches.set_enabled(alias, "burn", enabled=True)
+    await switches.set_enabled(own, "burn", enabled=True)
+    assert switches.disabled_by(alias, "burn") == ""
     await database.close()
 
 
@@ -74,7 +74,7 @@ async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(
     at = peer()
     front = ScriptedFront()
     async with host_with(tmp_path, at, model, front) as host:
-        await host.switch_tool("peer", "burn", on=False)
+        await host.set_tool_enabled("peer", "burn", enabled=False)
         await host.send("go")
     assert returned(model).is_error
     assert "switched this tool off" in returned(model).text
@@ -87,7 +87,7 @@ async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Pat
     at = peer()
     async with host_with(tmp_path, at, model, ScriptedFront(AllowAlways())) as host:
         await host.send("once")
-        await host.switch_tool("peer", "burn", on=False)
+        await host.set_tool_enabled("peer", "burn", enabled=False)
         await host.send("again")
     assert len(at.asked("tools/call")) == 1
 
@@ -113,19 +113,19 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
 async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
     at = peer()
     async with host_with(tmp_path, at) as host:
-        await host.switch_tool("peer", "burn", on=False)
+        await host.set_tool_enabled("peer", "burn", enabled=False)
         assert (await host.call_tool("peer", "burn", {})).text == "done"
 
 
 @pytest.mark.req("ui.expose-tools")
 async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
     async with host_with(tmp_path, peer()) as host:
-        await host.switch_tool("peer", "burn", on=False)
-        await host.switch_tool("peer", "look", on=False)
-        await host.switch_tool("peer", "look", on=True)
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        await host.set_tool_enabled("peer", "look", enabled=False)
+        await host.set_tool_enabled("peer", "look", enabled=True)
     model = ScriptedModel(says("hi"))
     async with host_with(tmp_path, peer(), model) as host:
-        assert host.server("peer").off == ("burn",)
+        assert host.server("peer").disabled_tools == ("burn",)
         await host.send("one")
     assert told(model) == ["peer__look"]
 
@@ -146,13 +146,13 @@ async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.send, "first")
             await asked.wait()
-            assert host.busy
+            assert host.is_busy
             with pytest.raises(UsageError, match="A turn is running"):
                 await host.send("meanwhile")
             with pytest.raises(UsageError, match="A turn is running"):
                 host.new_conversation()
             assert host.stop()
-        assert not host.busy
+        assert not host.is_busy
         assert model.requests == []
         told.set()
         assert (await host.send("again")).text == "second"
@@ -161,59 +161,61 @@ async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_
 
 async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
     async with host_with(tmp_path, peer()) as host:
-        await host.switch_tool("peer", "burn", on=False)
-        assert [one.listed.tool.name for one in host._toolbox.all().values()] == ["look"]
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        assert [one.definition.tool.name for one in host._tool_registry.available_tools().values()] == ["look"]
 
 
 async def test_everybody_is_told_and_the_ledger_has_it(tmp_path: Path) -> None:
-    ledger = Journal(Ledger(tmp_path / "ledger.db"), LedgerConfig())
+    ledger = AuditLog(Ledger(tmp_path / "ledger.db"), LedgerConfig())
     async with host_with(tmp_path, peer(), journal=ledger) as host:
-        feed = host.events()
-        await host.switch_tool("peer", "burn", on=False)
+        feed = host.subscribe()
+        await host.set_tool_enabled("peer", "burn", enabled=False)
         with anyio.fail_after(20):
             async for event in feed:
-                if isinstance(event, events.ToolSwitched):
+                if isinstance(event, events.ToolToggled):
                     assert (event.server, event.tool, event.on) == ("peer", "burn", False)
                     break
-        rows = [row for row in await host.journal.page(Wanted(kind="tool")) if row.event == "switched off"]
+        rows = [row for row in await host.audit.read_page(Wanted(kind="tool")) if row.event == "switched off"]
         assert [(row.subject, row.who) for row in rows] == [("burn", "person")]
 
 
 @pytest.fixture
-async def switches(tmp_path: Path) -> AsyncIterator[Switches]:
+async def switches(tmp_path: Path) -> AsyncIterator[ToolToggles]:
     database = Database(tmp_path / "store.db")
-    yield Switches(StoredSwitches(database), in_memory(LedgerConfig()), lambda event: None, lambda error: None)
+    yield ToolToggles(
+        StoredSwitches(database), create_in_memory_log(LedgerConfig()), lambda event: None, lambda error: None
+    )
     await database.close()
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switches_on(switches: Switches) -> None:
+async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switches_on(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x", file="mcp.json", disabled_tools=("burn", "delete_*"))
-    offs = [switches.off(server, name) for name in ("burn", "delete_all", "Burn", "look", "undelete_")]
+    offs = [switches.disabled_by(server, name) for name in ("burn", "delete_all", "Burn", "look", "undelete_")]
     assert offs == ["file", "file", "", "", ""]
     with pytest.raises(UsageError, match="disabledTools"):
-        await switches.switch(server, "burn", on=True)
-    await switches.switch(server, "look", on=False)
-    assert switches.off(server, "look") == "user"
+        await switches.set_enabled(server, "burn", enabled=True)
+    await switches.set_enabled(server, "look", enabled=False)
+    assert switches.disabled_by(server, "look") == "user"
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(switches: Switches) -> None:
+async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(switches: ToolToggles) -> None:
     one, other = (ServerConfig(name=name, command="x") for name in ("one", "other"))
-    await switches.switch(one, "burn", on=False)
-    assert (switches.off(one, "burn"), switches.off(other, "burn")) == ("user", "")
-    await switches.switch(other, "burn", on=False)
-    await switches.switch(one, "burn", on=True)
-    assert (switches.off(one, "burn"), switches.off(other, "burn")) == ("", "user")
-    assert await switches._stored.all() == (("other", "burn"),)
+    await switches.set_enabled(one, "burn", enabled=False)
+    assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("user", "")
+    await switches.set_enabled(other, "burn", enabled=False)
+    await switches.set_enabled(one, "burn", enabled=True)
+    assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("", "user")
+    assert await switches._stored_toggles.all() == (("other", "burn"),)
 
 
-async def test_of_too_many_switches_the_newest_are_kept(switches: Switches, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_switches_the_newest_are_kept(switches: ToolToggles, monkeypatch: pytest.MonkeyPatch) -> None:
     server = ServerConfig(name="s", command="x")
     for name in ("first", "second", "third"):
-        await switches.switch(server, name, on=False)
+        await switches.set_enabled(server, name, enabled=False)
     monkeypatch.setattr("mcphost.store.tool_toggles.KEPT", 2)
-    assert await switches._stored.all() == (("s", "third"), ("s", "second"))
+    assert await switches._stored_toggles.all() == (("s", "third"), ("s", "second"))
 
 
 async def test_what_cannot_be_read_or_kept_is_told_and_lasts_for_this_run() -> None:
@@ -228,21 +230,23 @@ async def test_what_cannot_be_read_or_kept_is_told_and_lasts_for_this_run() -> N
             raise StoreError("The store cannot be written.")
 
     told: list[str] = []
-    switches = Switches(Failing(), in_memory(), lambda event: None, lambda error: told.append(error.message))
+    switches = ToolToggles(
+        Failing(), create_in_memory_log(), lambda event: None, lambda error: told.append(error.message)
+    )
     server = ServerConfig(name="s", command="x")
-    await switches.switch(server, "burn", on=False)
-    assert switches.off(server, "burn") == "user"
+    await switches.set_enabled(server, "burn", enabled=False)
+    assert switches.disabled_by(server, "burn") == "user"
     assert told == ["The store cannot be read.", "The store cannot be written."]
 
 
-async def test_a_name_that_is_no_text_can_be_switched_too(switches: Switches) -> None:
+async def test_a_name_that_is_no_text_can_be_switched_too(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x")
-    await switches.switch(server, "half \ud83d of it", on=False)
-    assert switches.off(server, "half \ud83d of it") == "user"
+    await switches.set_enabled(server, "half \ud83d of it", enabled=False)
+    assert switches.disabled_by(server, "half \ud83d of it") == "user"
 
 
-async def test_a_pattern_made_to_take_for_ever_ends(switches: Switches) -> None:
+async def test_a_pattern_made_to_take_for_ever_ends(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
     began = process_time()
-    assert switches.off(server, "a" * 3_000) == ""
+    assert switches.disabled_by(server, "a" * 3_000) == ""
     assert process_time() - began < 5

@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.errors import UsageError
 from mcphost.host.servers import resource_templates
-from mcphost.host.servers.resource_templates import expand, variables
+from mcphost.host.servers.resource_templates import expand_template, template_variables
 
 
 @pytest.mark.req("res.templates.expand")
@@ -28,12 +28,12 @@ from mcphost.host.servers.resource_templates import expand, variables
     ],
 )
 def test_values_are_written_into_an_address(template: str, values: dict[str, str], address: str) -> None:
-    assert expand(template, values) == address
+    assert expand_template(template, values) == address
 
 
 def test_a_form_asks_for_each_variable_once_and_in_order() -> None:
-    assert variables("x://{b}/{a}{?c,b}{&d*}{e:3}") == ("b", "a", "c", "d", "e")
-    assert variables("x://y") == ()
+    assert template_variables("x://{b}/{a}{?c,b}{&d*}{e:3}") == ("b", "a", "c", "d", "e")
+    assert template_variables("x://y") == ()
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_a_form_asks_for_each_variable_once_and_in_order() -> None:
 )
 def test_what_is_no_template_or_no_address_is_said(template: str, values: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        expand(template, values)
+        expand_template(template, values)
 
 
 def test_limits_are_what_they_say() -> None:
-    most = resource_templates.ADDRESS_LIMIT
-    assert len(expand("{a}", {"a": "y" * most})) == most
+    most = resource_templates.TEMPLATE_URI_LIMIT
+    assert len(expand_template("{a}", {"a": "y" * most})) == most

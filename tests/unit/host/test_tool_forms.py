@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.form_fields import Field, fault
+from mcphost.host.questions.form_fields import Field, field_error
 from mcphost.host.questions.forms import MAX_FIELDS
 from mcphost.host.questions.tool_forms import argument_fields
 from mcphost.serialization import Raw, encode
@@ -32,8 +32,8 @@ def test_simple_properties_are_typed_fields_and_all_others_are_json() -> None:
         ("path", "text"), ("count", "integer"), ("mode", "choice"), ("deep", "json"),
     ]  # fmt: skip
     assert (found["path"].required, found["path"].description, found["deep"].title) == (True, "Where", "Deep")
-    assert fault(found["count"], 11) == "must be at most 10"
-    assert fault(found["deep"], {"any": ["thing"]}) == ""
+    assert field_error(found["count"], 11) == "must be at most 10"
+    assert field_error(found["deep"], {"any": ["thing"]}) == ""
 
 
 def test_arguments_beyond_the_schema_are_fields_as_well_so_that_nothing_is_hidden() -> None:

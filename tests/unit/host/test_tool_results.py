@@ -11,7 +11,7 @@ from mcphost.headless.json_output import outcome
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import ImagePart, ToolReturnPart
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.host.peer_host import host_with, server_at, text, tool, tools
@@ -27,9 +27,9 @@ async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tup
     peer = server_at(revision, tools__list=tools(tool("it")), tools__call=answer)
     model = ScriptedModel(calls(("peer__it", {})), says("ok"))
     async with host_with(folder, peer, model, ScriptedFront(AllowOnce())) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.send("go")
-        finished = next(event for event in feed.take() if isinstance(event, ToolFinished))
+        finished = next(event for event in feed.drain() if isinstance(event, ToolFinished))
     (part,) = model.requests[-1].messages[-1].parts
     assert isinstance(part, ToolReturnPart)
     return part, finished
@@ -58,7 +58,7 @@ async def test_a_result_that_does_not_say_so_is_no_error(tmp_path: Path, revisio
 async def test_a_protocol_error_reaches_model_and_user_as_a_failed_call(
     tmp_path: Path, revision: str, code: int
 ) -> None:
-    part, finished = await called(tmp_path, RpcError(code=code, message="bad argument: n"), revision)
+    part, finished = await called(tmp_path, ErrorData(code=code, message="bad argument: n"), revision)
     assert part.is_error
     assert "bad argument: n" in part.text
     assert finished.outcome == "failed"
@@ -189,7 +189,7 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
 @pytest.mark.req("tools.validate-result")
 async def test_no_hidden_words_reach_the_model_in_the_error_of_a_call(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
-    part, _ = await called(tmp_path, RpcError(code=-32603, message=f"no\x1b[31m{hidden} luck"))
+    part, _ = await called(tmp_path, ErrorData(code=-32603, message=f"no\x1b[31m{hidden} luck"))
     assert "no[31m luck" in part.text
     assert part.text.isascii()
 

@@ -3,69 +3,73 @@
 from types import SimpleNamespace
 from typing import Any
 
-from mcphost.host.servers.catalog import ListedTool
-from mcphost.host.servers.tool_registry import NAME_LIMIT, Toolbox
+from mcphost.host.servers.catalog import ToolDefinition
+from mcphost.host.servers.tool_registry import NAME_LIMIT, ToolRegistry
 from mcphost.serialization import Raw
 
 
 def connected(server: str, **words: str) -> Any:
     """A ready server with these tools, by what they say of themselves."""
     tools = {
-        name: ListedTool(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
+        name: ToolDefinition(name, Raw(f'{{"name":"{name}","description":"{said}"}}'.encode()))
         for name, said in words.items()
     }
     return SimpleNamespace(
-        config=SimpleNamespace(name=server), is_ready=True, account="", offers=SimpleNamespace(tools=tools),
-        drift=SimpleNamespace(held=frozenset[str]()), tool=tools.get, tools=tools,
+        config=SimpleNamespace(name=server), is_ready=True, account="", listing=SimpleNamespace(tools=tools),
+        tool_changes=SimpleNamespace(quarantined=frozenset[str]()), tool=tools.get, tools=tools,
     )  # fmt: skip
 
 
 def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mark() -> None:
-    alone = Toolbox(lambda: ())
-    alone.name("a b", "t")
-    marked = alone.name("a.b", "t")
-    toolbox = Toolbox(lambda: ())
+    alone = ToolRegistry(lambda: ())
+    alone.model_name("a b", "t")
+    marked = alone.model_name("a.b", "t")
+    toolbox = ToolRegistry(lambda: ())
     # A third server's tool is named so that its plain name is the marked name of the second.
-    imitation = toolbox.name("a", marked.removeprefix("a_").removeprefix("_"))
-    names = [toolbox.name("a_b", marked.removeprefix("a_b__")), toolbox.name("a b", "t"), toolbox.name("a.b", "t")]
+    imitation = toolbox.model_name("a", marked.removeprefix("a_").removeprefix("_"))
+    names = [
+        toolbox.model_name("a_b", marked.removeprefix("a_b__")),
+        toolbox.model_name("a b", "t"),
+        toolbox.model_name("a.b", "t"),
+    ]
     assert len({imitation, *names}) == 4
     assert names == [
-        toolbox.name("a_b", marked.removeprefix("a_b__")),
-        toolbox.name("a b", "t"),
-        toolbox.name("a.b", "t"),
+        toolbox.model_name("a_b", marked.removeprefix("a_b__")),
+        toolbox.model_name("a b", "t"),
+        toolbox.model_name("a.b", "t"),
     ]
 
 
 def test_long_names_fit_and_stay_apart() -> None:
-    toolbox = Toolbox(lambda: ())
-    names = {toolbox.name("s", "x" * 100 + end) for end in "abc"}
+    toolbox = ToolRegistry(lambda: ())
+    names = {toolbox.model_name("s", "x" * 100 + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= NAME_LIMIT for name in names)
 
 
 def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
     one, other = connected("one", add="of one"), connected("other", add="of the other")
-    toolbox = Toolbox(lambda: (one, other))
-    offered = toolbox.all()
+    toolbox = ToolRegistry(lambda: (one, other))
+    offered = toolbox.available_tools()
     assert len(offered) == 2
     for name in offered:
         found = toolbox.resolve(name)
         assert found is not None
         assert found.connection is offered[name].connection
-        assert found.listed.tool.description == offered[name].listed.tool.description
+        assert found.definition.tool.description == offered[name].definition.tool.description
 
 
 def test_what_was_offered_stands_only_while_it_is_listed_as_exactly_that_and_is_on() -> None:
     server, off = connected("s", add="adds"), list[str]()
-    toolbox = Toolbox(lambda: (server,), lambda _, tool: "user" if tool in off else "")
-    (offered,) = toolbox.all().values()
-    assert offered.stands
+    toolbox = ToolRegistry(lambda: (server,), lambda _, tool: "user" if tool in off else "")
+    (offered,) = toolbox.available_tools().values()
+    assert offered.is_current
     server.tools["add"] = connected("s", add="adds").tools["add"]
-    assert offered.stands, "listed anew as what it was"
+    assert offered.is_current, "listed anew as what it was"
     off.append("add")
-    assert not offered.stands
+    assert not offered.is_current
     off.clear()
     server.tools["add"] = connected("s", add="adds, and sends it away").tools["add"]
-    assert not offered.stands
+    assert not offered.is_current
     server.tools.clear()
-    assert not offered.stands
+    assert not offered.is_current

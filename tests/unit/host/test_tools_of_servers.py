@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.errors import Refused
-from mcphost.host.audit.audit_summary import digest
+from mcphost.errors import RequestRefused
+from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
-from mcphost.host.results.icon_policy import drawable
+from mcphost.host.results.icon_policy import find_drawable
 from mcphost.host.servers.catalog import DEFINITION_LIMIT
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.protocol.jsonrpc import Notification, RpcError
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw
 from tests.fakes.front import ScriptedFront
@@ -47,9 +47,9 @@ async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision
 async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tmp_path: Path, revision: str) -> None:
     peer = server_at(revision, tools__list=tools(tool("one")))
     async with host_with(tmp_path, peer) as host:
-        feed = host.events()
+        feed = host.subscribe()
         peer.answers["tools/list"] = tools(tool("one"), tool("two"))
-        peer.send(Notification("notifications/tools/list_changed", Raw()))
+        peer.send(JsonRpcNotification("notifications/tools/list_changed", Raw()))
         with anyio.fail_after(20):
             async for _ in feed:
                 if len(host.server("peer").catalog.tools) == 2:
@@ -67,7 +67,7 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
         peers["peer"] = server_at(tools__list=listed, tools__call=text("two"))
         host.restart("peer")
         assert [one.name for one in host.server("peer").catalog.tools] == ["b.c", "a"]
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         await host.send("second")
     assert len(front.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
@@ -155,7 +155,7 @@ async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
     front = ScriptedFront(AllowOnce())
     async with host_with(tmp_path, peer, model, front) as host:
         await host.send("go")
-    assert Tool("n", title, annotations=ToolAnnotations(annotated)).label == label
+    assert Tool("n", title, annotations=ToolAnnotations(annotated)).display_name == label
     (question,) = front.asked
     assert isinstance(question, ApproveTool)
     assert (question.tool, question.claims.title) == ("n", None if label == "n" else label)
@@ -178,9 +178,9 @@ async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revisio
 
 @pytest.mark.req("tools.annotations.defaults")
 def test_what_a_tool_does_not_claim_counts_as_the_worse() -> None:
-    assert ToolAnnotations().cautious == ToolAnnotations(None, False, True, False, True)
+    assert ToolAnnotations().effective == ToolAnnotations(None, False, True, False, True)
     claimed = ToolAnnotations("t", True, False, True, False)
-    assert claimed.cautious == claimed
+    assert claimed.effective == claimed
 
 
 # -- words of servers
@@ -226,8 +226,8 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
         async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce(), Deny())) as host:
             await host.send("go")
             await host.call_tool("peer", "t", {"n": 3})
-            peer.answers["tools/call"] = RpcError(code=-32603, message="broken")
-            with pytest.raises(Refused):
+            peer.answers["tools/call"] = ErrorData(code=-32603, message="broken")
+            with pytest.raises(RequestRefused):
                 await host.call_tool("peer", "t", {"n": 4})
     logged = [line.message for line in caplog.records if line.name == "mcphost.host.tools.executor"]
     assert len(logged) == 4
@@ -237,7 +237,7 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
         (3, "user", "ok after"),
         (4, "user", "failed after"),
     ):
-        words, mark = f'{{"n":{number}}}', f"of 7 characters (sha256 {digest({'n': number})})"
+        words, mark = f'{{"n":{number}}}', f"of 7 characters (sha256 {arguments_digest({'n': number})})"
         wanted, other = (words, mark) if level == logging.DEBUG else (mark, words)
         (line,) = (line for line in logged if wanted in line)
         assert other not in line
@@ -264,7 +264,7 @@ async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revi
         async with host_with(tmp_path, peer) as host:
             catalog = host.server("peer").catalog
             (one,), (two,), (three,) = catalog.tools, catalog.resources, catalog.prompts
-            assert [drawable(entry.icons, dark=True) for entry in (one, two, three)] == [None] * 3
+            assert [find_drawable(entry.icons, dark=True) for entry in (one, two, three)] == [None] * 3
             await host.call_tool("peer", "t", {})
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):

@@ -8,9 +8,9 @@ import pytest
 
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import ServerConfig
-from mcphost.host.audit.audit_log import Journal, in_memory
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
-from mcphost.host.servers.approval import Trusting, approve, carry, question
+from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.grants import Grants
@@ -36,30 +36,30 @@ async def grants(tmp_path: Path) -> AsyncIterator[Grants]:
     await database.close()
 
 
-def trusting(grants: Grants, *answers: Any) -> tuple[Trusting, ScriptedFront]:
+def trusting(grants: Grants, *answers: Any) -> tuple[ServerApprovals, ScriptedFront]:
     """One run."""
     front = ScriptedFront(*answers)
-    return Trusting(grants, front, in_memory()), front
+    return ServerApprovals(grants, front, create_in_memory_log()), front
 
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
 async def test_an_approval_lasts_as_long_as_was_said(grants: Grants, answer: Any, later: bool) -> None:
     one, front = trusting(grants, answer)
     allowed = not isinstance(answer, DoNotTrust)
-    assert await one.allows(SERVER) is allowed
-    assert await one.knows(SERVER) is allowed
+    assert await one.ask_approval(SERVER) is allowed
+    assert await one.is_approved(SERVER) is allowed
     assert len(front.asked) == 1
     now, front = trusting(grants, DoNotTrust())
-    assert await now.allows(SERVER) is later
+    assert await now.ask_approval(SERVER) is later
     assert len(front.asked) == (not later)
 
 
 async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: Grants) -> None:
     one, front = trusting(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
     alias = replace(SERVER, name="alias")
-    assert not await one.allows(alias)
-    assert await one.allows(SERVER)
-    assert not await one.allows(alias)
+    assert not await one.ask_approval(alias)
+    assert await one.ask_approval(SERVER)
+    assert not await one.ask_approval(alias)
     assert len(front.asked) == 3
 
 
@@ -73,41 +73,41 @@ async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
         (tmp_path / "ca.pem").touch()
     before = SERVER if next(iter(change)) in ("command", "args", "cwd", "env") else WEB
     one, front = trusting(grants, answer, DoNotTrust())
-    assert await one.allows(before)
-    assert not await one.allows(replace(before, **change))
+    assert await one.ask_approval(before)
+    assert not await one.ask_approval(replace(before, **change))
     asked = front.asked[1]
     assert isinstance(asked, TrustServer)
     assert bool(asked.changed) is isinstance(answer, TrustAlways)
-    assert await one.allows(before), "what was approved stays so"
+    assert await one.ask_approval(before), "what was approved stays so"
 
 
 async def test_the_question_says_all_there_is_and_no_secret() -> None:
-    asked = question(replace(SERVER, trust_annotations=True), None)
+    asked = make_question(replace(SERVER, trust_annotations=True), None)
     assert (asked.command, asked.cwd, asked.env_names) == (("npx", "-y", "fs"), "/srv/a", ("TOKEN",))
     assert asked.file == "/srv/a/.mcp.json"
     assert asked.trusts_claims
-    web = question(WEB, None)
+    web = make_question(WEB, None)
     assert (web.url, web.header_names, web.trusts_claims) == ("https://mcp.example/mcp", ("X-Key",), False)
     assert "s3cret" not in repr(asked) + repr(web)
 
 
-async def noted(journal: Journal) -> list[str]:
-    await journal.ledger.flush()
-    return await journal.ledger._database.run(  # pyright: ignore[reportPrivateUsage]
+async def noted(journal: AuditLog) -> list[str]:
+    await journal.store.flush()
+    return await journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'trust' ORDER BY seq")]
     )
 
 
 async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(grants: Grants) -> None:
-    journal, after = in_memory(), replace(SERVER, args=("-y", "fs", "--new"))
-    assert not await carry(grants, journal, SERVER, after)
+    journal, after = create_in_memory_log(), replace(SERVER, args=("-y", "fs", "--new"))
+    assert not await carry_over(grants, journal, SERVER, after)
     await approve(grants, journal, replace(SERVER, command="other"))
-    assert not await carry(grants, journal, SERVER, after)
-    assert not await trusting(grants)[0].knows(after)
+    assert not await carry_over(grants, journal, SERVER, after)
+    assert not await trusting(grants)[0].is_approved(after)
     assert await noted(journal) == ["kept"], "and nothing else is recorded"
     await approve(grants, journal, SERVER)
-    assert await carry(grants, journal, SERVER, after)
-    assert await trusting(grants)[0].knows(after)
+    assert await carry_over(grants, journal, SERVER, after)
+    assert await trusting(grants)[0].is_approved(after)
 
 
 def test_every_place_is_approved_by_itself() -> None:
@@ -124,9 +124,9 @@ async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_tha
 ) -> None:
     one, front = trusting(grants, DoNotTrust())
     named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
-    assert await one.knows(named)
-    assert await one.knows(replace(named, started_in=str(tmp_path / "clone")))
-    assert not await one.allows(replace(named, started_in=str(tmp_path / "other")))
+    assert await one.is_approved(named)
+    assert await one.is_approved(replace(named, started_in=str(tmp_path / "clone")))
+    assert not await one.ask_approval(replace(named, started_in=str(tmp_path / "other")))
     assert len(front.asked) == 1
 
 
@@ -140,7 +140,7 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
         "PYTHONUNBUFFERED": "1",
         "LOG_LEVEL": "debug",
     }
-    asked = question(replace(SERVER, env=values, source="project"), None)
+    asked = make_question(replace(SERVER, env=values, source="project"), None)
     assert asked.warnings == (
         "It sets NODE_OPTIONS and PYTHONPATH: that decides which code its program loads.",
         "It sets npm_config_registry: that decides where its packages and containers come from.",
@@ -184,10 +184,10 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
     ],
 )
 def test_a_variable_that_can_load_code_is_a_danger(name: str) -> None:
-    (only,) = question(replace(SERVER, env={name: "/x"}), None).warnings
+    (only,) = make_question(replace(SERVER, env={name: "/x"}), None).warnings
     assert only.startswith(f"It sets {name}: that decides ")
 
 
 def test_many_dangerous_variables_are_counted() -> None:
-    (only,) = question(replace(SERVER, env={f"LD_{n}": "x" for n in range(9)}), None).warnings
+    (only,) = make_question(replace(SERVER, env={f"LD_{n}": "x" for n in range(9)}), None).warnings
     assert only == "It sets LD_0, LD_1, LD_2, LD_3, LD_4 and 4 more: that decides which code its program loads."

@@ -8,8 +8,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.errors import Declined, Refused, ServerError
-from mcphost.host.event_queue import Feed, Feeds
+from mcphost.errors import ConsentDenied, RequestRefused, ServerError
+from mcphost.host.event_queue import EventBus, EventQueue
 from mcphost.host.events import (
     CatalogChanged,
     HostEvent,
@@ -20,8 +20,8 @@ from mcphost.host.events import (
     ToolStarted,
 )
 from mcphost.host.servers import change_watcher
-from mcphost.host.servers.change_watcher import Watching
-from mcphost.protocol.jsonrpc import RpcError
+from mcphost.host.servers.change_watcher import ChangeWatcher
+from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.model import ScriptedModel, calls, says
 from tests.unit.client.peer import SILENCE, Peer
 from tests.unit.host.peered import hosting
@@ -39,7 +39,7 @@ class Listed:
         self.lists = {kind: lists.get(kind, []) for kind in LISTS.values()}
         self.words = "does it"
         self.ttl: float = 0
-        self.refuse: dict[str, RpcError] = {}
+        self.refuse: dict[str, ErrorData] = {}
         self.acknowledges = True
         self.seconds = 0.0
         self.late: list[tuple[Any, Any]] = []
@@ -73,7 +73,7 @@ class Listed:
         return self.peer.methods().count(method)
 
 
-async def until(feed: Feed, kind: type[HostEvent]) -> Any:
+async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
     """The next event of that kind."""
     async for event in feed:
         if isinstance(event, kind):
@@ -100,10 +100,10 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
 ) -> None:
     server = Listed(revision)
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         if revision == "2026-07-28":
             await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
-        feed = host.events()
+        feed = host.subscribe()
         server.lists[kind] = ["new"]
         server.tell(CHANGED.format(kind), server.peer.ident if revision == "2026-07-28" else None)
         await until(feed, ServerState)
@@ -114,8 +114,8 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
 async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
-        feed = host.events()
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
         for number in range(1_000):
             server.lists["tools"] = [f"tool {number}"]
             server.tell(CHANGED.format("tools"))
@@ -130,7 +130,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
     monkeypatch.undo()
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         began, told = anyio.current_time(), 0
         while anyio.current_time() - began < 1.1:
             server.tell(CHANGED.format("tools"))
@@ -155,7 +155,7 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         server.seconds = 0.05
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(slowly, server)
@@ -173,13 +173,13 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
     allowance: float, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", allowance)
-    monkeypatch.setattr(change_watcher, "SHARE", 1_000)  # a pause would be longer than a test may take
+    monkeypatch.setattr(change_watcher, "IDLE_RATIO", 1_000)  # a pause would be longer than a test may take
     server = Listed(tools=["a"])
     server.seconds = 0.05
     async with hosting(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(slowly, server)
-        await host.ready("peer")
-        feed = host.events()
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
         server.lists["tools"] = ["b"]
         server.tell(CHANGED.format("tools"))
         assert (await until(feed, CatalogChanged)).added == ("b",)
@@ -190,9 +190,9 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
 async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
-        feed = host.events()
-        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        await host.ensure_ready("peer")
+        feed = host.subscribe()
+        server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
         await until(feed, ServerLog)
         assert "could not be read" in host.server("peer").log[0].text
@@ -243,7 +243,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
         await host.call_tool("peer", "t", {})
         server.words = "does something else"
         now += 10
-        with pytest.raises(Declined, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="not what it was"):
             await host.call_tool("peer", "t", {})
         assert server.count("tools/call") == 1
 
@@ -256,8 +256,8 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
-        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        await host.ensure_ready("peer")
+        server.refuse["tools/list"] = ErrorData(-32603, "busy")
         now += 10
         await host.call_tool("peer", "t", {})
         await host.call_tool("peer", "t", {})
@@ -268,13 +268,13 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
 async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watcher, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 3_600_000
     async with hosting(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
-        server.refuse["tools/call"] = RpcError(-32602, "unknown tool")
-        with pytest.raises(Refused):
+        server.refuse["tools/call"] = ErrorData(-32602, "unknown tool")
+        with pytest.raises(RequestRefused):
             await host.call_tool("peer", "t", {})
         del server.refuse["tools/call"]
         before = server.count("tools/list")
@@ -286,7 +286,7 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
 async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_watcher, "SHARE", 0)
+    monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     monkeypatch.setattr(
         change_watcher, "REFRESH_SECONDS", 1_000
     )  # else it would be listed anew a moment later in any case
@@ -297,7 +297,7 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
         server.words = "does something else"
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(Declined, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="not what it was"):
             await host.call_tool("peer", "t", {})
     assert server.count("tools/call") == 1
 
@@ -308,7 +308,7 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
     now = 1_000.0
     monkeypatch.setattr(change_watcher, "now", lambda: now)
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
-    monkeypatch.setattr(change_watcher, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(change_watcher, "LISTING_TIMEOUT", 0.01)
 
     class Slow(Listed):
         def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
@@ -343,10 +343,10 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
     server.ttl = 3_600_000
     model = ScriptedModel(calls(("peer__t", {})), says("ok"))
     async with hosting(tmp_path, server.peer, model=model) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         if revision == "2026-07-28":
             await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
-        feed = host.events()
+        feed = host.subscribe()
         server.words = "does something else"
         server.tell(CHANGED.format("tools"), server.peer.ident if revision == "2026-07-28" else None)
         await anyio.wait_all_tasks_blocked()
@@ -355,9 +355,9 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
             assert "listed anew" in (await until(feed, ToolProgress)).message
             assert (await until(feed, CatalogChanged)).changed == ("t",)
             await anyio.wait_all_tasks_blocked()
-            assert not any(isinstance(event, ToolStarted) for event in feed.take())
+            assert not any(isinstance(event, ToolStarted) for event in feed.drain())
             host.stop()
-        with pytest.raises(Declined):
+        with pytest.raises(ConsentDenied):
             await host.call_tool("peer", "t", {})
     assert server.count("tools/call") == 0
 
@@ -368,8 +368,8 @@ async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_o
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
     server = Listed(tools=["t"])
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
-        server.refuse["tools/list"] = RpcError(-32603, "busy")
+        await host.ensure_ready("peer")
+        server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(ServerError, match="being listed anew"):
@@ -386,13 +386,13 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
     first, second = Listed(revision), Listed(revision)
     stateless = revision == "2026-07-28"
     async with hosting(tmp_path, first.peer, second.peer) as host:
-        feed = host.events()
+        feed = host.subscribe()
         await host.features.subscribe("peer", "a://1")
         await host.features.subscribe("peer", "a://1")
         first.tell("notifications/resources/updated", first.peer.ident if stateless else None, uri="a://1")
         assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
         host.restart("peer")
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         method = "subscriptions/listen" if stateless else "resources/subscribe"
         await second.peer.until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
         await anyio.wait_all_tasks_blocked()
@@ -411,9 +411,9 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
 
 async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(tmp_path: Path) -> None:
     server = Listed()
-    server.refuse["resources/subscribe"] = RpcError(-32002, "not here")
+    server.refuse["resources/subscribe"] = ErrorData(-32002, "not here")
     async with hosting(tmp_path, server.peer) as host:
-        with pytest.raises(Refused, match="not here"):
+        with pytest.raises(RequestRefused, match="not here"):
             await host.features.subscribe("peer", "a://1")
         assert not await host.features.unsubscribe("peer", "a://1")
         assert host.server("peer").state == "ready"
@@ -430,10 +430,10 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
 
     server.peer._script = script
     async with hosting(tmp_path, server.peer) as host:
-        await host.ready("peer")
+        await host.ensure_ready("peer")
         with anyio.move_on_after(0.1):
             await host.features.subscribe("peer", "a://1")
-        assert host.features.watched("peer") == ()
+        assert host.features.subscribed_uris("peer") == ()
         await anyio.wait_all_tasks_blocked()
         asked = [one for one in server.peer.seen if "a://1" in str(one.get("params"))]
         given_up = [one["params"].get("requestId") for one in server.peer.seen if "cancelled" in one.get("method", "")]
@@ -448,7 +448,7 @@ async def test_more_resources_than_anybody_can_follow_are_refused(
     async with hosting(tmp_path, server.peer) as host:
         for number in range(3):
             await host.features.subscribe("peer", f"a://{number}")
-        with pytest.raises(Refused, match="3 resources"):
+        with pytest.raises(RequestRefused, match="3 resources"):
             await host.features.subscribe("peer", "a://3")
 
 
@@ -456,36 +456,38 @@ async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
     server = Listed()
     async with hosting(tmp_path, server.peer) as host:
         await host.features.subscribe("peer", "a://1")
-        feed = host.events()
+        feed = host.subscribe()
         for _ in range(20):
             for _ in range(100):
                 server.tell("notifications/resources/updated", uri="a://1")
             await anyio.lowlevel.checkpoint()
         await until(feed, ResourceChanged)
         await anyio.sleep(0.1)
-        assert len([event for event in feed.take() if isinstance(event, ResourceChanged)]) <= 2
+        assert len([event for event in feed.drain() if isinstance(event, ResourceChanged)]) <= 2
 
 
 def test_an_update_that_nobody_read_yet_is_not_told_twice() -> None:
-    feeds = Feeds()
-    feed = feeds.open()
+    feeds = EventBus()
+    feed = feeds.subscribe()
     for _ in range(1_000):
         for uri in ("a", "b"):
-            feeds.put(ResourceChanged("s", uri))
-    assert feed.take() == [ResourceChanged("s", "a"), ResourceChanged("s", "b")]
-    feeds.put(ResourceChanged("s", "a"))
-    assert feed.take() == [ResourceChanged("s", "a")]
+            feeds.publish(ResourceChanged("s", uri))
+    assert feed.drain() == [ResourceChanged("s", "a"), ResourceChanged("s", "b")]
+    feeds.publish(ResourceChanged("s", "a"))
+    assert feed.drain() == [ResourceChanged("s", "a")]
 
 
 async def test_very_many_updates_are_told_with_turns_for_others_between_them() -> None:
     told: list[object] = []
     turns: list[int] = []
-    feeds = SimpleNamespace(put=told.append)
-    one = Watching("s", cast("Any", None), uris={}, feeds=cast("Any", feeds), warn=print, took=cast("Any", print))
-    one._updated = dict.fromkeys(f"a:{number}" for number in range(1_000))  # pyright: ignore[reportPrivateUsage]
-    one._told.set()  # pyright: ignore[reportPrivateUsage]
+    feeds = SimpleNamespace(publish=told.append)
+    one = ChangeWatcher(
+        "s", cast("Any", None), watched_uris={}, events=cast("Any", feeds), warn=print, on_listing=cast("Any", print)
+    )
+    one._updated_uris = dict.fromkeys(f"a:{number}" for number in range(1_000))  # pyright: ignore[reportPrivateUsage]
+    one._resource_updated.set()  # pyright: ignore[reportPrivateUsage]
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(one._tell_updates)  # pyright: ignore[reportPrivateUsage]
+        tasks.start_soon(one._publish_updates)  # pyright: ignore[reportPrivateUsage]
         while len(told) < 1_000:
             turns.append(len(told))
             await anyio.lowlevel.checkpoint()

@@ -37,13 +37,13 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
         HostConfig(servers=(entry,)),
         store=database,
         opener=opener,
-        models=lambda _: ScriptedModel(),
-        front=ScriptedFront(),
+        model_factory=lambda _: ScriptedModel(),
+        frontend=ScriptedFront(),
     )
     with anyio.fail_after(60):
         async with host:
             monkeypatch.setattr(Database, "run", counted)
-            assert (await host.ready(entry.name)).catalog.tools
+            assert (await host.ensure_ready(entry.name)).catalog.tools
             before = Counter(works)
         await opener.close()
         await database.close()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.frontmatter import DEPTH, difference, read
+from mcphost.protocol.frontmatter import MAX_DEPTH, find_difference, parse_frontmatter
 
 WRITTEN = [
     "name: pdf-processing\ndescription: Extract, fill, and assemble PDF documents",
@@ -54,8 +54,8 @@ def as_json(value: Any) -> Any:
 @pytest.mark.parametrize("text", WRITTEN, ids=range(len(WRITTEN)))
 def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
     said = as_json(yaml.safe_load(text))
-    assert difference(read(front(text)), said) == ""
-    assert difference(read(front(text).replace("\n", "\r\n")), said) == ""
+    assert find_difference(parse_frontmatter(front(text)), said) == ""
+    assert find_difference(parse_frontmatter(front(text).replace("\n", "\r\n")), said) == ""
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_what_people_write_is_read_as_other_readers_read_it(text: str) -> None:
     ],
 )
 def test_versions_of_yaml_may_read_a_plain_scalar_differently(text: str, said: dict[str, Any]) -> None:
-    assert difference(read(front(text)), said) == ""
+    assert find_difference(parse_frontmatter(front(text)), said) == ""
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_versions_of_yaml_may_read_a_plain_scalar_differently(text: str, said: d
     ],
 )
 def test_a_field_that_differs_is_named(text: str, said: dict[str, Any], where: str) -> None:
-    assert difference(read(front(text)), said) == where
+    assert find_difference(parse_frontmatter(front(text)), said) == where
 
 
 HOSTILE = {
@@ -128,7 +128,7 @@ HOSTILE = {
 def test_what_could_hurt_or_cannot_be_understood_is_refused(document: str) -> None:
     began = time.process_time()
     with pytest.raises(MalformedMessage):
-        read(document)
+        parse_frontmatter(document)
     assert time.process_time() - began < 2
 
 
@@ -156,7 +156,7 @@ def test_reading_takes_time_in_proportion_to_the_text(piece: str) -> None:
     began = time.process_time()
     for begin in ("", "a: ", "a: [", 'a: "'):
         with suppress(MalformedMessage):
-            read(front(begin + piece * (64_000 // len(piece))))
+            parse_frontmatter(front(begin + piece * (64_000 // len(piece))))
     assert time.process_time() - began < 8
 
 
@@ -184,7 +184,7 @@ def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader
     for _ in range(6_000):
         text = "k: " + "".join(dice.choices(pieces, k=dice.randrange(1, 14)))
         try:
-            ours = read(front(text))
+            ours = parse_frontmatter(front(text))
         except MalformedMessage:
             continue
         try:
@@ -192,15 +192,15 @@ def test_random_texts_are_read_or_refused_and_never_disagree_with_another_reader
         except (yaml.YAMLError, ValueError):
             continue
         both += 1
-        assert difference(ours, as_json(theirs)) == "", (text, ours, theirs)
+        assert find_difference(ours, as_json(theirs)) == "", (text, ours, theirs)
     assert both > 300
 
 
 def test_the_depth_that_is_allowed_is_read() -> None:
-    levels = DEPTH - 2
-    assert read(front("a: " + "[" * levels + "]" * levels))
+    levels = MAX_DEPTH - 2
+    assert parse_frontmatter(front("a: " + "[" * levels + "]" * levels))
 
 
 def test_front_matter_of_very_many_lines_is_refused() -> None:
     with pytest.raises(MalformedMessage, match="more than 5,000 lines"):
-        read("---\na: b\n" + " c\n" * 6_000 + "---\n")
+        parse_frontmatter("---\na: b\n" + " c\n" * 6_000 + "---\n")

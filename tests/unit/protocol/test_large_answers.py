@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.protocol.jsonrpc import Response, read
+from mcphost.protocol.jsonrpc import JsonRpcResponse, parse_message
 from mcphost.serialization import loads
 
 BIG = "a" * 70_000
@@ -20,8 +20,8 @@ TEXTS = (BIG, BIG + '\\n\\"', BIG + "é", BIG + "\\ud83d", '\\",\\"jsonrpc\\":\\
 @pytest.mark.parametrize("way", WAYS_OF_WRITING)
 @pytest.mark.parametrize("text", TEXTS, ids=["plain", "escapes", "not ASCII", "half a character", "an envelope"])
 def test_a_large_answer_is_the_same_as_a_small_one_however_it_is_written(way: str, text: str) -> None:
-    answer = read((way % f'{{"t":"{text}"}}').encode())
-    assert isinstance(answer, Response)
+    answer = parse_message((way % f'{{"t":"{text}"}}').encode())
+    assert isinstance(answer, JsonRpcResponse)
     assert answer.id == 5
     told = loads(f'"{text}"'.replace("\\ud83d", "\ufffd"))
     assert loads(answer.result) == {"t": told}
@@ -42,4 +42,4 @@ def test_a_large_answer_is_the_same_as_a_small_one_however_it_is_written(way: st
 def test_a_large_line_that_only_looks_like_an_answer_never_becomes_a_value(line: str) -> None:
     message = line % BIG
     with pytest.raises(MalformedMessage):
-        loads(getattr(read(message.encode()), "result", b""))
+        loads(getattr(parse_message(message.encode()), "result", b""))

@@ -9,11 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import finished
-from mcphost.protocol.content import TextBlock, UnknownBlock, block
-from mcphost.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response, RpcError, read, write
-from mcphost.protocol.notifications import Progress, UnknownNotice, notice
-from mcphost.protocol.server_requests import Elicit, ListRoots, asking
+from mcphost.json_limits import run_steps
+from mcphost.protocol.content import TextContent, UnknownContent, parse_content_block
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcMessage,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse_message,
+    serialize_message,
+)
+from mcphost.protocol.notifications import ProgressNotification, UnknownNotification, parse_notification
+from mcphost.protocol.server_requests import Elicit, ListRoots, parse_server_request
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw, encode, loads
 
@@ -25,10 +34,12 @@ values = st.recursive(
 )
 params = st.dictionaries(st.text(max_size=5), values, max_size=3).map(lambda value: Raw(encode(value)))
 messages = st.one_of(
-    st.builds(Request, ids, st.text(max_size=10), params),
-    st.builds(Notification, st.text(max_size=10), params),
-    st.builds(Response, ids, params),
-    st.builds(ErrorResponse, ids, st.builds(RpcError, st.integers(-40000, -1), st.text(min_size=1, max_size=10))),
+    st.builds(JsonRpcRequest, ids, st.text(max_size=10), params),
+    st.builds(JsonRpcNotification, st.text(max_size=10), params),
+    st.builds(JsonRpcResponse, ids, params),
+    st.builds(
+        JsonRpcErrorResponse, ids, st.builds(ErrorData, st.integers(-40000, -1), st.text(min_size=1, max_size=10))
+    ),
 )
 
 
@@ -36,19 +47,19 @@ messages = st.one_of(
 @pytest.mark.req("stdio.framing")
 @pytest.mark.req("base.utf8")
 @given(messages)
-def test_what_is_written_is_one_line_and_reads_back_the_same(message: Message) -> None:
-    line = write(message)
+def test_what_is_written_is_one_line_and_reads_back_the_same(message: JsonRpcMessage) -> None:
+    line = serialize_message(message)
     assert b"\n" not in line
     assert json.loads(line)["jsonrpc"] == "2.0"
-    again = read(line)
+    again = parse_message(line)
     assert type(again) is type(message)
-    assert write(again) == line
+    assert serialize_message(again) == line
 
 
 @given(st.binary(max_size=200) | values.map(encode))
 def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
     with contextlib.suppress(MalformedMessage):
-        read(line)
+        parse_message(line)
 
 
 @pytest.mark.req("base.id.type")
@@ -72,24 +83,28 @@ def test_reading_raises_one_kind_of_error_whatever_comes(line: bytes) -> None:
 )
 def test_what_is_no_message_is_refused(message: Any) -> None:
     with pytest.raises(MalformedMessage):
-        read(json.dumps(message).encode())
+        parse_message(json.dumps(message).encode())
 
 
 def test_a_null_result_is_a_result_and_an_error_may_have_no_id() -> None:
-    assert isinstance(read(b'{"jsonrpc":"2.0","id":1,"result":null}'), Response)
+    assert isinstance(parse_message(b'{"jsonrpc":"2.0","id":1,"result":null}'), JsonRpcResponse)
     for text in (b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x"}}', b'{"jsonrpc":"2.0","id":null,"error":{}}'):
-        error = read(text)
-        assert isinstance(error, ErrorResponse)
+        error = parse_message(text)
+        assert isinstance(error, JsonRpcErrorResponse)
         assert error.id is None
 
 
 def test_deep_nesting_is_an_error_and_not_a_crash() -> None:
     with pytest.raises(MalformedMessage):
         loads(
-            getattr(read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}"), "result", b"")
+            getattr(
+                parse_message(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+                "result",
+                b"",
+            )
         )
     with pytest.raises(MalformedMessage):
-        read(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 10_000 + b"]" * 10_000 + b"}")
+        parse_message(b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 10_000 + b"]" * 10_000 + b"}")
 
 
 @pytest.mark.req("tools.call.request")
@@ -102,32 +117,32 @@ def test_calls_say_what_the_specification_wants() -> None:
 
 @pytest.mark.req("tools.content.unknown")
 def test_a_block_nobody_knows_or_that_does_not_fit_is_kept_as_it_came() -> None:
-    assert block(Raw(b'{"type":"text","text":"x","more":1}')) == TextBlock("x")
+    assert parse_content_block(Raw(b'{"type":"text","text":"x","more":1}')) == TextContent("x")
     for text in (b'{"type":"hologram","x":1}', b'{"type":"text","text":5}', b"5", b'{"text":"x"}', b'{"type":7}'):
-        kept = block(Raw(text))
-        assert isinstance(kept, UnknownBlock)
+        kept = parse_content_block(Raw(text))
+        assert isinstance(kept, UnknownContent)
         assert bytes(kept.raw) == text
-    assert block(Raw(b'{"type":"hologram"}')).kind == "hologram"  # type: ignore[union-attr]
+    assert parse_content_block(Raw(b'{"type":"hologram"}')).type == "hologram"  # type: ignore[union-attr]
 
 
 @pytest.mark.req("base.notification.unknown-ignored")
 def test_notices_and_asks_come_as_their_kind() -> None:
-    said = notice("notifications/progress", Raw(b'{"progressToken":"a","progress":1,"total":2.5}'))
-    assert said == Progress("a", 1, 2.5)
-    assert isinstance(notice("notifications/new", Raw()), UnknownNotice)
-    assert finished(asking("roots/list", Raw())) == ListRoots()
-    asked = finished(asking("elicitation/create", Raw(b'{"message":"?"}')))
+    said = parse_notification("notifications/progress", Raw(b'{"progressToken":"a","progress":1,"total":2.5}'))
+    assert said == ProgressNotification("a", 1, 2.5)
+    assert isinstance(parse_notification("notifications/new", Raw()), UnknownNotification)
+    assert run_steps(parse_server_request("roots/list", Raw())) == ListRoots()
+    asked = run_steps(parse_server_request("elicitation/create", Raw(b'{"message":"?"}')))
     assert isinstance(asked, Elicit)
     assert asked.mode == "form"
     with pytest.raises(MalformedMessage):
-        finished(asking("tools/list", Raw()))
-    assert notice("notifications/progress", Raw(b"{}")) is None
+        run_steps(parse_server_request("tools/list", Raw()))
+    assert parse_notification("notifications/progress", Raw(b"{}")) is None
 
 
 def test_half_a_character_costs_itself_and_not_the_answer() -> None:
     sent = rb'{"jsonrpc":"2.0","id":1,"result":{"a":"cut \ud83d","b":"\ud83d\ude00 \\ud83d \udE00","c":"\u00e9"}}'
-    message = read(sent)
-    assert isinstance(message, Response)
+    message = parse_message(sent)
+    assert isinstance(message, JsonRpcResponse)
     assert loads(message.result) == {"a": "cut \ufffd", "b": "\U0001f600 \\ud83d \ufffd", "c": "\u00e9"}
 
 
@@ -136,4 +151,4 @@ def test_half_a_character_costs_itself_and_not_the_answer() -> None:
 )
 def test_an_id_or_a_method_of_more_than_a_thousand_characters_is_refused(message: dict[str, Any]) -> None:
     with pytest.raises(MalformedMessage, match="1,001 characters"):
-        read(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        parse_message(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from mcphost.sandbox.image_decoder import MOST_BYTES, Decoder
-from mcphost.sandbox.image_formats import Drawing, fitted
+from mcphost.sandbox.image_decoder import MAX_IMAGE_BYTES, ImageDecoder
+from mcphost.sandbox.image_formats import DecodedImage, fit_size
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +25,8 @@ RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 
 @pytest.fixture
-async def decoder() -> AsyncIterator[Decoder]:
-    one = Decoder()
+async def decoder() -> AsyncIterator[ImageDecoder]:
+    one = ImageDecoder()
     yield one
     await one.close()
 
@@ -57,7 +57,7 @@ def png(width: int, height: int, rows: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
-def pixel(drawing: Drawing, x: int, y: int) -> tuple[int, ...]:
+def pixel(drawing: DecodedImage, x: int, y: int) -> tuple[int, ...]:
     at = (y * drawing.width + x) * 4
     return tuple(drawing.pixels[at : at + 4])
 
@@ -67,64 +67,64 @@ def is_near(found: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])
-async def test_each_kind_is_decoded_small_with_its_sides_in_proportion(decoder: Decoder, kind: str) -> None:
-    drawing = await decoder.draw(encoded(saved(halves(400, 200), kind)), 40, 40)
-    assert isinstance(drawing, Drawing), drawing
+async def test_each_kind_is_decoded_small_with_its_sides_in_proportion(decoder: ImageDecoder, kind: str) -> None:
+    drawing = await decoder.decode(encoded(saved(halves(400, 200), kind)), 40, 40)
+    assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (40, 20)
     assert is_near(pixel(drawing, 3, 10), (*RED, 255))
     assert is_near(pixel(drawing, 36, 10), (*BLUE, 255))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "I;16"])
-async def test_every_way_of_holding_colours_is_read(decoder: Decoder, mode: str) -> None:
-    drawing = await decoder.draw(encoded(saved(halves().convert("L").convert(mode), "PNG")), 40, 40)
-    assert isinstance(drawing, Drawing), drawing
+async def test_every_way_of_holding_colours_is_read(decoder: ImageDecoder, mode: str) -> None:
+    drawing = await decoder.decode(encoded(saved(halves().convert("L").convert(mode), "PNG")), 40, 40)
+    assert isinstance(drawing, DecodedImage), drawing
 
 
-async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(decoder: Decoder) -> None:
+async def test_what_cannot_be_seen_stays_so_and_a_small_picture_is_not_enlarged(decoder: ImageDecoder) -> None:
     image = Image.new("RGBA", (6, 4), (0, 0, 0, 0))
     image.putpixel((1, 2), (*GREEN, 255))
-    drawing = await decoder.draw(encoded(saved(image, "PNG")), 100, 100)
-    assert isinstance(drawing, Drawing)
+    drawing = await decoder.decode(encoded(saved(image, "PNG")), 100, 100)
+    assert isinstance(drawing, DecodedImage)
     assert (drawing.width, drawing.height) == (6, 4)
     assert (pixel(drawing, 0, 0)[3], pixel(drawing, 1, 2)) == (0, (*GREEN, 255))
 
 
-async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: Decoder) -> None:
+async def test_of_a_moving_picture_the_first_frame_is_drawn(decoder: ImageDecoder) -> None:
     frames = [Image.new("RGB", (8, 8), colour) for colour in (GREEN, RED, BLUE)]
     for kind in ("GIF", "WEBP", "PNG"):
         body = saved(frames[0], kind, save_all=True, append_images=frames[1:])
-        drawing = await decoder.draw(encoded(body), 8, 8)
-        assert isinstance(drawing, Drawing), drawing
+        drawing = await decoder.decode(encoded(body), 8, 8)
+        assert isinstance(drawing, DecodedImage), drawing
         assert is_near(pixel(drawing, 4, 4), GREEN)
 
 
-async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: Decoder) -> None:
+async def test_a_photograph_that_was_taken_sideways_stands_upright(decoder: ImageDecoder) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # its right side is up
-    drawing = await decoder.draw(encoded(saved(halves(400, 200), "JPEG", exif=exif)), 40, 40)
-    assert isinstance(drawing, Drawing), drawing
+    drawing = await decoder.decode(encoded(saved(halves(400, 200), "JPEG", exif=exif)), 40, 40)
+    assert isinstance(drawing, DecodedImage), drawing
     assert (drawing.width, drawing.height) == (20, 40)
     assert is_near(pixel(drawing, 10, 4), RED)
     assert is_near(pixel(drawing, 10, 36), BLUE)
 
 
-async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(decoder: Decoder) -> None:
+async def test_of_a_picture_that_is_cut_short_the_part_that_is_there_is_drawn(decoder: ImageDecoder) -> None:
     body = saved(halves(400, 200), "PNG", compress_level=0)
-    drawing = await decoder.draw(encoded(body[: len(body) // 2]), 40, 40)
-    assert isinstance(drawing, Drawing), drawing
+    drawing = await decoder.decode(encoded(body[: len(body) // 2]), 40, 40)
+    assert isinstance(drawing, DecodedImage), drawing
     assert is_near(pixel(drawing, 3, 2), RED)
     assert is_near(pixel(drawing, 36, 2), BLUE)
-    assert not drawing.whole
+    assert not drawing.is_complete
 
 
-async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: Decoder) -> None:
+async def test_a_wrong_checksum_of_what_is_no_pixel_keeps_no_picture_from_being_drawn(decoder: ImageDecoder) -> None:
     """As in the picture of the reference server."""
     body = saved(halves(), "PNG")
     profile = chunk(b"iCCP", b"ICC Profile\0\0" + zlib.compress(b"x" * 300))
-    drawing = await decoder.draw(encoded(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
-    assert isinstance(drawing, Drawing), drawing
-    assert drawing.whole
+    drawing = await decoder.decode(encoded(body[:33] + profile[:-1] + b"!" + body[33:]), 40, 40)
+    assert isinstance(drawing, DecodedImage), drawing
+    assert drawing.is_complete
     assert is_near(pixel(drawing, 3, 10), RED)
 
 
@@ -150,58 +150,60 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("what", [MUCH, *HOSTILE])
-async def test_a_hostile_picture_is_refused_in_words_and_the_next_one_is_drawn(decoder: Decoder, what: str) -> None:
+async def test_a_hostile_picture_is_refused_in_words_and_the_next_one_is_drawn(
+    decoder: ImageDecoder, what: str
+) -> None:
     much = png(10, 10, zlib.compress(bytes(200_000_000), 9)) if what == MUCH else b""
     body, said = (much, "height=10") if what == MUCH else HOSTILE[what]
     with anyio.fail_after(20):
-        found = await decoder.draw(encoded(body), 60, 60)
+        found = await decoder.decode(encoded(body), 60, 60)
     assert said in str(found)
-    assert isinstance(await decoder.draw(encoded(saved(halves(), "PNG")), 20, 20), Drawing)
+    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 20, 20), DecodedImage)
 
 
-async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: Decoder) -> None:
+async def test_many_pixels_in_few_bytes_are_decoded_within_the_bounds(decoder: ImageDecoder) -> None:
     with anyio.fail_after(20):
-        assert isinstance(await decoder.draw(encoded(bomb()), 60, 60), Drawing | str)
-    assert isinstance(await decoder.draw(encoded(saved(halves(), "PNG")), 20, 20), Drawing)
+        assert isinstance(await decoder.decode(encoded(bomb()), 60, 60), DecodedImage | str)
+    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 20, 20), DecodedImage)
 
 
 async def test_decoding_that_takes_too_long_is_killed_and_the_next_one_works() -> None:
-    quick = Decoder(seconds=0.05)
+    quick = ImageDecoder(timeout=0.05)
     while (child := quick.pid) is None:  # on a busy machine a small picture takes too long as well
-        await quick.draw(encoded(saved(halves(), "PNG")), 8, 8)
-    assert await quick.draw(encoded(bomb()), 60, 60) == "decoding it took over 0.05 s"
+        await quick.decode(encoded(saved(halves(), "PNG")), 8, 8)
+    assert await quick.decode(encoded(bomb()), 60, 60) == "decoding it took over 0.05 s"
     assert not psutil.pid_exists(child)
-    while not isinstance(await quick.draw(encoded(saved(halves(), "PNG")), 8, 8), Drawing):
+    while not isinstance(await quick.decode(encoded(saved(halves(), "PNG")), 8, 8), DecodedImage):
         assert quick.pid is None
     await quick.close()
 
 
-async def test_what_is_too_big_or_no_base64_starts_nothing_or_is_refused(decoder: Decoder) -> None:
-    assert "8 MB" in str(await decoder.draw("A" * (MOST_BYTES * 2), 9, 9))
-    assert "base64" in str(await decoder.draw("ééé", 9, 9))
+async def test_what_is_too_big_or_no_base64_starts_nothing_or_is_refused(decoder: ImageDecoder) -> None:
+    assert "8 MB" in str(await decoder.decode("A" * (MAX_IMAGE_BYTES * 2), 9, 9))
+    assert "base64" in str(await decoder.decode("ééé", 9, 9))
     assert decoder.pid is None
-    assert "base64" in str(await decoder.draw("not base64\n 3 3 3\n", 9, 9))
+    assert "base64" in str(await decoder.decode("not base64\n 3 3 3\n", 9, 9))
 
 
-async def test_a_child_that_dies_costs_one_picture_at_most(decoder: Decoder) -> None:
-    await decoder.draw(encoded(saved(halves(), "PNG")), 8, 8)
+async def test_a_child_that_dies_costs_one_picture_at_most(decoder: ImageDecoder) -> None:
+    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
     assert decoder.pid is not None
     os.kill(decoder.pid, signal.SIGKILL)
-    await decoder.draw(encoded(saved(halves(), "PNG")), 8, 8)
-    assert isinstance(await decoder.draw(encoded(saved(halves(), "PNG")), 8, 8), Drawing)
+    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
+    assert isinstance(await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8), DecodedImage)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_the_child_has_little_memory_and_opens_no_file_and_no_socket(decoder: Decoder) -> None:
-    await decoder.draw(encoded(saved(halves(), "PNG")), 8, 8)
+async def test_the_child_has_little_memory_and_opens_no_file_and_no_socket(decoder: ImageDecoder) -> None:
+    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
     limits = await anyio.Path(f"/proc/{decoder.pid}/limits").read_text()
     said = {line[:25].strip(): line[26:46].strip() for line in limits.splitlines()}
     assert said["Max open files"] == said["Max file size"] == said["Max core file size"] == "0"
     assert said["Max address space"] == str(1024**3)
 
 
-async def test_closing_ends_the_child(decoder: Decoder) -> None:
-    await decoder.draw(encoded(saved(halves(), "PNG")), 8, 8)
+async def test_closing_ends_the_child(decoder: ImageDecoder) -> None:
+    await decoder.decode(encoded(saved(halves(), "PNG")), 8, 8)
     child = decoder.pid
     await decoder.close()
     assert child is not None
@@ -209,7 +211,7 @@ async def test_closing_ends_the_child(decoder: Decoder) -> None:
 
 
 def test_a_picture_is_fitted_whole_and_never_enlarged() -> None:
-    assert fitted(400, 200, 100, 100) == (100, 50)
-    assert fitted(10, 5, 100, 100) == (10, 5)
-    assert fitted(1, 100_000, 80, 24) == (1, 24)
-    assert fitted(0, 0, 80, 24) == (1, 1)
+    assert fit_size(400, 200, 100, 100) == (100, 50)
+    assert fit_size(10, 5, 100, 100) == (10, 5)
+    assert fit_size(1, 100_000, 80, 24) == (1, 24)
+    assert fit_size(0, 0, 80, 24) == (1, 1)

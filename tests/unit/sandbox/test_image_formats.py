@@ -5,9 +5,9 @@ import struct
 
 import pytest
 
-from mcphost.host.results.presentation import Rendered, render
-from mcphost.protocol.tools import ToolResult
-from mcphost.sandbox.image_formats import Picture, picture
+from mcphost.host.results.presentation import RenderedResult, render
+from mcphost.protocol.tools import CallToolResult
+from mcphost.sandbox.image_formats import ImageInfo, identify_image
 from mcphost.serialization import decode, encode
 
 
@@ -18,20 +18,20 @@ def png(width: int, height: int) -> bytes:
 FRAME = b"\xff\xff\xc2\x00\x11\x08" + struct.pack(">HH", 30, 40) + bytes(9)
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF" + bytes(10) + FRAME
 PICTURES = {
-    "png": (png(640, 480), Picture("image/png", 640, 480)),
-    "gif": (b"GIF89a" + struct.pack("<HH", 7, 9), Picture("image/gif", 7, 9)),
-    "jpeg": (JPEG, Picture("image/jpeg", 40, 30)),
+    "png": (png(640, 480), ImageInfo("image/png", 640, 480)),
+    "gif": (b"GIF89a" + struct.pack("<HH", 7, 9), ImageInfo("image/gif", 7, 9)),
+    "jpeg": (JPEG, ImageInfo("image/jpeg", 40, 30)),
     "webp": (
         b"RIFF\0\0\0\0WEBPVP8X" + struct.pack("<I", 10) + bytes(4) + b"\x01\0\0\x02\0\0",
-        Picture("image/webp", 2, 3),
+        ImageInfo("image/webp", 2, 3),
     ),
     "lossless": (
         b"RIFF\0\0\0\0WEBPVP8L" + bytes(4) + b"\x2f" + struct.pack("<I", 4 | 5 << 14),
-        Picture("image/webp", 5, 6),
+        ImageInfo("image/webp", 5, 6),
     ),
     "lossy": (
         b"RIFF\0\0\0\0WEBPVP8 " + bytes(7) + b"\x9d\x01\x2a" + struct.pack("<HH", 8, 9),
-        Picture("image/webp", 8, 9),
+        ImageInfo("image/webp", 8, 9),
     ),
 }
 
@@ -39,15 +39,15 @@ PICTURES = {
 @pytest.mark.parametrize("kind", PICTURES)
 def test_kind_and_size_are_read_from_the_first_bytes(kind: str) -> None:
     body, expected = PICTURES[kind]
-    assert picture(body) == expected
+    assert identify_image(body) == expected
     for end in range(len(body)):  # cut anywhere, it never fails
-        cut = picture(body[:end])
+        cut = identify_image(body[:end])
         assert cut is None or cut.mime_type == expected.mime_type
 
 
-def shown(body: bytes, claimed: str) -> Rendered:
+def shown(body: bytes, claimed: str) -> RenderedResult:
     block = {"type": "image", "data": base64.b64encode(body).decode(), "mimeType": claimed}
-    return render(decode(encode({"content": [block]}), ToolResult))
+    return render(decode(encode({"content": [block]}), CallToolResult))
 
 
 def test_a_type_that_is_not_that_of_the_bytes_is_said() -> None:

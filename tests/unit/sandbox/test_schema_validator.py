@@ -15,15 +15,15 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.sandbox.schema_validator import VALUE_SIZE, Checker, Fault
+from mcphost.sandbox.schema_validator import MAX_VALUE_SIZE, SchemaValidator, SchemaViolation
 from mcphost.serialization import Raw, encode
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def checker() -> AsyncIterator[Checker]:
-    one = Checker()
+async def checker() -> AsyncIterator[SchemaValidator]:
+    one = SchemaValidator()
     yield one
     await one.close()
 
@@ -42,75 +42,75 @@ FROZEN = doubling(40)
 
 
 @pytest.mark.req("base.schema.default-dialect")
-async def test_a_schema_without_a_dialect_is_2020_12(checker: Checker) -> None:
+async def test_a_schema_without_a_dialect_is_2020_12(checker: SchemaValidator) -> None:
     schema = raw({"prefixItems": [{"type": "integer"}], "unevaluatedItems": False})
-    assert (await checker.check(schema, [1])).outcome == "fits"
-    assert (await checker.check(schema, ["x"])).outcome == "misfit"
-    assert (await checker.check(schema, [1, 2])).outcome == "misfit"
+    assert (await checker.validate(schema, [1])).outcome == "fits"
+    assert (await checker.validate(schema, ["x"])).outcome == "misfit"
+    assert (await checker.validate(schema, [1, 2])).outcome == "misfit"
 
 
 @pytest.mark.req("base.schema.declared-dialect", "base.schema.dialect-before")
-async def test_draft_07_is_honoured_when_it_is_named(checker: Checker) -> None:
+async def test_draft_07_is_honoured_when_it_is_named(checker: SchemaValidator) -> None:
     schema: dict[str, Any] = {"items": [{"type": "integer"}], "additionalItems": False}
     named = raw({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
-    assert (await checker.check(named, [1, 2])).outcome == "misfit"
-    assert (await checker.check(named, [1])).outcome == "fits"
-    unknown = await checker.check(raw({"$schema": "https://example.com/mine", **schema}), [1])
+    assert (await checker.validate(named, [1, 2])).outcome == "misfit"
+    assert (await checker.validate(named, [1])).outcome == "fits"
+    unknown = await checker.validate(raw({"$schema": "https://example.com/mine", **schema}), [1])
     assert unknown.outcome == "unchecked"
-    assert "https://example.com/mine" in unknown.sentence
+    assert "https://example.com/mine" in unknown.summary
 
 
-async def test_what_does_not_fit_is_told_with_its_place(checker: Checker) -> None:
+async def test_what_does_not_fit_is_told_with_its_place(checker: SchemaValidator) -> None:
     schema = raw({"type": "object", "properties": {"a/b": {"items": {"type": "number"}}}, "required": ["c"]})
-    verdict = await checker.check(schema, {"a/b": [1, "two"]})
+    verdict = await checker.validate(schema, {"a/b": [1, "two"]})
     assert verdict.outcome == "misfit"
-    assert {fault.path for fault in verdict.faults} == {"", "/a~1b/1"}
-    assert '/a~1b/1: "two" is not of type "number"' in verdict.sentence
-    assert 'the value: "c" is a required property' in verdict.sentence
+    assert {fault.path for fault in verdict.violations} == {"", "/a~1b/1"}
+    assert '/a~1b/1: "two" is not of type "number"' in verdict.summary
+    assert 'the value: "c" is a required property' in verdict.summary
 
 
-async def test_the_answer_is_bounded_whatever_the_value_holds(checker: Checker) -> None:
-    verdict = await checker.check(raw({"items": {"type": "string"}}), [{"x" * 1000: n} for n in range(500)])
-    assert len(verdict.faults) == 5
-    assert all(len(fault.text) <= 300 for fault in verdict.faults)
+async def test_the_answer_is_bounded_whatever_the_value_holds(checker: SchemaValidator) -> None:
+    verdict = await checker.validate(raw({"items": {"type": "string"}}), [{"x" * 1000: n} for n in range(500)])
+    assert len(verdict.violations) == 5
+    assert all(len(fault.message) <= 300 for fault in verdict.violations)
 
 
 @pytest.mark.parametrize("value", [3, "x", None, True, 1.5, [], {}])
-async def test_any_json_can_be_checked(checker: Checker, value: object) -> None:
-    assert (await checker.check(Raw(b"true"), value)).outcome == "fits"
-    assert (await checker.check(Raw(b"false"), Raw(encode(value)))).outcome == "misfit"
+async def test_any_json_can_be_checked(checker: SchemaValidator, value: object) -> None:
+    assert (await checker.validate(Raw(b"true"), value)).outcome == "fits"
+    assert (await checker.validate(Raw(b"false"), Raw(encode(value)))).outcome == "misfit"
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(a+)+\1$", "^(?=(a+)+b)(a+)+$", r"^(([a-z])+.)+\2[A-Z]([a-z])+$"])
-async def test_an_endless_pattern_ends(checker: Checker, pattern: str) -> None:
+async def test_an_endless_pattern_ends(checker: SchemaValidator, pattern: str) -> None:
     with anyio.fail_after(20):
-        verdict = await checker.check(raw({"pattern": pattern}), "a" * 50_000 + "!")
+        verdict = await checker.validate(raw({"pattern": pattern}), "a" * 50_000 + "!")
     assert verdict.outcome in ("misfit", "unchecked")
 
 
-async def test_a_pattern_that_compiles_to_gigabytes_is_refused(checker: Checker) -> None:
+async def test_a_pattern_that_compiles_to_gigabytes_is_refused(checker: SchemaValidator) -> None:
     with anyio.fail_after(20):
-        verdict = await checker.check(raw({"pattern": "(((a{1,1000}){1,1000}){1,1000})"}), "a")
+        verdict = await checker.validate(raw({"pattern": "(((a{1,1000}){1,1000}){1,1000})"}), "a")
     assert verdict.outcome == "unchecked"
 
 
 @pytest.mark.req("base.schema.bounds")
-async def test_combinations_without_end_are_killed_and_the_next_check_works(checker: Checker) -> None:
-    await checker.check(Raw(b"true"), 1)
+async def test_combinations_without_end_are_killed_and_the_next_check_works(checker: SchemaValidator) -> None:
+    await checker.validate(Raw(b"true"), 1)
     child = checker.pid
     with anyio.fail_after(20):
-        verdict = await checker.check(FROZEN, "x")
-    assert (verdict.outcome, verdict.why) == ("unchecked", "checking it took over 1 s")
+        verdict = await checker.validate(FROZEN, "x")
+    assert (verdict.outcome, verdict.reason) == ("unchecked", "checking it took over 1 s")
     assert child is not None
     assert not psutil.pid_exists(child)
-    assert (await checker.check(raw({"type": "string"}), "x")).outcome == "fits"
+    assert (await checker.validate(raw({"type": "string"}), "x")).outcome == "fits"
 
 
 async def test_a_schema_that_was_too_slow_twice_is_not_tried_again() -> None:
-    quick = Checker(seconds=0.2)
+    quick = SchemaValidator(timeout=0.2)
     for _ in range(2):
-        assert "took over 0.2 s" in (await quick.check(FROZEN, "x")).why
-    assert "too long before" in (await quick.check(FROZEN, "x")).why
+        assert "took over 0.2 s" in (await quick.validate(FROZEN, "x")).reason
+    assert "too long before" in (await quick.validate(FROZEN, "x")).reason
     assert quick.pid is None  # nothing was started for it
     await quick.close()
 
@@ -125,89 +125,91 @@ async def test_a_schema_that_was_too_slow_twice_is_not_tried_again() -> None:
         {"not": {"$ref": "#"}},
     ],
 )
-async def test_a_schema_that_refers_to_itself_ends(checker: Checker, schema: dict[str, Any]) -> None:
+async def test_a_schema_that_refers_to_itself_ends(checker: SchemaValidator, schema: dict[str, Any]) -> None:
     value: dict[str, Any] = {}
     for _ in range(40):
         value = {"child": value}
     with anyio.fail_after(20):
-        await checker.check(raw(schema), value)
-    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+        await checker.validate(raw(schema), value)
+    assert (await checker.validate(Raw(b"true"), 1)).outcome == "fits"
 
 
 @pytest.mark.req("base.schema.no-network-ref", "base.schema.unresolved-ref")
 async def test_a_reference_to_the_network_is_never_followed_and_the_value_is_not_taken_for_fitting(
-    checker: Checker,
+    checker: SchemaValidator,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
         for name in ("$ref", "$dynamicRef"):
-            verdict = await checker.check(raw({"properties": {"a": {name: address}}}), {"a": 1})
+            verdict = await checker.validate(raw({"properties": {"a": {name: address}}}), {"a": 1})
             assert verdict.outcome == "unchecked"
-            assert address in verdict.why
+            assert address in verdict.reason
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
 
 
 @pytest.mark.parametrize("reference", ["file:///etc/hostname", "other.json", "#/$defs/none", "ftp://x.example/y"])
-async def test_a_reference_that_leads_nowhere_leaves_the_value_unchecked(checker: Checker, reference: str) -> None:
-    verdict = await checker.check(raw({"$ref": reference}), 1)
+async def test_a_reference_that_leads_nowhere_leaves_the_value_unchecked(
+    checker: SchemaValidator, reference: str
+) -> None:
+    verdict = await checker.validate(raw({"$ref": reference}), 1)
     assert verdict.outcome == "unchecked"
-    assert "broken" in verdict.why
+    assert "broken" in verdict.reason
 
 
 @pytest.mark.parametrize("schema", [{"type": "objct"}, {"properties": 3}, {"pattern": "("}, {"minimum": "x"}])
-async def test_a_broken_schema_is_told_and_nothing_is_said_of_the_value(checker: Checker, schema: Any) -> None:
-    verdict = await checker.check(raw(schema), {})
+async def test_a_broken_schema_is_told_and_nothing_is_said_of_the_value(checker: SchemaValidator, schema: Any) -> None:
+    verdict = await checker.validate(raw(schema), {})
     assert verdict.outcome == "unchecked"
-    assert verdict.why.startswith("its schema is broken: ")
+    assert verdict.reason.startswith("its schema is broken: ")
 
 
 async def test_schemas_and_values_over_the_limits_start_nothing() -> None:
-    idle = Checker()
-    assert "256 kB" in (await idle.check(raw({"description": "x" * 10_000_000}), 1)).why
-    assert "levels" in (await idle.check(Raw(b'{"not":' * 900 + b"true" + b"}" * 900), 1)).why
-    assert "2 MB" in (await idle.check(Raw(b"true"), "x" * VALUE_SIZE)).why
+    idle = SchemaValidator()
+    assert "256 kB" in (await idle.validate(raw({"description": "x" * 10_000_000}), 1)).reason
+    assert "levels" in (await idle.validate(Raw(b'{"not":' * 900 + b"true" + b"}" * 900), 1)).reason
+    assert "2 MB" in (await idle.validate(Raw(b"true"), "x" * MAX_VALUE_SIZE)).reason
     assert idle.pid is None
     await idle.close()
 
 
 @pytest.mark.parametrize("value", [b"NaN", b"[Infinity]", b"[" * 100_000, b"\xff", b'{"a":', b"1" * 10_000])
-async def test_a_value_that_is_no_sound_json_is_not_checked(checker: Checker, value: bytes) -> None:
-    assert (await checker.check(Raw(b"true"), Raw(value))).outcome == "unchecked"
-    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+async def test_a_value_that_is_no_sound_json_is_not_checked(checker: SchemaValidator, value: bytes) -> None:
+    assert (await checker.validate(Raw(b"true"), Raw(value))).outcome == "unchecked"
+    assert (await checker.validate(Raw(b"true"), 1)).outcome == "fits"
 
 
-async def test_numbers_at_the_edges_are_checked(checker: Checker) -> None:
-    assert (await checker.check(raw({"type": "integer"}), Raw(b"1" + b"0" * 400))).outcome == "fits"
+async def test_numbers_at_the_edges_are_checked(checker: SchemaValidator) -> None:
+    assert (await checker.validate(raw({"type": "integer"}), Raw(b"1" + b"0" * 400))).outcome == "fits"
     with anyio.fail_after(20):
-        await checker.check(Raw(b'{"multipleOf":1e-300}'), Raw(b"1e300"))
+        await checker.validate(Raw(b'{"multipleOf":1e-300}'), Raw(b"1e300"))
 
 
-async def test_a_child_that_dies_costs_one_answer_at_most(checker: Checker) -> None:
-    await checker.check(Raw(b"true"), 1)
+async def test_a_child_that_dies_costs_one_answer_at_most(checker: SchemaValidator) -> None:
+    await checker.validate(Raw(b"true"), 1)
     assert checker.pid is not None
     os.kill(checker.pid, signal.SIGKILL)
-    first = await checker.check(Raw(b"true"), 1)
+    first = await checker.validate(Raw(b"true"), 1)
     assert first.outcome in ("fits", "unchecked")
-    assert (await checker.check(Raw(b"true"), 1)).outcome == "fits"
+    assert (await checker.validate(Raw(b"true"), 1)).outcome == "fits"
 
 
-async def test_a_cancelled_check_leaves_nothing_behind(checker: Checker) -> None:
-    await checker.check(Raw(b"true"), 1)
+async def test_a_cancelled_check_leaves_nothing_behind(checker: SchemaValidator) -> None:
+    await checker.validate(Raw(b"true"), 1)
     child = checker.pid
     with anyio.move_on_after(0.1):
-        await checker.check(FROZEN, "x")
+        await checker.validate(FROZEN, "x")
     assert child is not None
     assert not psutil.pid_exists(child)
-    assert (await checker.check(raw({"type": "string"}), "x")).faults == ()
+    assert (await checker.validate(raw({"type": "string"}), "x")).violations == ()
 
 
-async def test_checks_side_by_side_wait_for_each_other(checker: Checker) -> None:
-    found: dict[int, tuple[Fault, ...]] = {}
+async def test_checks_side_by_side_wait_for_each_other(checker: SchemaValidator) -> None:
+    found: dict[int, tuple[SchemaViolation, ...]] = {}
 
     async def one(number: int) -> None:
-        found[number] = (await checker.check(raw({"const": number}), number + number % 2)).faults
+        found[number] = (await checker.validate(raw({"const": number}), number + number % 2)).violations
 
     async with anyio.create_task_group() as tasks:
         for number in range(20):
@@ -216,19 +218,19 @@ async def test_checks_side_by_side_wait_for_each_other(checker: Checker) -> None
 
 
 async def test_closing_does_not_wait_for_a_check_that_has_no_end(caplog: pytest.LogCaptureFixture) -> None:
-    patient = Checker(seconds=60)
-    await patient.check(Raw(b"true"), 1)
+    patient = SchemaValidator(timeout=60)
+    await patient.validate(Raw(b"true"), 1)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(patient.check, FROZEN, "x")
+            tasks.start_soon(patient.validate, FROZEN, "x")
             await anyio.wait_all_tasks_blocked()
             await patient.close()
     assert patient.pid is None
     assert caplog.records == []  # asyncio complains of a child that somebody else has waited for
 
 
-async def test_closing_ends_the_child(checker: Checker) -> None:
-    await checker.check(Raw(b"true"), 1)
+async def test_closing_ends_the_child(checker: SchemaValidator) -> None:
+    await checker.validate(Raw(b"true"), 1)
     child = checker.pid
     await checker.close()
     await checker.close()

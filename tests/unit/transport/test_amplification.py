@@ -8,12 +8,26 @@ import anyio
 import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.json_limits import MOST_DEPTH, MOST_PLAIN, MOST_VALUES, OverBound, check_message, finished
-from mcphost.protocol.jsonrpc import MOST_HALVES, Notification, Request, Response, read, reading
+from mcphost.json_limits import (
+    MAX_DEPTH,
+    MAX_MESSAGE_VALUES,
+    MAX_PLAIN_VALUES,
+    JsonLimitExceeded,
+    check_message,
+    run_steps,
+)
+from mcphost.protocol.jsonrpc import (
+    MAX_LONE_SURROGATES,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    parse_message,
+    parse_message_in_steps,
+)
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode, loads
-from mcphost.transport.event_stream import SPARE_LINES, EventDecoder
-from mcphost.transport.multiplexer import STRAY_LIMIT, Mux
+from mcphost.transport.event_stream import SHORT_LINE_ALLOWANCE, EventDecoder
+from mcphost.transport.multiplexer import MAX_MALFORMED_LINES, Multiplexer
 from tests.unit.client.test_http_servers import Handler, modern, opened
 from tests.unit.transport.raw_http import Seen
 
@@ -29,7 +43,7 @@ def peak(line: bytes) -> int:
     """The most memory that reading a line took, in bytes."""
     tracemalloc.start()
     try:
-        read(line)
+        parse_message(line)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -37,16 +51,16 @@ def peak(line: bytes) -> int:
 
 async def asked(line: bytes, warnings: list[str]) -> object:
     """What a request gets when this line comes on the pipe."""
-    mux = Mux(lambda line: None, None, warnings.append, "peer")
-    async with mux.exchange(Request(1, "tools/call")) as messages:
-        mux.received(line)
-        mux.lost(ConnectionLost("That was all."))
+    mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
+    async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        mux.receive_line(line)
+        mux.connection_lost(ConnectionLost("That was all."))
         return await anext(aiter(messages))
 
 
 @pytest.mark.parametrize("item", [b"[]", b"{}", b'""', b"1", b'{"a":1}', b'",,,"'])
 async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_and_the_bound(item: bytes) -> None:
-    line = answer(b"[" + b",".join([item] * 2 * MOST_VALUES) + b"]")
+    line = answer(b"[" + b",".join([item] * 2 * MAX_MESSAGE_VALUES) + b"]")
     with pytest.raises(
         MalformedMessage, match=r"The server 'peer' sent a broken answer. It holds more than \d{3},\d{3} "
     ):
@@ -56,21 +70,21 @@ async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_
 @pytest.mark.parametrize("text", [b"1,2,3\\n", b"[{},[", b'{\\"a\\":[1,2]},', b"\\\\,", "ä,".encode()])
 async def test_commas_and_brackets_inside_of_texts_are_no_values(text: bytes) -> None:
     line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MB // len(text)) + b'"}]}')
-    assert isinstance(await asked(line, []), Response)
+    assert isinstance(await asked(line, []), JsonRpcResponse)
 
 
 async def test_a_text_may_be_cut_into_steps_anywhere() -> None:
     for size in range(256 * 1024 - 12, 256 * 1024 + 12):
-        line = b'"' + b"a" * size + b'\\\\\\",[' + b"[" * MOST_VALUES * 3 + b'",1]'
-        finished(check_message(line))
+        line = b'"' + b"a" * size + b'\\\\\\",[' + b"[" * MAX_MESSAGE_VALUES * 3 + b'",1]'
+        run_steps(check_message(line))
 
 
 def test_plain_values_are_bounded_in_number_and_depth() -> None:
     with pytest.raises(MalformedMessage, match="The schema is not valid: It holds more than 100,000 JSON values"):
-        loads(b"[" + b"1," * MOST_PLAIN + b"1]", "schema")
+        loads(b"[" + b"1," * MAX_PLAIN_VALUES + b"1]", "schema")
     with pytest.raises(MalformedMessage, match="The schema is not valid: It is nested deeper than 128 levels"):
         loads(Raw(b'{"a":' * 900 + b"1" + b"}" * 900), "schema")
-    deepest = b"[" * MOST_DEPTH + b"]" * MOST_DEPTH
+    deepest = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert encode(loads(b"[" + deepest[1:-1] + b"]")) == deepest
     assert loads(b'["' + b"[" * 900 + b'"]') == ["[" * 900]
 
@@ -78,8 +92,8 @@ def test_plain_values_are_bounded_in_number_and_depth() -> None:
 def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it() -> None:
     line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MB + b'\\udfff"}')
     assert peak(line) < 6 * len(line)
-    message = read(line)
-    assert isinstance(message, Response)
+    message = parse_message(line)
+    assert isinstance(message, JsonRpcResponse)
     assert loads(message.result) == {"t": "�" + "\n\\" * MB + "�"}
 
 
@@ -87,31 +101,31 @@ def test_halves_of_characters_are_told_from_pairs_wherever_a_step_ends() -> None
     for shift in range(14):
         text = b"a" * (256 * 1024 - 50 + shift) + b"\\ud83d\\ude00" * 8
         text += b"\\\\ud83d\\ud83d\\ude00\\ude00\\ud83d\\ud83d"
-        message = read(answer(b'{"t":"' + text + b'"}'))
-        assert isinstance(message, Response)
+        message = parse_message(answer(b'{"t":"' + text + b'"}'))
+        assert isinstance(message, JsonRpcResponse)
         assert loads(message.result)["t"].lstrip("a") == "😀" * 8 + "\\ud83d😀���"
 
 
 def test_many_halves_of_characters_are_refused() -> None:
     with pytest.raises(MalformedMessage, match="more than 10,000 halves of characters"):
-        read(answer(b'"' + b"\\ud800" * (MOST_HALVES + 1) + b'"'))
+        parse_message(answer(b'"' + b"\\ud800" * (MAX_LONE_SURROGATES + 1) + b'"'))
 
 
 def test_a_long_message_is_read_in_many_steps() -> None:
     def count(steps: Generator[None, None, object]) -> int:
         return sum(1 for _ in steps)
 
-    assert count(reading(answer(b'"' + b"1,\\n" * 4 * MB + b'"'))) > 50
-    assert count(reading(answer(b'"\\ud800' + b"\\\\" * 4 * MB + b'"'))) > 50
+    assert count(parse_message_in_steps(answer(b'"' + b"1,\\n" * 4 * MB + b'"'))) > 50
+    assert count(parse_message_in_steps(answer(b'"\\ud800' + b"\\\\" * 4 * MB + b'"'))) > 50
 
 
 async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_split() -> None:
     warnings: list[str] = []
-    mux = Mux(lambda line: None, None, warnings.append, "peer")
+    mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     line = b"[" + b",".join([b'{"jsonrpc":"2.0","method":"x"}'] * 400_000) + b"]"
     tracemalloc.start()
     try:
-        mux.received(line)
+        mux.receive_line(line)
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -124,23 +138,23 @@ async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> 
     with pytest.raises(MalformedMessage, match="The message is not UTF-8"):
         await asked(answer(b'"' + b"\xff" * MB + b'"'), [])
     found = await asked(answer(b'"' + b"\xc3\xa4" * MB + b'\xff"'), [])
-    assert isinstance(found, Response)
+    assert isinstance(found, JsonRpcResponse)
     assert loads(found.result) == "ä" * MB + "�"
 
 
 async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> None:
-    mux = Mux(lambda line: None, None, lambda text: None, "peer")
-    async with mux.exchange(Request(1, "tools/call")) as messages:
+    mux = Multiplexer(lambda line: None, None, lambda text: None, "peer")
+    async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         lines = [b"INFO: something happened"] * 50_000 + [answer(b"{}")]
-        for line in mux.worth_reading(lines):
-            mux.received(line)
-        assert [type(message) async for message in messages] == [Response]
-    assert mux.odd_count == 50_000
-    assert len(mux.worth_reading(lines)) == 1_001  # an answer: the next noise is looked at again
+        for line in mux.filter_flood(lines):
+            mux.receive_line(line)
+        assert [type(message) async for message in messages] == [JsonRpcResponse]
+    assert mux.malformed_count == 50_000
+    assert len(mux.filter_flood(lines)) == 1_001  # an answer: the next noise is looked at again
 
 
 async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read() -> None:
-    mux = Mux(lambda line: None, None, lambda text: None, "peer")
+    mux = Multiplexer(lambda line: None, None, lambda text: None, "peer")
     known = [
         b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}',
         b'{"jsonrpc":"2.0","id":1,"method":"ping"}',
@@ -148,17 +162,17 @@ async def test_of_a_flood_of_unknown_notifications_only_what_mcp_knows_is_read()
         answer(b"{}"),
     ]
     flood = [b'{"jsonrpc":"2.0","method":"x"}'] * 50_000
-    assert mux.worth_reading([*flood, *known])[1_000:] == known
-    assert mux.worth_reading(known) == known
+    assert mux.filter_flood([*flood, *known])[1_000:] == known
+    assert mux.filter_flood(known) == known
 
 
 async def test_broken_messages_without_end_end_the_connection() -> None:
-    mux = Mux(lambda line: None, None, lambda text: None, "peer")
-    for _ in range(STRAY_LIMIT + 1):
-        mux.received(b'{"jsonrpc":"2.0"}')
-    assert mux.is_over
+    mux = Multiplexer(lambda line: None, None, lambda text: None, "peer")
+    for _ in range(MAX_MALFORMED_LINES + 1):
+        mux.receive_line(b'{"jsonrpc":"2.0"}')
+    assert mux.is_closed
     with pytest.raises(ConnectionLost, match="'peer' sent 10,000 broken messages and no answer"):
-        await mux.send(Request(1, "ping"))
+        await mux.send(JsonRpcRequest(1, "ping"))
 
 
 def body(data: bytes, coding: str) -> Handler:
@@ -192,11 +206,11 @@ async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, why:
 
 
 async def test_a_body_of_too_many_values_is_refused_with_the_servers_name_and_the_bound() -> None:
-    data = b'{"jsonrpc":"2.0","id":%ID%,"result":[' + b"[]," * MOST_VALUES * 2 + b"1]}"
+    data = b'{"jsonrpc":"2.0","id":%ID%,"result":[' + b"[]," * MAX_MESSAGE_VALUES * 2 + b"1]}"
     async with opened(modern(body(data, ""))) as (session, _):
         with (
             anyio.fail_after(20),
-            pytest.raises(OverBound, match="'peer' sent a message that is too much"),
+            pytest.raises(JsonLimitExceeded, match="'peer' sent a message that is too much"),
         ):
             await session.request(CallTool("x"))
 
@@ -219,12 +233,12 @@ def test_an_event_of_short_lines_takes_no_more_memory_than_its_bytes() -> None:
 def test_a_stream_of_almost_empty_lines_is_given_up(line: bytes) -> None:
     decoder = EventDecoder()
     with pytest.raises(MalformedMessage, match="almost empty lines"):
-        decoder.feed(line * SPARE_LINES * 20)
+        decoder.feed(line * SHORT_LINE_ALLOWANCE * 20)
 
 
 def test_comments_that_keep_a_stream_alive_for_weeks_are_no_flood() -> None:
     decoder = EventDecoder()
-    for _ in range(SPARE_LINES):
+    for _ in range(SHORT_LINE_ALLOWANCE):
         assert decoder.feed(b":\n\n") == []
 
 
@@ -243,14 +257,16 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
 
 async def test_messages_nobody_reads_are_bounded_in_bytes() -> None:
     warnings: list[str] = []
-    mux = Mux(lambda line: None, None, warnings.append, "peer")
+    mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"a" * MB + b'"}}'
-    async with mux.exchange(Request(1, "tools/call")) as messages:
+    async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         for _ in range(40):
-            mux.received(notice)
-            mux.received(notice.replace(b'"x","params":{', b'"notifications/progress","params":{"progressToken":1,'))
-        mux.received(answer(b"{}"))
+            mux.receive_line(notice)
+            mux.receive_line(
+                notice.replace(b'"x","params":{', b'"notifications/progress","params":{"progressToken":1,')
+            )
+        mux.receive_line(answer(b"{}"))
         found = [message async for message in messages]
-    assert [type(message) for message in found] == [*[Notification] * 16, Response]
-    assert mux.counts["messages left out in a flood"] == 24
+    assert [type(message) for message in found] == [*[JsonRpcNotification] * 16, JsonRpcResponse]
+    assert mux.anomaly_counts["messages left out in a flood"] == 24
     assert "faster than they can be handled" in warnings[0]

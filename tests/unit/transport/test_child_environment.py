@@ -5,7 +5,7 @@ import os
 import pytest
 
 from mcphost.redact import redact
-from mcphost.transport.process import child_environment
+from mcphost.transport.process import build_environment
 
 
 @pytest.fixture(autouse=True)
@@ -33,32 +33,32 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_server_gets_the_way_to_the_network(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
-    assert child_environment({}) == {"PATH": "/usr/bin:/bin", name: value}
-    assert child_environment({name: "mine"})[name] == "mine"
+    assert build_environment({}) == {"PATH": "/usr/bin:/bin", name: value}
+    assert build_environment({name: "mine"})[name] == "mine"
 
 
 @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"])
 def test_certificates_at_a_relative_path_are_left_out(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "certs/ca.pem")
-    assert name not in child_environment({})
+    assert name not in build_environment({})
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "PYTHONPATH", "NODE_OPTIONS", "LD_PRELOAD", "GIT_SSH_COMMAND"])
 def test_nothing_else_is_passed_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "x")
-    assert child_environment({}) == {"PATH": "/usr/bin:/bin"}
+    assert build_environment({}) == {"PATH": "/usr/bin:/bin"}
 
 
 def test_relative_folders_of_the_path_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", ":.:bin:/usr/bin:node_modules/.bin")
-    assert child_environment({})["PATH"] == "/usr/bin"
+    assert build_environment({})["PATH"] == "/usr/bin"
     monkeypatch.setenv("PATH", ".")
-    assert child_environment({})["PATH"] == os.defpath
+    assert build_environment({})["PATH"] == os.defpath
 
 
 def test_the_password_of_a_proxy_is_passed_on_and_removed_from_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = "http://me:p%40ssw0rd-of-mine@proxy.example:3128"
     monkeypatch.setenv("https_proxy", proxy)
-    assert child_environment({})["https_proxy"] == proxy
+    assert build_environment({})["https_proxy"] == proxy
     told = redact("407 for p@ssw0rd-of-mine and p%40ssw0rd-of-mine")
     assert "of-mine" not in told

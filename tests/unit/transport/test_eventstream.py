@@ -7,22 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.event_stream import Event, EventDecoder
+from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 
 STREAM = (
     b'\xef\xbb\xbf: hello\r\n\r\nid: 1\nevent: message\ndata: {"a":\r\ndata: 1}\n\n'
     b"data\n\nretry: 1500\rdata:x\r\rid: 2\ndata: y\nfoo: bar\n\n\nevent: only\n\ndata: \xc3\xa9\r\n\r\ndata: cut"
 )
 EVENTS = [
-    Event("message", b'{"a":\n1}', "1"),
-    Event("message", b"", "1"),
-    Event("message", b"x", "1"),
-    Event("message", b"y", "2"),
-    Event("message", b"\xc3\xa9", "2"),
+    ServerSentEvent("message", b'{"a":\n1}', "1"),
+    ServerSentEvent("message", b"", "1"),
+    ServerSentEvent("message", b"x", "1"),
+    ServerSentEvent("message", b"y", "2"),
+    ServerSentEvent("message", b"\xc3\xa9", "2"),
 ]
 
 
-def decoded(*chunks: bytes) -> list[Event]:
+def decoded(*chunks: bytes) -> list[ServerSentEvent]:
     decoder = EventDecoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
@@ -38,7 +38,7 @@ def test_a_stream_split_at_every_byte_gives_the_same_events() -> None:
 @pytest.mark.req("http.sse.parse")
 def test_a_byte_order_mark_is_removed_at_the_start_of_the_stream_alone() -> None:
     mark = b"\xef\xbb\xbf"
-    assert decoded(mark + b"data: x\n\n" + mark + b"data: y\n\n") == [Event("message", b"x", "")]
+    assert decoded(mark + b"data: x\n\n" + mark + b"data: y\n\n") == [ServerSentEvent("message", b"x", "")]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=6))

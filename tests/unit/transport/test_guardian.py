@@ -12,7 +12,7 @@ import anyio.to_thread
 import psutil
 import pytest
 
-from mcphost.transport.watchdog import Guardian
+from mcphost.transport.watchdog import Watchdog
 from tests.unit.transport.stubborn import alive, group, until_gone
 
 __all__ = ["group"]
@@ -40,18 +40,18 @@ async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(group: tuple
 
 
 async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
-    guardian = Guardian()
+    guardian = Watchdog()
     await guardian.watch(group[0])
     pid = guardian.pid
     assert pid is not None
-    guardian.forget(group[0])
+    guardian.unwatch(group[0])
     await guardian.close()
     assert not alive(pid)
     assert alive(group[0])
 
 
 async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
-    guardian = Guardian()
+    guardian = Watchdog()
     await guardian.watch(2**40)  # no number a group can have
     with anyio.fail_after(20):
         await guardian.close()
@@ -60,7 +60,7 @@ async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
 
 
 async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[int, int]) -> None:
-    guardian = Guardian()
+    guardian = Watchdog()
     await guardian.watch(group[0])
     assert guardian.pid is not None
     assert os.getpgid(guardian.pid) != os.getpgid(0)
@@ -76,7 +76,7 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
     shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.transport.watchdog._SHELL", shell)
-    guardian = Guardian()
+    guardian = Watchdog()
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with (
         await anyio.open_process(sleeping, start_new_session=True) as kept,
@@ -86,7 +86,7 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
             await guardian.watch(watched)
         assert guardian.pid is not None
         assert psutil.Process(guardian.pid).memory_info().rss < 5_000_000
-        guardian.forget(kept.pid)
+        guardian.unwatch(kept.pid)
         await guardian.close()
         assert await until_gone(*group)
         assert await ended.wait() == -signal.SIGTERM
@@ -97,7 +97,7 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
 async def test_groups_that_start_together_are_written_down_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guardian = Guardian(tmp_path)
+    guardian = Watchdog(tmp_path)
     changes: list[object] = []
     run_sync = anyio.to_thread.run_sync
 

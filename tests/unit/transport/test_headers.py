@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import MalformedMessage
-from mcphost.transport.mcp_headers import header_value, is_loopback, origin
+from mcphost.transport.mcp_headers import encode_header_value, is_loopback, parse_origin
 
 
 @pytest.mark.req("hdr.param.string", "hdr.param.base64", "hdr.param.sentinel")
@@ -30,21 +30,21 @@ from mcphost.transport.mcp_headers import header_value, is_loopback, origin
     ],
 )
 def test_a_value_becomes_the_text_the_specification_says(value: str | int | bool, text: str) -> None:
-    assert header_value(value) == text
+    assert encode_header_value(value) == text
 
 
 @given(st.text())
 def test_any_text_becomes_visible_ascii_that_leads_back_to_it(value: str) -> None:
-    text = header_value(value)
+    text = encode_header_value(value)
     assert all(" " <= character <= "~" for character in text)
     if text != value:
         assert base64.b64decode(text[9:-2]) == value.encode(errors="replace")
 
 
 def test_a_number_javascript_cannot_hold_is_refused() -> None:
-    assert header_value(2**53 - 1) == "9007199254740991"
+    assert encode_header_value(2**53 - 1) == "9007199254740991"
     with pytest.raises(MalformedMessage):
-        header_value(2**53)
+        encode_header_value(2**53)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_only_names_and_addresses_of_this_machine_are_loopback(host: str, ours: 
 
 
 def test_origins_compare_scheme_host_and_port() -> None:
-    assert origin("http://Example.com/a") == origin("http://example.com:80/b")
-    assert origin("http://example.com") != origin("https://example.com")
-    assert origin("http://127.0.0.1:8000/mcp") != origin("http://127.0.0.1:8001/mcp")
+    assert parse_origin("http://Example.com/a") == parse_origin("http://example.com:80/b")
+    assert parse_origin("http://example.com") != parse_origin("https://example.com")
+    assert parse_origin("http://127.0.0.1:8000/mcp") != parse_origin("http://127.0.0.1:8001/mcp")
     for bad in ("ftp://x/", "http:///x", "x", "http://a:99999999/", "http://[::1"):
         with pytest.raises(MalformedMessage):
-            origin(bad)
+            parse_origin(bad)

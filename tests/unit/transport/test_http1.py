@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mcphost.auth.www_authenticate import ours
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.transport.http1 import Connection
-from mcphost.transport.http_pool import Origin
+from mcphost.transport.http1 import HttpConnection
+from mcphost.transport.http_pool import HttpConnectionPool
 from tests.unit.transport.raw_http import RawServer, Seen, serve
 
 pytestmark = pytest.mark.anyio
@@ -22,17 +22,17 @@ IN_CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\nhello world\r\n123"
 
 
-async def fed(*pieces: bytes, end: bool = False) -> tuple[Connection, bytes]:
-    connection = Connection()
-    connection.start(b"")
+async def fed(*pieces: bytes, end: bool = False) -> tuple[HttpConnection, bytes]:
+    connection = HttpConnection()
+    connection.send_request(b"")
     for piece in pieces:
         connection.data_received(piece)
     if end:
         connection.connection_lost(None)
     with anyio.fail_after(20):
-        await connection.head()
+        await connection.read_head()
         body = b""
-        while (chunk := await connection.chunk()) is not None:
+        while (chunk := await connection.read_chunk()) is not None:
             body += chunk
     return connection, body
 
@@ -40,12 +40,12 @@ async def fed(*pieces: bytes, end: bool = False) -> tuple[Connection, bytes]:
 @pytest.mark.parametrize("stream", [CHUNKED, LENGTH])
 async def test_an_answer_split_at_every_byte_is_the_same(stream: bytes) -> None:
     whole, body = await fed(stream)
-    assert (whole.status, body, whole.complete, whole.keep) == (200, b"hello world\r\n123", True, True)
+    assert (whole.status, body, whole.is_complete, whole.is_keep_alive) == (200, b"hello world\r\n123", True, True)
     for at in range(len(stream)):
         connection, body = await fed(stream[:at], stream[at:])
-        assert (connection.status, body, connection.keep) == (200, b"hello world\r\n123", True), at
+        assert (connection.status, body, connection.is_keep_alive) == (200, b"hello world\r\n123", True), at
     connection, body = await fed(*(stream[at : at + 1] for at in range(len(stream))))
-    assert (body, connection.keep) == (b"hello world\r\n123", True)
+    assert (body, connection.is_keep_alive) == (b"hello world\r\n123", True)
 
 
 async def test_interim_answers_are_read_however_many_come_in_whatever_pieces() -> None:
@@ -73,7 +73,7 @@ async def test_challenges_in_several_lines_are_all_read() -> None:
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
     connection, body = await fed(b"HTTP/1.1 200 OK\r\n\r\nabc", b"def", end=True)
-    assert (body, connection.keep) == (b"abcdef", False)
+    assert (body, connection.is_keep_alive) == (b"abcdef", False)
 
 
 @pytest.mark.parametrize(
@@ -123,45 +123,45 @@ async def test_an_answer_that_is_cut_is_lost(answer: bytes) -> None:
 )
 async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) -> None:
     connection, _ = await fed(answer)
-    assert connection.complete
-    assert not connection.keep
+    assert connection.is_complete
+    assert not connection.is_keep_alive
 
 
 async def test_bytes_that_come_unasked_end_a_kept_connection() -> None:
     connection, _ = await fed(LENGTH)
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-    assert not connection.usable
+    assert not connection.is_usable
 
 
 async def test_the_first_piece_of_an_answer_is_read_without_a_turn_and_the_next_after_one() -> None:
-    connection = Connection()
+    connection = HttpConnection()
     for _ in range(2):  # the second time as a kept connection, of whose last answer nothing was left to read
-        connection.start(b"")
+        connection.send_request(b"")
         connection.data_received(LENGTH[:-3])
         with pytest.raises(StopIteration) as read:
-            connection.chunk().send(None)
+            connection.read_chunk().send(None)
         assert read.value.value == b"hello world\r\n"
         connection.data_received(LENGTH[-3:])
-        second = connection.chunk()
+        second = connection.read_chunk()
         assert second.send(None) is None, "whoever sends faster than it is read must not hold up the rest"
         with pytest.raises(StopIteration) as read:
             second.send(None)
-        assert (read.value.value, connection.complete) == (b"123", True)
+        assert (read.value.value, connection.is_complete) == (b"123", True)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_whatsoever_raise_inside_the_loop(data: bytes) -> None:
     for head in (b"", IN_CHUNKS):
-        connection = Connection()
-        connection.start(b"")
+        connection = HttpConnection()
+        connection.send_request(b"")
         connection.data_received(head + data)
         connection.connection_lost(None)
 
 
-async def post(pool: Origin, url: str, body: bytes = b"{}") -> tuple[int, bytes]:
+async def post(pool: HttpConnectionPool, url: str, body: bytes = b"{}") -> tuple[int, bytes]:
     connection = await pool.request("POST", url, [("x", "y")], body)
     answer = b""
-    while (chunk := await connection.chunk()) is not None:
+    while (chunk := await connection.read_chunk()) is not None:
         answer += chunk
     pool.release(connection)
     return connection.status, answer
@@ -170,9 +170,9 @@ async def post(pool: Origin, url: str, body: bytes = b"{}") -> tuple[int, bytes]
 Handler = Callable[[Seen], Awaitable[object]]
 
 
-async def with_pool(handler: Handler, use: Callable[[Origin, RawServer], Awaitable[None]]) -> RawServer:
+async def with_pool(handler: Handler, use: Callable[[HttpConnectionPool, RawServer], Awaitable[None]]) -> RawServer:
     async with serve(handler) as server:
-        pool = Origin(server.url)
+        pool = HttpConnectionPool(server.url)
         try:
             with anyio.fail_after(20):
                 await use(pool, server)
@@ -182,7 +182,7 @@ async def with_pool(handler: Handler, use: Callable[[Origin, RawServer], Awaitab
 
 
 async def test_connections_are_kept_and_used_again() -> None:
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         for _ in range(5):
             assert await post(pool, server.url) == (200, b"ok")
 
@@ -196,7 +196,7 @@ async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_no
         await one.reply(200, b"ok")
         return False  # closes, although it did not say so
 
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         for _ in range(10):
             assert await post(pool, server.url) == (200, b"ok")
 
@@ -208,7 +208,7 @@ async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_
     async def handler(one: Seen) -> bool:
         return False
 
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         with pytest.raises(ConnectionLost):
             await post(pool, server.url)
 
@@ -225,22 +225,22 @@ async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
             await one.send(b"x" * 1_000_000)
             sent += 1
 
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         connection = await pool.request("POST", server.url, [], b"")
         with anyio.move_on_after(0.5):
             await anyio.sleep_forever()
         assert sent < 20
         got = 0
         while got < 30_000_000:
-            got += len(await connection.chunk() or b"")
+            got += len(await connection.read_chunk() or b"")
         pool.release(connection)
-        assert not connection.keep
+        assert not connection.is_keep_alive
 
     await with_pool(handler, use)
 
 
 async def test_a_header_cannot_bring_another_header_along() -> None:
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         with pytest.raises(MalformedMessage, match="line break"):
             await pool.request("POST", server.url, [("x", "a\r\ny: b")], b"")
 
@@ -248,7 +248,7 @@ async def test_a_header_cannot_bring_another_header_along() -> None:
 
 
 async def test_paths_are_sent_escaped() -> None:
-    async def use(pool: Origin, server: RawServer) -> None:
+    async def use(pool: HttpConnectionPool, server: RawServer) -> None:
         await post(pool, f"http://127.0.0.1:{server.port}/a b/ü?q=x y%20&z=1")
 
     server = await with_pool(lambda one: one.reply(), use)

@@ -9,12 +9,12 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from mcphost.errors import CannotStart, ConnectionLost
-from mcphost.protocol.jsonrpc import Message, Notification, Request, Response
+from mcphost.errors import ConnectionLost, StartupError
+from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcNotification, JsonRpcRequest, JsonRpcResponse
 from mcphost.serialization import Raw
 from mcphost.transport import legacy_sse
-from mcphost.transport.channel import Channel, HttpStatus
-from mcphost.transport.legacy_sse import SseDialer
+from mcphost.transport.channel import Channel, HttpStatusError
+from mcphost.transport.legacy_sse import SseConnector
 
 pytestmark = pytest.mark.anyio
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
@@ -73,13 +73,13 @@ async def connected(server: Server, notes: list[str] | None = None) -> AsyncIter
     server.port = listener.sockets[0].getsockname()[1]
     server.start = server.start.replace(b"PORT", str(server.port).encode())
     async with listener:
-        dialer = SseDialer(
+        dialer = SseConnector(
             "old",
             f"http://127.0.0.1:{server.port}/sse",
             {"X-Key": "k"},
             warn=(notes if notes is not None else []).append,
         )
-        async with dialer.dial() as channel:
+        async with dialer.connect() as channel:
             yield channel
 
 
@@ -87,8 +87,8 @@ def reply(message: dict[str, Any]) -> bytes:
     return event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}})) if "id" in message else b""
 
 
-async def ask(channel: Channel, ident: int) -> Message:
-    async with channel.exchange(Request(ident, "ping")) as messages:
+async def ask(channel: Channel, ident: int) -> JsonRpcMessage:
+    async with channel.exchange(JsonRpcRequest(ident, "ping")) as messages:
         async for message in messages:
             return message
     raise AssertionError("no answer")
@@ -100,9 +100,9 @@ async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_e
     server = Server(STREAM + event(endpoint, "endpoint"), reply)
     async with connected(server) as channel:
         answers = [await ask(channel, ident) for ident in (1, 2)]
-        await channel.send(Notification("notifications/initialized"))
-        assert isinstance(await ask(channel, 3), Response)
-    assert all(isinstance(answer, Response) for answer in answers)
+        await channel.send(JsonRpcNotification("notifications/initialized"))
+        assert isinstance(await ask(channel, 3), JsonRpcResponse)
+    assert all(isinstance(answer, JsonRpcResponse) for answer in answers)
     assert [message["method"] for message in server.posted] == ["ping", "ping", "notifications/initialized", "ping"]
     assert server.heads[0].startswith("GET /sse ")
     assert server.heads[1].startswith("POST /message?s=1 ")
@@ -114,14 +114,14 @@ async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None
     early = b": hello\r\n\r\n" + event("/other", "ping") + event("{}")
     server = Server(STREAM + early + event("/m", "endpoint"), reply)
     async with connected(server) as channel:
-        assert isinstance(await ask(channel, 1), Response)
+        assert isinstance(await ask(channel, 1), JsonRpcResponse)
     assert [head.split(" ")[:2] for head in server.heads] == [["GET", "/sse"], ["POST", "/m"]]
 
 
 @pytest.mark.req("sse.endpoint-same-origin")
 async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_there() -> None:
     server = Server(STREAM + event("http://127.0.0.2:1/message", "endpoint"))
-    with pytest.raises(CannotStart, match="endpoint is on another origin"):
+    with pytest.raises(StartupError, match="endpoint is on another origin"):
         async with connected(server):
             pass
     assert server.posted == []
@@ -130,14 +130,14 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 @pytest.mark.req("sse.no-endpoint-event")
 @pytest.mark.parametrize("start", [STREAM, STREAM + event("{}", "message")])
 async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy_sse, "ENDPOINT_SECONDS", 0.2)
-    with pytest.raises(CannotStart, match="named no address"):
+    monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT", 0.2)
+    with pytest.raises(StartupError, match="named no address"):
         async with connected(Server(start)):
             pass
 
 
 async def test_an_answer_that_is_no_event_stream_is_told_with_its_status() -> None:
-    with pytest.raises(CannotStart, match="404"):
+    with pytest.raises(StartupError, match="404"):
         async with connected(Server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
             pass
 
@@ -146,9 +146,9 @@ async def test_an_answer_that_is_no_event_stream_is_told_with_its_status() -> No
 async def test_a_refused_post_fails_its_own_request_and_no_other() -> None:
     server = Server(STREAM + event("/m", "endpoint"), lambda message: None if message["id"] == 1 else reply(message))
     async with connected(server) as channel:
-        with pytest.raises(HttpStatus, match="400"):
+        with pytest.raises(HttpStatusError, match="400"):
             await ask(channel, 1)
-        assert isinstance(await ask(channel, 2), Response)
+        assert isinstance(await ask(channel, 2), JsonRpcResponse)
 
 
 @pytest.mark.req("sse.stream-lost")
@@ -183,9 +183,9 @@ async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_n
     async def asked(kinds: bytes) -> list[str]:
         server = Server(STREAM + event("/m", "endpoint"), lambda message: kinds + reply(message))
         async with connected(server, notes) as channel:
-            assert isinstance(await ask(channel, 1), Response)
-            assert isinstance(await ask(channel, 2), Response)
-            assert set(channel.counts.values()) == {0}
+            assert isinstance(await ask(channel, 1), JsonRpcResponse)
+            assert isinstance(await ask(channel, 2), JsonRpcResponse)
+            assert set(channel.anomaly_counts.values()) == {0}
         return [head.split(" ")[1] for head in server.heads]
 
     notes: list[str] = []
@@ -207,7 +207,7 @@ async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) 
 
     async with connected(Chatty(STREAM + event("/m", "endpoint"))) as channel:
         answer = await ask(channel, 1)
-    assert isinstance(answer, Response)
+    assert isinstance(answer, JsonRpcResponse)
     assert bytes(answer.result) == b"{}"
 
 
@@ -218,7 +218,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     server = Server(STREAM + event(endpoint, "endpoint"))
     if endpoint == "\xff":
         server.start = server.start.replace("\xff".encode(), b"\xff")
-    with pytest.raises(CannotStart, match=r"endpoint is on another origin|is none"):
+    with pytest.raises(StartupError, match=r"endpoint is on another origin|is none"):
         async with connected(server):
             pass
     assert server.posted == []
@@ -227,7 +227,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
 async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(legacy_sse, "SEND_SECONDS", 0.2)
+    monkeypatch.setattr(legacy_sse, "SEND_TIMEOUT", 0.2)
     notes: list[str] = []
 
     class Stuck(Server):
@@ -240,9 +240,9 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
             writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 
     async with connected(Stuck(STREAM + event("/m", "endpoint")), notes) as channel:
-        await channel.send(Notification("notifications/initialized"))
+        await channel.send(JsonRpcNotification("notifications/initialized"))
         async with asyncio.timeout(5):
-            assert isinstance(await ask(channel, 1), Response)
+            assert isinstance(await ask(channel, 1), JsonRpcResponse)
     assert [text for text in notes if "did not take" in text]
 
 
@@ -254,7 +254,7 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
     async with connected(Server(STREAM + event("/m", "endpoint"), answers)) as channel:
         async with asyncio.timeout(10):
             answer = await ask(channel, 1)
-            assert isinstance(answer, Response)
+            assert isinstance(answer, JsonRpcResponse)
             assert len(bytes(answer.result)) > 15_000_000
             with pytest.raises(ConnectionLost, match="event over 16 MB"):
                 await ask(channel, 2)
@@ -266,13 +266,13 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             await reader.read()  # until the client closes
 
     params = Raw(b'{"pad":"' + b"a" * 1_000_000 + b'"}')
-    most = legacy_sse.QUEUE_BYTES // len(params)
+    most = legacy_sse.MAX_QUEUED_BYTES // len(params)
     sent = 0
 
     async def send() -> None:
         nonlocal sent
         for _ in range(2 * most):
-            await channel.send(Notification("notifications/progress", params))
+            await channel.send(JsonRpcNotification("notifications/progress", params))
             await anyio.lowlevel.checkpoint()
             sent += 1
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.transport.stale_processes import SUFFIX, GroupFile, started_at, sweep
-from mcphost.transport.watchdog import Guardian
+from mcphost.transport.stale_processes import GROUP_FILE_SUFFIX, ProcessGroupFile, process_start_time, stop_stale_groups
+from mcphost.transport.watchdog import Watchdog
 from tests.unit.transport.stubborn import alive, group, until_gone
 
 __all__ = ["group"]
@@ -43,7 +43,7 @@ async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_childre
 ) -> None:
     host.kill()
     host.wait()
-    assert sweep(tmp_path) == 1
+    assert stop_stale_groups(tmp_path) == 1
     assert await until_gone(*group)
     assert files(tmp_path) == []
 
@@ -51,52 +51,54 @@ async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_childre
 def test_the_groups_of_another_host_that_is_alive_are_left_alone(
     tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
 ) -> None:
-    assert sweep(tmp_path) == 0
-    own = GroupFile(tmp_path)
+    assert stop_stale_groups(tmp_path) == 0
+    own = ProcessGroupFile(tmp_path)
     own.add(group[0])
-    assert sweep(tmp_path) == 0  # nor do we end our own
+    assert stop_stale_groups(tmp_path) == 0  # nor do we end our own
     own.close()
     assert alive(group[0])
     assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_process_id_that_is_somebody_elses_now_is_never_enough(tmp_path: Path, group: tuple[int, int]) -> None:
-    started = started_at(group[0])
-    file = tmp_path / f"1-x{SUFFIX}"
+    started = process_start_time(group[0])
+    file = tmp_path / f"1-x{GROUP_FILE_SUFFIX}"
     for written in (
         f"+ {group[0]} {started}1",
         f"+ {group[0]} ",
         f"+ {group[0]}",
-        f"+ {group[1]} {started_at(group[1])}",  # in the group, but not its leader
+        f"+ {group[1]} {process_start_time(group[1])}",  # in the group, but not its leader
         f"+ {group[0]} {started}\n- {group[0]}",
     ):
         file.write_text(written + "\n")
-        assert sweep(tmp_path) == 0, written
+        assert stop_stale_groups(tmp_path) == 0, written
         assert not file.exists()
     assert alive(group[0])
     assert alive(group[1])
 
 
 def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]) -> None:
-    good = f"+ {group[0]} {started_at(group[0])}\n"
+    good = f"+ {group[0]} {process_start_time(group[0])}\n"
     real = tmp_path / "real"
     real.write_text(good)
-    (tmp_path / f"link{SUFFIX}").symlink_to(real)
-    os.mkfifo(tmp_path / f"pipe{SUFFIX}")
-    (tmp_path / f"folder{SUFFIX}").mkdir()
-    (tmp_path / f"noise{SUFFIX}").write_bytes(bytes(range(256)) * 10 + b"\n+ 1 x\n+ -5 x\n+ " + b"9" * 5000 + b" x\n")
-    (tmp_path / f"long{SUFFIX}").write_bytes(b"+ 2 x\n" * 100_000 + good.encode())
+    (tmp_path / f"link{GROUP_FILE_SUFFIX}").symlink_to(real)
+    os.mkfifo(tmp_path / f"pipe{GROUP_FILE_SUFFIX}")
+    (tmp_path / f"folder{GROUP_FILE_SUFFIX}").mkdir()
+    (tmp_path / f"noise{GROUP_FILE_SUFFIX}").write_bytes(
+        bytes(range(256)) * 10 + b"\n+ 1 x\n+ -5 x\n+ " + b"9" * 5000 + b" x\n"
+    )
+    (tmp_path / f"long{GROUP_FILE_SUFFIX}").write_bytes(b"+ 2 x\n" * 100_000 + good.encode())
     (tmp_path / "other.txt").write_text(good)
-    assert sweep(tmp_path) == 0
-    assert sweep(tmp_path / "missing") == 0
+    assert stop_stale_groups(tmp_path) == 0
+    assert stop_stale_groups(tmp_path / "missing") == 0
     assert alive(group[0])
 
 
 def test_a_process_is_told_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
-    assert started_at(group[0]) == started_at(group[0]) != ""
+    assert process_start_time(group[0]) == process_start_time(group[0]) != ""
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait()
-    assert started_at(process.pid) == ""
+    assert process_start_time(process.pid) == ""
 
 
 @pytest.mark.anyio
@@ -105,7 +107,7 @@ async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first
 ) -> None:
     host.kill()
     host.wait()
-    guardian = Guardian(tmp_path)
+    guardian = Watchdog(tmp_path)
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with await anyio.open_process(sleeping, start_new_session=True) as server:
         await guardian.watch(server.pid)
@@ -113,7 +115,7 @@ async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first
         (file,) = files(tmp_path)
         assert file.read_text().startswith(f"+ {server.pid} ")
         assert file.stat().st_mode & 0o777 == 0o600
-        guardian.forget(server.pid)
+        guardian.unwatch(server.pid)
         assert file.read_text().endswith(f"- {server.pid}\n")
         await guardian.close()
         assert alive(server.pid)

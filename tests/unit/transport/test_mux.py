@@ -6,16 +6,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcphost.errors import ConnectionLost, MalformedMessage
-from mcphost.protocol.jsonrpc import ErrorResponse, Notification, Request, Response, RpcError
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+)
 from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw
-from mcphost.transport.bounded_queue import INBOX_LIMIT
-from mcphost.transport.in_memory import MemoryPipe
+from mcphost.transport.bounded_queue import MAX_QUEUED
+from mcphost.transport.in_memory import InMemoryChannel
 
 pytestmark = pytest.mark.anyio
 
 
-async def seen(pipe: MemoryPipe, count: int) -> list[Request | Notification | Response | ErrorResponse]:
+async def seen(
+    pipe: InMemoryChannel, count: int
+) -> list[JsonRpcRequest | JsonRpcNotification | JsonRpcResponse | JsonRpcErrorResponse]:
     with anyio.fail_after(20):
         return [await anext(pipe.requests) for _ in range(count)]
 
@@ -23,20 +31,24 @@ async def seen(pipe: MemoryPipe, count: int) -> list[Request | Notification | Re
 @pytest.mark.req("prog.unknown-token")
 @pytest.mark.req("base.id.unknown-response")
 async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> None:
-    pipe = MemoryPipe()
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.send(Response(2, Raw(b"{}")))
-        pipe.line(b'{"jsonrpc":"2.0","id":"1","result":{}}')
-        pipe.line(b'{"jsonrpc":"2.0","id":1.0,"result":{}}')
-        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5}}')
-        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9,"progress":0.5}}')
-        pipe.send(Response(1, Raw(b'{"a":1}')))
-        pipe.send(Response(1, Raw(b'{"a":2}')))
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send(JsonRpcResponse(2, Raw(b"{}")))
+        pipe.send_raw(b'{"jsonrpc":"2.0","id":"1","result":{}}')
+        pipe.send_raw(b'{"jsonrpc":"2.0","id":1.0,"result":{}}')
+        pipe.send_raw(
+            b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":0.5}}'
+        )
+        pipe.send_raw(
+            b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":9,"progress":0.5}}'
+        )
+        pipe.send(JsonRpcResponse(1, Raw(b'{"a":1}')))
+        pipe.send(JsonRpcResponse(1, Raw(b'{"a":2}')))
         got = [message async for message in messages]
-    assert [type(message) for message in got] == [Notification, Response]
-    assert isinstance(got[1], Response)
+    assert [type(message) for message in got] == [JsonRpcNotification, JsonRpcResponse]
+    assert isinstance(got[1], JsonRpcResponse)
     assert bytes(got[1].result) == b'{"a":1}'
-    assert [message.method for message in await seen(pipe, 1) if isinstance(message, Request)] == ["tools/call"]
+    assert [message.method for message in await seen(pipe, 1) if isinstance(message, JsonRpcRequest)] == ["tools/call"]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +61,9 @@ async def test_an_exchange_yields_its_progress_and_ends_with_its_answer() -> Non
     ],
 )
 async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line: bytes) -> None:
-    pipe = MemoryPipe()
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.line(line)
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(line)
         with anyio.fail_after(20), pytest.raises(MalformedMessage, match="broken answer"):
             await anext(aiter(messages))
 
@@ -60,34 +72,34 @@ async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line:
 @pytest.mark.req("cancel.only-own-active")
 @pytest.mark.req("cancel.send.stdio")
 async def test_leaving_early_tells_the_server_once_and_a_late_answer_is_dropped() -> None:
-    pipe = MemoryPipe()
-    async with pipe.channel.exchange(Request(7, "tools/call")):
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(7, "tools/call")):
         pass
-    pipe.send(Response(7, Raw(b"{}")))
+    pipe.send(JsonRpcResponse(7, Raw(b"{}")))
     _, told = await seen(pipe, 2)
-    assert isinstance(told, Notification)
+    assert isinstance(told, JsonRpcNotification)
     assert (told.method, bytes(told.params)) == ("notifications/cancelled", b'{"requestId":7}')
-    assert pipe.mux.late_count == 1
+    assert pipe.multiplexer.unmatched_count == 1
 
 
 @pytest.mark.req("life.init.not-cancellable")
 @pytest.mark.parametrize("method", ["initialize", "server/discover"])
 async def test_the_opening_requests_are_never_cancelled(method: str) -> None:
-    pipe = MemoryPipe()
-    async with pipe.channel.exchange(Request(1, method)):
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(1, method)):
         pass
-    await pipe.channel.send(Notification("notifications/initialized"))
-    assert [type(message).__name__ for message in await seen(pipe, 2)] == ["Request", "Notification"]
+    await pipe.channel.send(JsonRpcNotification("notifications/initialized"))
+    assert [type(message).__name__ for message in await seen(pipe, 2)] == ["JsonRpcRequest", "JsonRpcNotification"]
 
 
 @pytest.mark.req("cancel.race")
 async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_other() -> None:
-    pipe = MemoryPipe()
+    pipe = InMemoryChannel()
     results: list[str] = []
 
     async def call(scope: anyio.CancelScope) -> None:
         with scope:
-            async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+            async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
                 results.extend([type(message).__name__ async for message in messages])
 
     for order in ("answer first", "cancel first"):
@@ -96,31 +108,31 @@ async def test_an_answer_and_a_cancellation_at_the_same_moment_are_one_or_the_ot
             group.start_soon(call, scope)
             await seen(pipe, 1)
             if order == "answer first":
-                pipe.send(Response(1, Raw(b"{}")))
+                pipe.send(JsonRpcResponse(1, Raw(b"{}")))
                 scope.cancel()
             else:
                 scope.cancel()
-                pipe.send(Response(1, Raw(b"{}")))
+                pipe.send(JsonRpcResponse(1, Raw(b"{}")))
         # Answered means that no cancel notice may leave.
-        pipe.mux.received(b"")
+        pipe.multiplexer.receive_line(b"")
     assert len(results) <= 2
-    await pipe.channel.send(Notification("end"))
+    await pipe.channel.send(JsonRpcNotification("end"))
     left = []
     with anyio.fail_after(20):
         async for message in pipe.requests:
-            left.append(message.method if isinstance(message, Notification) else "?")
+            left.append(message.method if isinstance(message, JsonRpcNotification) else "?")
             if left[-1] == "end":
                 break
     assert left == ["end"]
 
 
 async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
-    pipe = MemoryPipe()
+    pipe = InMemoryChannel()
     failures: list[str] = []
 
     async def call(ident: int) -> None:
         try:
-            async with pipe.channel.exchange(Request(ident, "tools/call")) as messages:
+            async with pipe.channel.exchange(JsonRpcRequest(ident, "tools/call")) as messages:
                 async for _ in messages:
                     pass
         except ConnectionLost as error:
@@ -130,19 +142,19 @@ async def test_the_end_of_the_pipe_ends_every_exchange_and_the_inbox() -> None:
         for ident in range(5):
             group.start_soon(call, ident)
         await seen(pipe, 5)
-        pipe.hang_up("exited with status 3")
+        pipe.disconnect("exited with status 3")
     assert failures == ["exited with status 3"] * 5
     with pytest.raises(ConnectionLost, match="status 3"):
         await anext(pipe.channel.unsolicited())
     with pytest.raises(ConnectionLost, match="status 3"):
-        await pipe.channel.send(Notification("x"))
+        await pipe.channel.send(JsonRpcNotification("x"))
 
 
 async def test_what_was_queued_is_read_before_the_end_shows() -> None:
-    pipe = MemoryPipe()
-    pipe.send(Notification("notifications/tools/list_changed"))
-    pipe.hang_up()
-    assert isinstance(await anext(pipe.channel.unsolicited()), Notification)
+    pipe = InMemoryChannel()
+    pipe.send(JsonRpcNotification("notifications/tools/list_changed"))
+    pipe.disconnect()
+    assert isinstance(await anext(pipe.channel.unsolicited()), JsonRpcNotification)
     with pytest.raises(ConnectionLost):
         await anext(pipe.channel.unsolicited())
 
@@ -151,26 +163,26 @@ async def test_what_was_queued_is_read_before_the_end_shows() -> None:
 @pytest.mark.req("base.batch.tolerate-elsewhere")
 async def test_arrays_are_read_in_2025_03_26_alone() -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
+    pipe = InMemoryChannel(warnings.append)
     array = b'[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","method":"x"}]'
-    pipe.channel.speak(Revision.V2025_11_25)
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.line(array)
+    pipe.channel.set_revision(Revision.V2025_11_25)
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(array)
         with pytest.raises(MalformedMessage, match="2025-11-25 does not have"):
             await anext(aiter(messages))
     assert ["array" in warning for warning in warnings] == [True]
-    pipe.channel.speak(Revision.V2025_03_26)
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.line(array)
-        assert [type(message) async for message in messages] == [Response]
-    assert isinstance(await anext(pipe.channel.unsolicited()), Notification)
+    pipe.channel.set_revision(Revision.V2025_03_26)
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(array)
+        assert [type(message) async for message in messages] == [JsonRpcResponse]
+    assert isinstance(await anext(pipe.channel.unsolicited()), JsonRpcNotification)
 
 
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.reply-to-batch")
 async def test_each_member_of_an_array_counts_alone_and_a_broken_one_costs_itself() -> None:
-    pipe = MemoryPipe()
-    pipe.channel.speak(Revision.V2025_03_26)
+    pipe = InMemoryChannel()
+    pipe.channel.set_revision(Revision.V2025_03_26)
     members = [
         b'{"jsonrpc":"2.0","id":"a","method":"ping"}',
         b"5",
@@ -178,37 +190,37 @@ async def test_each_member_of_an_array_counts_alone_and_a_broken_one_costs_itsel
         b'{"jsonrpc":"2.0","id":1,"result":{"a":1}}',
         b'{"jsonrpc":"2.0","id":"b","method":"ping"}',
     ]
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.line(b"[" + b",".join(members) + b"]")
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(b"[" + b",".join(members) + b"]")
         (answer,) = [message async for message in messages]
-    assert isinstance(answer, Response)
+    assert isinstance(answer, JsonRpcResponse)
     asked = [await anext(pipe.channel.unsolicited()) for _ in range(2)]
-    assert [message.id for message in asked if isinstance(message, Request)] == ["a", "b"]
-    assert pipe.mux.odd_count == 2
+    assert [message.id for message in asked if isinstance(message, JsonRpcRequest)] == ["a", "b"]
+    assert pipe.multiplexer.malformed_count == 2
 
 
 @pytest.mark.parametrize("revision", [Revision.V2025_03_26, Revision.V2025_06_18])
 async def test_an_array_over_its_limit_is_refused_and_ends_the_calls_it_answers(revision: Revision) -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
-    pipe.channel.speak(revision)
+    pipe = InMemoryChannel(warnings.append)
+    pipe.channel.set_revision(revision)
     array = b'[{"jsonrpc":"2.0","id":1,"result":{}}' + b',{"jsonrpc":"2.0","method":"x"}' * 1_000 + b"]"
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.line(array)
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send_raw(array)
         with pytest.raises(MalformedMessage):
             await anext(aiter(messages))
     assert len(warnings) == 1
-    pipe.hang_up()
+    pipe.disconnect()
     with pytest.raises(ConnectionLost):
         await anext(pipe.channel.unsolicited())
 
 
 async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_waited_out() -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
+    pipe = InMemoryChannel(warnings.append)
     for line in (b'{"jsonrpc":"2.0","id":"1","result":{}}', b'{"jsonrpc":"2.0","id":1.0,"result":{}}'):
-        async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-            pipe.line(line)
+        async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+            pipe.send_raw(line)
             with anyio.fail_after(20), pytest.raises(MalformedMessage, match="under an id that is a text"):
                 await anext(aiter(messages))
     assert "another type" in warnings[0]
@@ -218,8 +230,8 @@ async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_w
 @pytest.mark.parametrize("ident", [b"", b'"id":null,'])
 async def test_an_error_without_an_id_is_told_and_ends_no_call(ident: bytes) -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
-    pipe.line(b'{"jsonrpc":"2.0",%s"error":{"code":-32700,"message":"what was that?"}}' % ident)
+    pipe = InMemoryChannel(warnings.append)
+    pipe.send_raw(b'{"jsonrpc":"2.0",%s"error":{"code":-32700,"message":"what was that?"}}' % ident)
     assert len(warnings) == 1
     assert "-32700: what was that?" in warnings[0]
 
@@ -227,97 +239,97 @@ async def test_an_error_without_an_id_is_told_and_ends_no_call(ident: bytes) -> 
 @pytest.mark.req("base.response.error-without-id")
 async def test_an_error_that_names_no_message_is_said_once_with_its_words() -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
+    pipe = InMemoryChannel(warnings.append)
     for _ in range(3):
-        pipe.send(ErrorResponse(None, RpcError(-32700, "what was that?")))
-    pipe.line(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"no id at all"}}')
+        pipe.send(JsonRpcErrorResponse(None, ErrorData(-32700, "what was that?")))
+    pipe.send_raw(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"no id at all"}}')
     assert len(warnings) == 1
     assert "-32700: what was that?" in warnings[0]
-    assert pipe.mux.late_count == 4
+    assert pipe.multiplexer.unmatched_count == 4
 
 
 async def test_a_flood_fills_a_bounded_queue_and_requests_in_it_are_refused() -> None:
     warnings: list[str] = []
-    pipe = MemoryPipe(warnings.append)
-    for number in range(INBOX_LIMIT + 50):
-        pipe.send(Request(number, "ping"))
+    pipe = InMemoryChannel(warnings.append)
+    for number in range(MAX_QUEUED + 50):
+        pipe.send(JsonRpcRequest(number, "ping"))
     assert len(warnings) == 1
     refused = await seen(pipe, 50)
-    assert {message.id for message in refused if isinstance(message, ErrorResponse)} == set(
-        range(INBOX_LIMIT, INBOX_LIMIT + 50)
+    assert {message.id for message in refused if isinstance(message, JsonRpcErrorResponse)} == set(
+        range(MAX_QUEUED, MAX_QUEUED + 50)
     )
 
 
 async def test_what_belongs_to_a_call_is_read_while_the_queue_of_other_messages_is_full() -> None:
-    pipe = MemoryPipe()
+    pipe = InMemoryChannel()
     other = b'{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}'
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        for _ in range(INBOX_LIMIT + 10):
-            pipe.line(other)
-        assert pipe.mux.dropped_count == 10
-        pipe.line(
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        for _ in range(MAX_QUEUED + 10):
+            pipe.send_raw(other)
+        assert pipe.multiplexer.dropped_count == 10
+        pipe.send_raw(
             b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress\\u0054oken":1,"progress":1}}'
         )
-        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}')
-        pipe.send(Response(1, Raw(b"{}")))
+        pipe.send_raw(b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":2}}')
+        pipe.send(JsonRpcResponse(1, Raw(b"{}")))
         got = [message async for message in messages]
     assert len(got) == 3
 
 
 @pytest.mark.req("prog.flood")
 async def test_a_flood_of_progress_does_not_keep_the_answer_out() -> None:
-    pipe = MemoryPipe()
+    pipe = InMemoryChannel()
     line = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}'
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         for _ in range(20_000):
-            pipe.line(line)
-        pipe.send(Response(1, Raw(b"{}")))
+            pipe.send_raw(line)
+        pipe.send(JsonRpcResponse(1, Raw(b"{}")))
         got = [message async for message in messages]
-    assert isinstance(got[-1], Response)
+    assert isinstance(got[-1], JsonRpcResponse)
     assert len(got) <= 10_001
 
 
 @pytest.mark.req("sub.id-unknown")
 @pytest.mark.req("sub.id")
 async def test_notices_of_a_subscription_reach_its_exchange() -> None:
-    pipe = MemoryPipe()
-    pipe.channel.speak(Revision.V2026_07_28)
+    pipe = InMemoryChannel()
+    pipe.channel.set_revision(Revision.V2026_07_28)
     tagged = (
         b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":'
         b'{"io.modelcontextprotocol/subscriptionId":%s}}}'
     )
-    async with pipe.channel.exchange(Request(4, "subscriptions/listen")) as messages:
-        pipe.line(tagged % b'"4"')  # another JSON type is another id
-        pipe.line(tagged % b"5")
-        pipe.line(tagged % b"4")
-        pipe.line(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}')
-        pipe.send(Response(4, Raw(b"{}")))
+    async with pipe.channel.exchange(JsonRpcRequest(4, "subscriptions/listen")) as messages:
+        pipe.send_raw(tagged % b'"4"')  # another JSON type is another id
+        pipe.send_raw(tagged % b"5")
+        pipe.send_raw(tagged % b"4")
+        pipe.send_raw(b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}')
+        pipe.send(JsonRpcResponse(4, Raw(b"{}")))
         got = [message async for message in messages]
-    assert [message.method for message in got if isinstance(message, Notification)] == [
+    assert [message.method for message in got if isinstance(message, JsonRpcNotification)] == [
         "notifications/tools/list_changed",
         "notifications/cancelled",
     ]
 
 
 async def test_an_error_without_an_id_belongs_to_nobody() -> None:
-    pipe = MemoryPipe()
-    async with pipe.channel.exchange(Request(1, "tools/call")) as messages:
-        pipe.send(ErrorResponse(None, RpcError(-32700, "what?")))
-        pipe.send(Response(1, Raw(b"{}")))
-        assert [type(message) async for message in messages] == [Response]
+    pipe = InMemoryChannel()
+    async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
+        pipe.send(JsonRpcErrorResponse(None, ErrorData(-32700, "what?")))
+        pipe.send(JsonRpcResponse(1, Raw(b"{}")))
+        assert [type(message) async for message in messages] == [JsonRpcResponse]
 
 
 @given(st.binary(max_size=80))
 def test_no_line_whatsoever_raises(line: bytes) -> None:
-    pipe = MemoryPipe()
-    pipe.line(line)
-    pipe.line(b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + line + b"}")
+    pipe = InMemoryChannel()
+    pipe.send_raw(line)
+    pipe.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + line + b"}")
 
 
 async def test_only_the_first_twenty_odd_lines_are_kept() -> None:
-    pipe = MemoryPipe()
+    pipe = InMemoryChannel()
     for number in range(1000):
-        pipe.line(b"noise %d" % number + b"x" * 1000)
-    assert pipe.mux.odd_count == 1000
-    assert len(pipe.mux.odd_lines) == 20
-    assert max(map(len, pipe.mux.odd_lines)) == 500
+        pipe.send_raw(b"noise %d" % number + b"x" * 1000)
+    assert pipe.multiplexer.malformed_count == 1000
+    assert len(pipe.multiplexer.malformed_lines) == 20
+    assert max(map(len, pipe.multiplexer.malformed_lines)) == 500

@@ -13,7 +13,7 @@ import pytest
 
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.throttle import Backlog
+from mcphost.transport.throttle import LineBacklog
 from tests.unit.client.people import Notes
 from tests.unit.client.test_http_servers import legacy, modern, opened, words
 from tests.unit.client.test_stdio_servers import faulty
@@ -134,18 +134,18 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
 async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:
     taken: list[bytes] = []
     said: list[str] = []
-    backlog = Backlog(taken.append, lambda: said.append("pause"), lambda: said.append("resume"))
+    backlog = LineBacklog(taken.append, lambda: said.append("pause"), lambda: said.append("resume"))
     lines = [b"%d" % number for number in range(200_000)]
     backlog.add(lines[:3])
     assert taken == lines[:3]
     backlog.add(lines[3:150_000])
     backlog.add(lines[150_000:])
-    backlog.afterwards(lambda: said.append("end"))
+    backlog.call_when_empty(lambda: said.append("end"))
     assert said == ["pause"]
     with anyio.fail_after(10):
         while "end" not in said:
             await anyio.lowlevel.checkpoint()
     assert taken == lines
     assert said == ["pause", "resume", "end"]
-    backlog.afterwards(lambda: said.append("at once"))
+    backlog.call_when_empty(lambda: said.append("at once"))
     assert said[-1] == "at once"

@@ -10,15 +10,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart, ConnectionLost, MalformedMessage, ServerError
-from mcphost.protocol.jsonrpc import Request, Response
+from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
+from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, replace
 from mcphost.transport import proxies
-from mcphost.transport.http import HttpDialer
+from mcphost.transport.http import HttpConnector
 from mcphost.transport.proxies import proxy_for
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import done, modern, words
@@ -80,13 +80,13 @@ async def proxy() -> AsyncIterator[Proxy]:
         yield double
 
 
-async def ask(url: str) -> Response:
-    dialer = HttpDialer("remote", url, {}, warn=lambda text: None)
-    async with dialer.dial() as channel:
-        channel.speak(Revision.V2026_07_28)
-        async with channel.exchange(Request(7, "tools/list", Raw(b'{"x":"h\xc3\xa9"}'))) as messages:
+async def ask(url: str) -> JsonRpcResponse:
+    dialer = HttpConnector("remote", url, {}, warn=lambda text: None)
+    async with dialer.connect() as channel:
+        channel.set_revision(Revision.V2026_07_28)
+        async with channel.exchange(JsonRpcRequest(7, "tools/list", Raw(b'{"x":"h\xc3\xa9"}'))) as messages:
             async for message in messages:
-                assert isinstance(message, Response)
+                assert isinstance(message, JsonRpcResponse)
                 return message
     raise AssertionError("no answer")
 
@@ -192,11 +192,11 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
     handler = modern(lambda one: one.result(done("tunnelled")))
     async with serve(handler, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
-        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
             for _ in range(3):
                 assert words(await session.request(CallTool("x"))) == "tunnelled"
-        with pytest.raises(CannotStart, match="certificate cannot be trusted"):
-            async with SessionOpener(expand=str).open(replace(config, ca_file=""), Answers(), Notes()):
+        with pytest.raises(StartupError, match="certificate cannot be trusted"):
+            async with ClientSessionOpener(expand=str).open(replace(config, ca_file=""), Answers(), Notes()):
                 pass
     assert len(tunnel.heads) == 2  # kept, and used again
     credentials = base64.b64encode(b"me:word").decode()
@@ -208,8 +208,8 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
 async def test_a_proxy_that_refuses_the_tunnel_is_told_with_its_status(tunnel: Tunnel) -> None:
     tunnel.status = b"407 Proxy Authentication Required"
     config = ServerConfig(name="peer", url="https://mcp.test/mcp")
-    with pytest.raises(CannotStart, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
-        async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+    with pytest.raises(StartupError, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
+        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
             pass
 
 

@@ -11,18 +11,18 @@ import pytest
 
 from mcphost.auth.oauth_http import Requests, Unreachable
 from mcphost.auth.url_policy import Guard
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import Observer, Prepare, Responder, Session, nothing_to_prepare
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.certificates import bound
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.errors import CannotStart, ServerError
+from mcphost.errors import ServerError, StartupError
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import TrustOnce
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
 from mcphost.transport import http_pool
-from mcphost.transport.http_client import client_for
+from mcphost.transport.http_client import create_client
 from tests.fakes.front import ScriptedFront
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.people import Answers, Notes
@@ -41,7 +41,7 @@ def authority(tmp_path: Path) -> Authority:
 
 async def connect(url: str, ca_file: str = "") -> str:
     config = ServerConfig(name="peer", url=url, ca_file=ca_file)
-    async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+    async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
         return words(await session.request(CallTool("x")))
 
 
@@ -64,7 +64,7 @@ async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_
     authority: Authority, host: str, days: int, known: bool, why: str
 ) -> None:
     async with serve(SERVER, authority.context(host, days)) as server:
-        with pytest.raises(CannotStart, match=f"certificate cannot be trusted .*({why})") as caught:
+        with pytest.raises(StartupError, match=f"certificate cannot be trusted .*({why})") as caught:
             await connect(server.url, authority.file if known else "")
         assert server.url in caught.value.message
         assert '"caFile"' in caught.value.hint
@@ -77,7 +77,7 @@ async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority
     if content is not None:
         file.write_text(content)
     async with serve(SERVER, authority.context()) as server:
-        with pytest.raises(CannotStart, match=r"mine\.pem"):
+        with pytest.raises(StartupError, match=r"mine\.pem"):
             await connect(server.url, str(file))
     assert server.seen == []
 
@@ -85,8 +85,8 @@ async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority
 async def test_a_server_that_never_ends_its_handshake_is_given_up(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert http_pool.CONNECT_SECONDS == 10
-    monkeypatch.setattr(http_pool, "CONNECT_SECONDS", 0.3)
+    assert http_pool.CONNECT_TIMEOUT == 10
+    monkeypatch.setattr(http_pool, "CONNECT_TIMEOUT", 0.3)
 
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -94,7 +94,7 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
         begun = time.monotonic()
-        with pytest.raises(CannotStart, match=r"no connection within 0 s"):
+        with pytest.raises(StartupError, match=r"no connection within 0 s"):
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
         assert time.monotonic() - begun < 9  # the limit is 10 s otherwise
 
@@ -103,7 +103,7 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("mcp.test", True)])
 async def test_an_address_without_encryption_is_told_unless_it_is_this_machine(host: str, warned: bool) -> None:
     notes = Notes()
-    client = client_for("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
+    client = create_client("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
     await client.close()
     assert bool([text for text in notes.warnings if "without encryption" in text]) == warned
 
@@ -115,7 +115,7 @@ async def test_plain_http_at_an_address_of_https_is_told() -> None:
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        with pytest.raises(CannotStart, match="does not speak TLS"):
+        with pytest.raises(StartupError, match="does not speak TLS"):
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
 
 
@@ -140,21 +140,21 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
     await file.write_bytes("# Főtanúsítvány\n".encode() + right + b"# " + b"x" * 300_000)
     async with serve(SERVER, authority.context()) as server:
         config = bound(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
-        async with SessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
             assert words(await session.request(CallTool("x"))) == "over TLS"
         requests = Requests(Guard(server.url), ca_file=authority.file)
         requests.bind_authorities(config.ca_digest)
         await file.write_bytes(right)
         before = len(server.seen)
-        with pytest.raises(CannotStart, match="not what was approved"):
-            async with SessionOpener(expand=str).open(config, Answers(), Notes()):
+        with pytest.raises(StartupError, match="not what was approved"):
+            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
                 pass
         with pytest.raises(Unreachable, match="not what was approved"):
             await requests.get(server.url, "authorization server metadata")
         assert len(server.seen) == before
 
 
-class Swapping(SessionOpener):
+class Swapping(ClientSessionOpener):
     """Another content is in the file by the time that the server is reached."""
 
     def __init__(self, file: anyio.Path, content: bytes) -> None:
@@ -163,7 +163,11 @@ class Swapping(SessionOpener):
 
     @asynccontextmanager
     async def open(
-        self, server: ServerConfig, responder: Responder, observer: Observer, prepare: Prepare = nothing_to_prepare
+        self,
+        server: ServerConfig,
+        responder: RequestHandler,
+        observer: SessionObserver,
+        prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:
         await self.file.write_bytes(self.content)
         async with super().open(server, responder, observer, prepare) as session:
@@ -183,13 +187,17 @@ async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_afte
     async with serve(SERVER, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project")
         host = Host(
-            HostConfig(servers=(config,)), store=database, opener=opener, models=lambda _: ScriptedModel(), front=front
+            HostConfig(servers=(config,)),
+            store=database,
+            opener=opener,
+            model_factory=lambda _: ScriptedModel(),
+            frontend=front,
         )
         async with host:
             if is_swapped:
                 with pytest.raises(ServerError, match="not what was approved"):
-                    await host.ready("peer")
+                    await host.ensure_ready("peer")
             else:
-                await host.ready("peer")
+                await host.ensure_ready("peer")
         assert bool(server.seen) is not is_swapped
     await database.close()

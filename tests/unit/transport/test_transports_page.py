@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client.connect import SessionOpener
-from mcphost.client.session import Observer, Session
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import Session, SessionObserver
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import CannotStart, ConnectionLost, DeadlinePassed
+from mcphost.errors import ConnectionLost, RequestTimeout, StartupError
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool
-from mcphost.transport.channel import Dialer
+from mcphost.transport.channel import Connector
 from tests.unit.client.people import Answers, Notes
 from tests.unit.client.test_http_servers import DISCOVERY, words
 
@@ -29,13 +29,13 @@ def example() -> Any:
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(code, str(PAGE), "exec"), names)
-    return names["UnixDialer"]
+    return names["UnixConnector"]
 
 
-class Opener(SessionOpener):
+class Opener(ClientSessionOpener):
     """Reaches servers whose address is a path by the transport of the page."""
 
-    def _dialer(self, server: ServerConfig, observer: Observer) -> Dialer:
+    def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         return example()(server.name, server.url, observer.warn)
 
 
@@ -97,7 +97,7 @@ async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: P
             for _ in range(20):
                 group.start_soon(call)
         assert results == ["over a socket"] * 20
-        with pytest.raises(DeadlinePassed):
+        with pytest.raises(RequestTimeout):
             await session.request(CallTool("silent"), deadline=0.1)
         await session.request(CallTool("x"))
     assert [one for one in peer.seen if one["method"] == "notifications/cancelled"]
@@ -110,11 +110,11 @@ async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_
         with anyio.fail_after(20), pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
         with anyio.fail_after(20):
-            await session.closed()
+            await session.wait_closed()
 
 
 async def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path: Path) -> None:
     config = ServerConfig(name="peer", url=str(tmp_path / "nobody"))
-    with pytest.raises(CannotStart, match="cannot be reached"):
+    with pytest.raises(StartupError, match="cannot be reached"):
         async with Opener(expand=str).open(config, Answers(), Notes()):
             pass

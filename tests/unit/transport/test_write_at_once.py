@@ -10,12 +10,12 @@ import anyio
 import pytest
 
 from mcphost.errors import ConnectionLost
-from mcphost.protocol.jsonrpc import Request, Response, write
+from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse, serialize_message
 from mcphost.serialization import Raw
-from mcphost.transport.line_splitter import LineReader
-from mcphost.transport.multiplexer import Mux
-from mcphost.transport.process import Child, child_environment
-from mcphost.transport.stdio import StdioDialer
+from mcphost.transport.line_splitter import LineSplitter
+from mcphost.transport.multiplexer import Multiplexer
+from mcphost.transport.process import ServerProcess, build_environment
+from mcphost.transport.stdio import StdioConnector
 
 pytestmark = pytest.mark.anyio
 
@@ -29,8 +29,8 @@ async def test_a_lone_request_reaches_its_server_before_the_event_loop_turns(tmp
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         argv = [sys.executable, "-c", FORWARD, str(path)]
-        dialer = StdioDialer("peer", argv, {}, on_stderr=lambda _: None, warn=lambda _: None)
-        async with dialer.dial() as channel, channel.exchange(Request(7, "ping")):
+        dialer = StdioConnector("peer", argv, {}, on_stderr=lambda _: None, warn=lambda _: None)
+        async with dialer.connect() as channel, channel.exchange(JsonRpcRequest(7, "ping")):
             # From here on nothing runs on the event loop.
             readable, _, _ = select.select([end], [], [], 20)
             assert readable, "the request waits for a turn of the event loop"
@@ -45,13 +45,13 @@ class Written:
     def __init__(self) -> None:
         self.queued: list[bytes] = []
         self.at_once: list[bytes] = []
-        self.mux = Mux(self.queued.append, None, lambda _: None, "peer", write_at_once=self.at_once.append)
+        self.mux = Multiplexer(self.queued.append, None, lambda _: None, "peer", write_now=self.at_once.append)
 
     async def request(self, ident: int, *answered: int) -> None:
         """Enter the exchange of one request; at its end the server answers these."""
-        async with self.mux.exchange(Request(ident, "ping")) as messages:
+        async with self.mux.exchange(JsonRpcRequest(ident, "ping")) as messages:
             for one in answered:
-                self.mux.received(write(Response(one, Raw(b"{}"))))
+                self.mux.receive_line(serialize_message(JsonRpcResponse(one, Raw(b"{}"))))
             async for _ in messages:
                 pass
 
@@ -70,11 +70,11 @@ async def test_requests_that_wait_side_by_side_are_queued_to_leave_in_one_write(
     assert len(it.queued) == 3
     assert b'"id":4' in it.queued[-1]
     assert b'"id":5' in it.at_once[-1]
-    it.mux.lost(ConnectionLost("over"))
+    it.mux.connection_lost(ConnectionLost("over"))
 
 
 async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -> None:
-    reader, lines, changed = LineReader(), list[bytes](), anyio.Event()
+    reader, lines, changed = LineSplitter(), list[bytes](), anyio.Event()
 
     def output(data: bytes) -> None:
         nonlocal changed
@@ -87,23 +87,23 @@ async def test_lines_for_a_full_pipe_are_queued_and_arrive_once_and_in_order() -
             while len(lines) < count:
                 await changed.wait()
 
-    child = Child("peer", output, lambda _: None, lambda _: None)
-    await Child.start([sys.executable, "-c", ECHO], child_environment({}), "", child)
+    child = ServerProcess("peer", output, lambda _: None, lambda _: None)
+    await ServerProcess.start([sys.executable, "-c", ECHO], build_environment({}), "", child)
     try:
         await until(1)
         os.kill(child.pid, signal.SIGSTOP)
         sizes = [100_000 + number for number in range(60)]
         for number, size in enumerate(sizes):
             line = b"%d " % number + b"x" * size
-            (child.write if number % 3 == 1 else child.write_at_once)(line)
-        assert child.ready() is not None, "the pipe takes no more"
+            (child.write if number % 3 == 1 else child.write_now)(line)
+        assert child.wait_writable() is not None, "the pipe takes no more"
         assert not child.is_drained()
         os.kill(child.pid, signal.SIGCONT)
         await until(1 + len(sizes))
         expected = [b"%d %d" % (number, len(b"%d " % number) + size + 1) for number, size in enumerate(sizes)]
         assert lines[1:] == expected
         with anyio.fail_after(30):
-            while (room := child.ready()) is not None:
+            while (room := child.wait_writable()) is not None:
                 await room
         assert child.is_drained()
     finally:

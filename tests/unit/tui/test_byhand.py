@@ -3,29 +3,29 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.tui.screens.manual_call import parse
+from mcphost.tui.screens.manual_call import parse_manual_call
 
 
 def test_values_are_json_where_they_can_be_and_text_otherwise() -> None:
-    call = parse('!everything/get-sum a=2 b=40.5 name=Ada on=true tags=["x","y"]'.replace('"', '\\"'))
+    call = parse_manual_call('!everything/get-sum a=2 b=40.5 name=Ada on=true tags=["x","y"]'.replace('"', '\\"'))
     assert (call.server, call.tool) == ("everything", "get-sum")
     assert call.arguments == {"a": 2, "b": 40.5, "name": "Ada", "on": True, "tags": ["x", "y"]}
 
 
 def test_quotation_marks_hold_words_together() -> None:
-    assert parse('!s/t text="two words" eq=a=b').arguments == {"text": "two words", "eq": "a=b"}
+    assert parse_manual_call('!s/t text="two words" eq=a=b').arguments == {"text": "two words", "eq": "a=b"}
 
 
 def test_one_json_object_is_taken_whole() -> None:
-    assert parse('!s/t {"a": {"b": [1]}}').arguments == {"a": {"b": [1]}}
+    assert parse_manual_call('!s/t {"a": {"b": [1]}}').arguments == {"a": {"b": [1]}}
 
 
 def test_no_arguments_are_fine() -> None:
-    assert parse("!s/t").arguments == {}
+    assert parse_manual_call("!s/t").arguments == {}
 
 
 @pytest.mark.parametrize("line", ["!", "!tool", "!s/", "!/t", "!s/t word", '!s/t a="open', "!s/t {bad"])
 def test_what_cannot_be_read_says_what_to_write(line: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse(line)
+        parse_manual_call(line)
     assert caught.value.hint

@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.code_text import code_content, language_of, signed
+from mcphost.tui.widgets.code_text import detect_language, render_code, show_whitespace
 
 
 @pytest.mark.parametrize(
@@ -14,7 +14,7 @@ from mcphost.tui.widgets.code_text import code_content, language_of, signed
     ],
 )  # fmt: skip
 def test_the_language_is_that_of_the_files_name(path: str, language: str) -> None:
-    assert language_of(path) == language
+    assert detect_language(path) == language
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_language_is_that_of_the_files_name(path: str, language: str) -> Non
     ],
 )
 def test_blanks_that_decide_and_the_end_of_the_last_line_have_signs(text: str, shown: str) -> None:
-    assert signed(text) == shown
+    assert show_whitespace(text) == shown
 
 
 @pytest.mark.parametrize("language", ["python", "json", "make", "", "no-such-language"])
@@ -42,13 +42,13 @@ def test_blanks_that_decide_and_the_end_of_the_last_line_have_signs(text: str, s
     ["", "\n", "def f():\n\treturn '→   x·'\n", "a\x0bb\x0c\n\u2028", "\\\n`${x}`\n", '"""\n', "x" * 3_000 + "\ny"],
 )
 def test_every_character_stays_whatever_the_language_is(text: str, language: str) -> None:
-    shown = clean(signed(text))
-    assert code_content(shown, language).plain == shown
+    shown = clean(show_whitespace(text))
+    assert render_code(shown, language).plain == shown
 
 
 def test_code_is_coloured_and_its_signs_step_back() -> None:
     styles = {
-        (span.start, span.end): str(span.style) for span in code_content("def f():\n→   return 1⏎", "python").spans
+        (span.start, span.end): str(span.style) for span in render_code("def f():\n→   return 1⏎", "python").spans
     }
     assert styles[(0, 3)] == "$accent"
     assert styles[(9, 13)] == "$faint"

@@ -3,10 +3,10 @@
 import pytest
 
 from mcphost.tui.messages import Section
-from mcphost.tui.screens.conversation import prose_blocks
+from mcphost.tui.screens.conversation import build_markdown_blocks
 from mcphost.tui.widgets import markdown
-from mcphost.tui.widgets.blocks import Notice, Prose, Thinking
-from mcphost.tui.widgets.markdown import MAX_SOURCE, highlighted, is_plain, pieces, split_stream
+from mcphost.tui.widgets.blocks import MarkdownBlock, NoticeBlock, ThinkingBlock
+from mcphost.tui.widgets.markdown import MAX_SOURCE, highlight_code, is_too_complex, render_markdown, split_stream
 from mcphost.tui.widgets.streaming_block import MAX_MARKDOWN
 from mcphost.tui.widgets.tool_card import ToolCard
 
@@ -41,9 +41,9 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_no_source_that_is_parsed_is_longer_than_the_bound(kind: str, parsed: list[int]) -> None:
     text = HOSTILE[kind]
-    blocks = prose_blocks(text)
+    blocks = build_markdown_blocks(text)
     for block in blocks:
-        block.pieces(80)
+        block.render(80)
     assert max(parsed, default=0) <= 2 * MAX_SOURCE
     assert sum(parsed) <= 6 * len(text) + 4 * MAX_SOURCE
 
@@ -51,16 +51,16 @@ def test_no_source_that_is_parsed_is_longer_than_the_bound(kind: str, parsed: li
 @pytest.mark.parametrize("kind", ["brackets", "pictures", "stars"])
 def test_a_source_full_of_marks_is_not_parsed_and_shown_as_it_is(kind: str, parsed: list[int]) -> None:
     text = HOSTILE[kind][:6_000]
-    assert is_plain(text)
-    assert "".join(piece.content.plain for piece in pieces(text, 80)) == text
-    assert split_stream(text) == ([], markdown.Part(text, joined=False))
+    assert is_too_complex(text)
+    assert "".join(piece.content.plain for piece in render_markdown(text, 80)) == text
+    assert split_stream(text) == ([], markdown.MarkdownFragment(text, is_joined=False))
     assert parsed == []
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_nothing_of_a_long_text_is_lost_where_it_is_cut(kind: str) -> None:
     text = HOSTILE[kind]
-    shown = "".join(block.source() for block in prose_blocks(text))
+    shown = "".join(block.copy_text() for block in build_markdown_blocks(text))
     # A table repeats its head where it is cut, and so do closed fences; nothing else is added.
     assert len(shown) >= len(text.rstrip())
     for letter in set(text) - set("\n "):
@@ -69,80 +69,80 @@ def test_nothing_of_a_long_text_is_lost_where_it_is_cut(kind: str) -> None:
 
 def test_the_rest_of_a_very_long_answer_is_shown_as_it_is(parsed: list[int]) -> None:
     text = "Some **bold** words in a paragraph.\n\n" * 10_000
-    blocks = prose_blocks(text)
-    plain = [block for block in blocks if isinstance(block, Prose) and block.is_plain]
+    blocks = build_markdown_blocks(text)
+    plain = [block for block in blocks if isinstance(block, MarkdownBlock) and block.is_plain]
     assert sum(parsed) < 6 * MAX_MARKDOWN
-    assert "**bold**" in plain[-1].pieces(80)[0].content.plain
-    assert "**" not in blocks[0].pieces(80)[0].content.plain
-    assert "".join(block.source() for block in blocks).count("bold") == 10_000
-    assert max(len(block.source()) for block in plain) <= 2 * MAX_SOURCE
+    assert "**bold**" in plain[-1].render(80)[0].content.plain
+    assert "**" not in blocks[0].render(80)[0].content.plain
+    assert "".join(block.copy_text() for block in blocks).count("bold") == 10_000
+    assert max(len(block.copy_text()) for block in plain) <= 2 * MAX_SOURCE
 
 
 def test_usual_markdown_is_parsed() -> None:
     text = "".join(f"- **item {n}**: see [a link](https://example.com/{n}) and `code_{n}`\n" for n in range(80))
     assert len(text) < MAX_SOURCE
-    assert not is_plain(text)
-    assert "**" not in "".join(piece.content.plain for piece in pieces(text, 80))
+    assert not is_too_complex(text)
+    assert "**" not in "".join(piece.content.plain for piece in render_markdown(text, 80))
 
 
 def test_long_reasoning_opens_on_a_page_of_its_own() -> None:
-    short, long = Thinking("word " * 100), Thinking("word " * 10_000)
-    assert short.enter() is None
-    assert short.unfolded
-    assert long.enter() == ("Thinking", long.text)
-    assert not long.unfolded
+    short, long = ThinkingBlock("word " * 100), ThinkingBlock("word " * 10_000)
+    assert short.activate() is None
+    assert short.is_expanded
+    assert long.activate() == ("Thinking", long.text)
+    assert not long.is_expanded
 
 
 def test_a_card_draws_a_bounded_number_of_arguments_and_opens_the_rest() -> None:
     card = ToolCard("c", "server", "tool", {f"name {n}": n for n in range(5_000)})
-    folded = card.pieces(80)
-    card.unfolded = True
+    folded = card.render(80)
+    card.is_expanded = True
     assert len(folded) < 20
-    assert len(card.pieces(80)) < 250
-    assert "4,800 more arguments" in card.pieces(80)[-1].content.plain
-    assert card.enter() is not None
+    assert len(card.render(80)) < 250
+    assert "4,800 more arguments" in card.render(80)[-1].content.plain
+    assert card.activate() is not None
     assert Section("called with name 4999", "4999") in card.sections()
 
 
 def test_arguments_that_are_no_json_are_drawn_in_part_and_open_whole() -> None:
     card = ToolCard("c", "server", "tool", None, "x" * 100_000)
-    card.unfolded = True
-    assert sum(len(piece.content.plain) for piece in card.pieces(80)) < 5_000
-    assert card.enter() is not None
+    card.is_expanded = True
+    assert sum(len(piece.content.plain) for piece in card.render(80)) < 5_000
+    assert card.activate() is not None
     assert card.sections()[-1].text == "x" * 100_000
 
 
 def test_a_notice_quotes_at_most_a_few_thousand_characters() -> None:
-    (piece,) = Notice("error", "x" * 1_000_000, "y" * 1_000_000).pieces(80)
+    (piece,) = NoticeBlock("error", "x" * 1_000_000, "y" * 1_000_000).render(80)
     assert len(piece.content.plain) < 10_000
 
 
 def test_a_table_whose_short_rows_would_fill_thousands_of_cells_is_drawn_as_it_is() -> None:
-    assert is_plain("a|" * 160 + "\n" + "-|" * 160 + "\n" + "x\n" * 60)
-    assert not is_plain("a|b|c\n-|-|-\n" + "1|2|3\n" * 200)
+    assert is_too_complex("a|" * 160 + "\n" + "-|" * 160 + "\n" + "x\n" * 60)
+    assert not is_too_complex("a|b|c\n-|-|-\n" + "1|2|3\n" * 200)
 
 
 def test_a_source_of_thousands_of_blank_lines_is_drawn_as_it_is() -> None:
-    assert is_plain("```c\n" + "\n" * 3_000)
-    assert not is_plain("x = 1\n" * 1_300)
+    assert is_too_complex("```c\n" + "\n" * 3_000)
+    assert not is_too_complex("x = 1\n" * 1_300)
 
 
 def test_a_source_full_of_link_definitions_is_drawn_as_it_is() -> None:
-    assert is_plain("[a]: b\n\n" * 500)
-    assert not is_plain("".join(f"[{n}]: https://example.com/{n}\n" for n in range(50)))
+    assert is_too_complex("[a]: b\n\n" * 500)
+    assert not is_too_complex("".join(f"[{n}]: https://example.com/{n}\n" for n in range(50)))
 
 
 def test_only_the_beginning_of_long_code_is_coloured_and_all_of_it_is_shown() -> None:
     code = "value = compute(argument)\n" * 3_000 + "y = 2"
-    content = highlighted(code, "python")
+    content = highlight_code(code, "python")
     assert content.plain == code
     assert 5_000 < max(span.end for span in content.spans) <= 6_000
-    assert highlighted("x = 1", "python").spans
-    assert 100 < len(highlighted("1\n" * 3_000, "python").spans) < 3_002  # words and signs are counted as well
-    assert not highlighted("x" * 10_000, "python").spans
+    assert highlight_code("x = 1", "python").spans
+    assert 100 < len(highlight_code("1\n" * 3_000, "python").spans) < 3_002  # words and signs are counted as well
+    assert not highlight_code("x" * 10_000, "python").spans
 
 
 @pytest.mark.parametrize("language", ["ng2", "amdgpu", "html+ng2", "md", "http", "unheard-of"])
 def test_a_language_whose_lexer_takes_seconds_or_runs_others_is_not_coloured(language: str) -> None:
-    assert not highlighted("[(" * 3_000, language).spans
-    assert highlighted("x = 1", "Python").spans
+    assert not highlight_code("[(" * 3_000, language).spans
+    assert highlight_code("x = 1", "Python").spans

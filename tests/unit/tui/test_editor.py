@@ -42,12 +42,12 @@ def test_the_variables_are_words_and_never_a_line_of_a_shell(
 ) -> None:
     monkeypatch.setenv("VISUAL", visual)
     monkeypatch.setenv("EDITOR", plain)
-    assert editor.command() == words
+    assert editor.editor_command() == words
 
 
 async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Path) -> None:
     text = 'open(path + "~", "w").write("backup"); open(path, "a").write("é")'
-    assert await editor.edited("x", script(text), contextlib.nullcontext) == "xé"
+    assert await editor.edit_text("x", script(text), contextlib.nullcontext) == "xé"
     assert left(place) == []
 
 
@@ -69,7 +69,7 @@ async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
     place: Path, words: tuple[str, ...], told: str
 ) -> None:
     with pytest.raises(UsageError, match=told):
-        await editor.edited("x", words, contextlib.nullcontext)
+        await editor.edit_text("x", words, contextlib.nullcontext)
     assert left(place) == []
 
 
@@ -77,12 +77,12 @@ async def test_an_editor_that_returns_at_once_and_changed_nothing_is_said_to_nee
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="returned at once and changed nothing") as caught:
-        await editor.edited("x", script("pass"), contextlib.nullcontext)
+        await editor.edit_text("x", script("pass"), contextlib.nullcontext)
     assert "code --wait" in caught.value.hint
     assert left(place) == []
     # Whoever looked and left it as it was is told nothing.
-    monkeypatch.setattr(editor, "AT_ONCE", 0.0)
-    assert await editor.edited("x", script("pass"), contextlib.nullcontext) == "x"
+    monkeypatch.setattr(editor, "MIN_EDIT_SECONDS", 0.0)
+    assert await editor.edit_text("x", script("pass"), contextlib.nullcontext) == "x"
 
 
 async def test_an_editor_that_nobody_waits_for_any_more_is_ended(place: Path) -> None:
@@ -90,7 +90,7 @@ async def test_an_editor_that_nobody_waits_for_any_more_is_ended(place: Path) ->
     stubborn = f"import signal, time\nsignal.signal(15, signal.SIG_IGN)\nopen({str(begun)!r}, 'w')\ntime.sleep(60)"
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(editor.edited, "x", script(stubborn), contextlib.nullcontext)
+            tasks.start_soon(editor.edit_text, "x", script(stubborn), contextlib.nullcontext)
             while not left(place, begun.name):  # noqa: ASYNC110 - another process begins
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()

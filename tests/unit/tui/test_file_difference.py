@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.questions import ApproveTool
-from mcphost.tui.file_diff import FILE_LIMIT, compare_file, compare_texts, replacements, target
+from mcphost.tui.file_diff import FILE_LIMIT, diff_file, diff_replacements, diff_texts, find_file_write
 
 
 def asked(tool: str = "write_file", folder: str | None = "/srv", **arguments: Any) -> ApproveTool:
@@ -15,12 +15,12 @@ def asked(tool: str = "write_file", folder: str | None = "/srv", **arguments: An
 
 
 def wanted(question: ApproveTool) -> Any:
-    return target(question, question.arguments)
+    return find_file_write(question, question.arguments)
 
 
 def test_the_file_is_the_one_path_beside_the_one_text() -> None:
     found = wanted(asked(path="src/a.py", content="x", encoding="utf-8"))
-    assert (found.path, found.shown, found.text) == ("/srv/src/a.py", "src/a.py", "x")
+    assert (found.path, found.display_path, found.text) == ("/srv/src/a.py", "src/a.py", "x")
     assert wanted(asked(file_path="/x/a.py", file_text="/* x */")).path == "/x/a.py"
 
 
@@ -51,7 +51,7 @@ def test_where_the_file_is_not_certain_none_is_read(question: ApproveTool) -> No
 
 
 def compared(path: Path, text: str) -> Any:
-    return compare_file(wanted(asked(path=str(path), content=text)))
+    return diff_file(wanted(asked(path=str(path), content=text)))
 
 
 def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
 
 
 def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
-    assert compare_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no line end after this")
-    assert compare_texts("t", "\ta\n", "    a \n").rows[1:] == ("- →   a", "+     a·")
-    assert compare_texts("t", "a\r\n", "a\n").rows[1:] == ("- a␍", "+ a")
+    assert diff_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no line end after this")
+    assert diff_texts("t", "\ta\n", "    a \n").rows[1:] == ("- →   a", "+     a·")
+    assert diff_texts("t", "a\r\n", "a\n").rows[1:] == ("- a␍", "+ a")
 
 
 def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
@@ -103,15 +103,15 @@ def test_only_regular_files_are_read(tmp_path: Path) -> None:
     [("a\nb\n" * 2_400, "b\na\n" * 2_400), ("\n" * 900, " \n" * 450 + "\n" * 450), ("x\n" * 6_000, "y\n")],
 )
 def test_texts_made_to_be_compared_for_long_are_not(before: str, after: str) -> None:
-    found = compare_texts("t", before, after)
+    found = diff_texts("t", before, after)
     assert len(found.rows) <= 301
 
 
 def test_what_replaces_what_is_a_difference_of_its_own() -> None:
     edits = [{"oldText": "a\nb\n", "newText": "a\nc\n"}, {"oldText": 5, "newText": "x"}, "x"]
-    (found,) = replacements({"path": "a.py", "edits": edits})
+    (found,) = diff_replacements({"path": "a.py", "edits": edits})
     assert found.title == "edits[0].oldText → edits[0].newText: +1 −1 lines"
     assert found.rows == ("@ line 1", "  a", "- b", "+ c")
-    (top,) = replacements({"old_string": "a", "new_string": "b"})
+    (top,) = diff_replacements({"old_string": "a", "new_string": "b"})
     assert top.title == "old_string → new_string: +1 −1 lines"
-    assert replacements({"path": "a", "content": "b"}) == ()
+    assert diff_replacements({"path": "a", "content": "b"}) == ()

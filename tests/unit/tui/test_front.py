@@ -8,7 +8,7 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Question
 from mcphost.tui.dialogs.waiting_calls import AllowAll, OpenOne
-from mcphost.tui.frontend import Opening, TuiFront
+from mcphost.tui.frontend import OpenMode, TuiFrontend
 
 pytestmark = pytest.mark.anyio
 
@@ -19,17 +19,17 @@ class Stage:
     def __init__(self) -> None:
         self.open: list[tuple[Any, Callable[[Any], None]]] = []
         self.waiting: tuple[Question[Any], ...] = ()
-        self.openings: list[Opening] = []
+        self.openings: list[OpenMode] = []
 
-    def open_dialog(self, dialog: Any, answered: Callable[[Any], None], opening: Opening = "unless typing") -> None:
-        self.open.append((dialog, answered))
-        self.openings.append(opening)
+    def open_dialog(self, dialog: Any, on_answer: Callable[[Any], None], mode: OpenMode = "unless typing") -> None:
+        self.open.append((dialog, on_answer))
+        self.openings.append(mode)
 
     def close_dialog(self, dialog: Any) -> None:
         self.open = [item for item in self.open if item[0] is not dialog]
 
-    def questions_changed(self, waiting: tuple[Question[Any], ...]) -> None:
-        self.waiting = waiting
+    def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
+        self.waiting = pending
 
     def answer(self, value: Any) -> None:
         _, answered = self.open.pop()
@@ -40,12 +40,12 @@ def question(rounds: int = 1) -> ContinueTurn:
     return ContinueTurn(server="", why="", rounds=rounds)
 
 
-async def ask(front: TuiFront, rounds: int, into: list[tuple[int, bool]]) -> None:
+async def ask(front: TuiFrontend, rounds: int, into: list[tuple[int, bool]]) -> None:
     into.append((rounds, await front.ask(question(rounds))))
 
 
 async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> None:
-    front, stage, got = TuiFront(), Stage(), []
+    front, stage, got = TuiFrontend(), Stage(), []
     front.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2, 3):
@@ -60,18 +60,18 @@ async def test_questions_are_shown_one_at_a_time_in_the_order_they_came() -> Non
 
 
 async def test_questions_wait_until_there_is_a_screen() -> None:
-    front, stage, got = TuiFront(), Stage(), []
+    front, stage, got = TuiFrontend(), Stage(), []
     async with anyio.create_task_group() as group:
         group.start_soon(ask, front, 1, got)
         await anyio.wait_all_tasks_blocked()
-        assert len(front.waiting) == 1
+        assert len(front.pending_questions) == 1
         front.bind(stage)
         stage.answer(True)
     assert got == [(1, True)]
 
 
 async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() -> None:
-    front, stage, got = TuiFront(), Stage(), []
+    front, stage, got = TuiFrontend(), Stage(), []
     front.bind(stage)
     async with anyio.create_task_group() as outer:
         with anyio.CancelScope() as scope:
@@ -88,7 +88,7 @@ async def test_cancelling_the_asker_withdraws_its_dialog_and_shows_the_next() ->
 
 
 async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
-    front, stage, got = TuiFront(), Stage(), []
+    front, stage, got = TuiFrontend(), Stage(), []
     front.bind(stage)
     async with anyio.create_task_group() as group:
         group.start_soon(ask, front, 1, got)
@@ -98,7 +98,7 @@ async def test_a_dialog_that_ends_without_an_answer_is_a_refusal() -> None:
 
 
 async def test_closing_refuses_what_waits_and_everything_later() -> None:
-    front, stage, got = TuiFront(), Stage(), []
+    front, stage, got = TuiFrontend(), Stage(), []
     front.bind(stage)
     async with anyio.create_task_group() as group:
         for rounds in (1, 2):
@@ -116,13 +116,13 @@ async def test_a_kind_of_question_the_screen_does_not_know_is_refused() -> None:
         def refusal(self) -> str:
             return "no"
 
-    front = TuiFront()
+    front = TuiFrontend()
     front.bind(Stage())
     assert await front.ask(Strange(server="", why="")) == "no"
 
 
 async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_that_was_not_read() -> None:
-    front, stage = TuiFront(), Stage()
+    front, stage = TuiFrontend(), Stage()
     front.bind(stage)
     answers: dict[str, Any] = {}
 
@@ -137,13 +137,13 @@ async def test_all_at_once_runs_what_was_read_with_what_was_edited_and_nothing_t
         for key, arguments in (("w1", {"n": 9}), ("w2", {"n": 1})):
             stage.answer(OpenOne(key))
             dialog = stage.open[-1][0]
-            dialog.reading.edit(arguments)
-            dialog.reading.end_shown = True
-            stage.answer(dialog.LATER)
+            dialog.review.edit(arguments)
+            dialog.review.is_end_shown = True
+            stage.answer(dialog.POSTPONED)
         stage.answer(OpenOne("w3"))
-        stage.answer(stage.open[-1][0].LATER)
+        stage.answer(stage.open[-1][0].POSTPONED)
         stage.answer(AllowAll(("w1", "w2", "w3")))
         await anyio.wait_all_tasks_blocked()
         assert answers == {"a": AllowOnce({"n": 9}), "b": AllowOnce()}
-        assert [question.call for question in front.waiting] == ["c"]  # type: ignore[attr-defined]
+        assert [question.call for question in front.pending_questions] == ["c"]  # type: ignore[attr-defined]
         front.close()

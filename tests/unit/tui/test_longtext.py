@@ -11,11 +11,11 @@ from textual._cells import cell_len
 from textual.app import App, ComposeResult
 from textual.selection import Selection
 
-from mcphost.tui.cell_width import widest
+from mcphost.tui.cell_width import measure_character
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean
-from mcphost.tui.widgets.key_values import laid_out
-from mcphost.tui.widgets.long_text import _EXACT, LongText, _as_drawn, _drawn
+from mcphost.tui.widgets.key_values import layout_pairs
+from mcphost.tui.widgets.long_text import _MAX_CLEANED_WHOLE, LongText, _prepare_row, _prepare_text
 from mcphost.tui.widgets.row_index import RowIndex
 
 PIECES = [
@@ -37,18 +37,18 @@ def spans(text: str, width: int, *, is_cleaned: bool) -> list[tuple[int, int]]:
     assert all(before[1] == after[0] for before, after in pairwise(found))
     assert found[0][0] == 0
     assert found[-1][1] == len(text)
-    assert all(index.row_of(start) == row for row, (start, end) in enumerate(found) if start < end)
+    assert all(index.find_row(start) == row for row, (start, end) in enumerate(found) if start < end)
     return found
 
 
 def rows(text: str, width: int) -> list[str]:
-    drawn, is_cleaned = _drawn(text)
-    return [_as_drawn(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
+    drawn, is_cleaned = _prepare_text(text)
+    return [_prepare_row(drawn[a:b], is_cleaned=is_cleaned) for a, b in spans(drawn, width, is_cleaned=is_cleaned)]
 
 
 def cells(text: str) -> int:
     """Whatever the terminal: letters joined by a joiner count, and marks that take a cell in some."""
-    return sum(widest(character)[0] for character in text)
+    return sum(measure_character(character)[0] for character in text)
 
 
 def test_lines_are_rows_and_long_lines_wrap() -> None:
@@ -92,7 +92,7 @@ def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_o
     pieces = [text[a:b] for a, b in spans(text, width, is_cleaned=False)]
     assert "".join(pieces) == text
     for piece in pieces:
-        row = _as_drawn(piece, is_cleaned=False)
+        row = _prepare_row(piece, is_cleaned=False)
         assert cells(row) <= width
         assert row == clean(piece).removesuffix("\n").replace("\t", "    ")
 
@@ -100,7 +100,7 @@ def test_no_row_of_a_long_text_is_wider_than_the_page_and_none_leaves_anything_o
 @given(hostile, st.integers(24, 60))
 def test_a_value_of_a_question_is_shown_whole_in_rows_that_fit(text: str, width: int) -> None:
     cleaned = clean(text)
-    shown = laid_out([("name", cleaned)], width).plain.split("\n")
+    shown = layout_pairs([("name", cleaned)], width).plain.split("\n")
     assert max(map(cells, shown)) <= width
     assert "".join("".join(shown).split()) == "name" + "".join(cleaned.split())
 
@@ -148,8 +148,8 @@ async def test_a_section_that_is_copied_has_neither_bars_nor_marks_of_wrapping()
 
 def test_a_character_and_its_marks_are_never_parted() -> None:
     line = "กำ" * 3 + "ที่" * 30
-    for text in (line, line * (_EXACT // len(line) + 1)):
-        assert not any(widest(row[0])[1] for row in rows(text, 20))
+    for text in (line, line * (_MAX_CLEANED_WHOLE // len(line) + 1)):
+        assert not any(measure_character(row[0])[1] for row in rows(text, 20))
 
 
 @pytest.mark.parametrize("wide", ["", "字"])
@@ -182,7 +182,7 @@ async def test_a_very_long_text_is_counted_in_turns() -> None:
         view = app.query_one(LongText)
         view.show("語" * 3_000_000 + "needle")
         assert not view.is_counted
-        assert view.rows < await view.row_of(3_000_003) + 1 == view.rows
+        assert view.rows < await view.find_row(3_000_003) + 1 == view.rows
         await pilot.pause()
         view.scroll_to(y=view.rows, animate=False, force=True, immediate=True)
         assert "needle" in "".join(view.render_line(y).text for y in range(12))

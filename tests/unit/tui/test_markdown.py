@@ -2,14 +2,14 @@
 
 import pytest
 
-from mcphost.tui.widgets.markdown import pieces, split_stream
-from mcphost.tui.widgets.streaming_block import blocks_of_text
+from mcphost.tui.widgets.markdown import render_markdown, split_stream
+from mcphost.tui.widgets.streaming_block import split_into_blocks
 
 
 def shown(source: str, width: int = 80) -> list[str]:
     return [
-        piece.first + line if n == 0 else piece.rest + line
-        for piece in pieces(source, width)
+        piece.first_prefix + line if n == 0 else piece.rest_prefix + line
+        for piece in render_markdown(source, width)
         for n, line in enumerate(piece.content.plain.split("\n"))
     ]
 
@@ -24,18 +24,18 @@ def test_html_and_generics_stay_literally() -> None:
 @pytest.mark.parametrize("text", ["[/]", "[/bold]", "[red]x", "[@click=app.quit]press[/]", "[[", "[b", "a[/][/][/]"])
 def test_square_brackets_are_text(text: str) -> None:
     assert shown(text) == [text]
-    assert pieces(text, 40)[0].content.spans == []
+    assert render_markdown(text, 40)[0].content.spans == []
 
 
 def test_links_carry_their_address_and_no_action() -> None:
-    content = pieces("See [here](https://example.com/a) and https://example.com/b.", 80)[0].content
+    content = render_markdown("See [here](https://example.com/a) and https://example.com/b.", 80)[0].content
     targets = [span.style.meta for span in content.spans if not isinstance(span.style, str)]
     assert targets == [{"href": "https://example.com/a"}, {"href": "https://example.com/b"}]
     assert content.plain == "See here and https://example.com/b."
 
 
 def test_script_addresses_are_no_links() -> None:
-    content = pieces("[x](javascript:alert(1))", 80)[0].content
+    content = render_markdown("[x](javascript:alert(1))", 80)[0].content
     assert content.plain == "[x](javascript:alert(1))"
 
 
@@ -92,7 +92,7 @@ def test_a_long_open_code_block_is_cut_between_lines_and_stays_code() -> None:
     source = "```py\n" + "".join(f"x{n} = {n}\n" for n in range(100))
     done, rest = split_stream(source)
     assert rest is not None
-    assert rest.joined
+    assert rest.is_joined
     assert len(rest.source.splitlines()) < 20
     lines = [line for part in (*done, rest) for line in shown(part.source)]
     assert lines == [f"x{n} = {n}" for n in range(100)]
@@ -102,7 +102,7 @@ def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
     source = "".join(f"{n}. item\n" for n in range(1, 41))
     done, rest = split_stream(source)
     assert rest is not None
-    assert rest.joined
+    assert rest.is_joined
     assert [line for part in (*done, rest) for line in shown(part.source)] == [f"{n}. item" for n in range(1, 41)]
 
 
@@ -120,9 +120,9 @@ def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
     ids=["paragraph", "one word", "code", "table", "list", "indented", "paragraphs"],
 )
 def test_no_part_of_a_long_text_is_long(source: str) -> None:
-    blocks = blocks_of_text(source)
-    assert all(len(block.source()) < 12_000 for block in blocks)
-    text = "".join(block.source() for block in blocks)
+    blocks = split_into_blocks(source)
+    assert all(len(block.copy_text()) < 12_000 for block in blocks)
+    text = "".join(block.copy_text() for block in blocks)
     assert sum(text.count(word) for word in ("word", "line of code", "item", "indented", "text", "|1|2|")) == sum(
         source.count(word) for word in ("word", "line of code", "item", "indented", "text", "|1|2|")
     )

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from mcphost.protocol.content import ResourceContents
-from mcphost.protocol.prompts import PromptResult
-from mcphost.protocol.resources import ReadResult, Resource
+from mcphost.protocol.prompts import GetPromptResult
+from mcphost.protocol.resources import ReadResourceResult, Resource
 from mcphost.serialization import decode, encode
-from mcphost.tui.screens.prompts import text_of as prompt_text
-from mcphost.tui.screens.resources import hints, kind_of
-from mcphost.tui.screens.resources import text_of as resource_text
+from mcphost.tui.screens.prompts import render_prompt_result as prompt_text
+from mcphost.tui.screens.resources import describe_annotations, describe_type
+from mcphost.tui.screens.resources import render_read_result as resource_text
 
 
-def filled(*contents: dict[str, Any]) -> PromptResult:
+def filled(*contents: dict[str, Any]) -> GetPromptResult:
     roles = ("user", "assistant")
     messages = [{"role": roles[number % 2], "content": one} for number, one in enumerate(contents)]
-    return decode(encode({"messages": messages}), PromptResult)
+    return decode(encode({"messages": messages}), GetPromptResult)
 
 
 @pytest.mark.req("prompts.get.messages")
@@ -60,12 +60,12 @@ def test_a_resource_of_several_parts_shows_each_with_its_address() -> None:
         ResourceContents(uri="d://x/4", blob="AA=EC!"),
         ResourceContents(uri="d://x/3", text='{"a":1}', mime_type="application/json"),
     )
-    text = resource_text(ReadResult(contents=parts))
+    text = resource_text(ReadResourceResult(contents=parts))
     assert "── d://x/1\none" in text
     assert "[d://x/2: image/png, 3 bytes]" in text
     assert "[d://x/4: binary, not valid base64]" in text
     assert '── d://x/3\n{\n  "a": 1\n}' in text
-    assert resource_text(ReadResult()) == "[empty]"
+    assert resource_text(ReadResourceResult()) == "[empty]"
 
 
 @pytest.mark.req("res.annotations")
@@ -84,7 +84,7 @@ def test_a_resource_of_several_parts_shows_each_with_its_address() -> None:
 )  # fmt: skip
 def test_annotations_are_shown_where_they_make_sense(annotations: dict[str, Any], shown: list[str]) -> None:
     item = decode(encode({"uri": "a:1", "name": "a", "annotations": annotations}), Resource)
-    assert [text for _, text in hints(item, "")][:3] == shown
+    assert [text for _, text in describe_annotations(item, "")][:3] == shown
 
 
 @pytest.mark.req("res.fields")
@@ -93,5 +93,5 @@ def test_a_folder_is_called_one_and_an_icon_is_counted_when_the_rule_lets_it_pas
     icons = [{"src": f"{scheme}://a.example/i.png"} for scheme in ("https", "http")]
     icons += [{"src": "data:image/png;base64,AA=="}]  # that one came in the message
     item = decode(encode({"uri": "file:///d", "mimeType": "inode/directory", "icons": icons}), Resource)
-    assert kind_of(item) == "a folder (inode/directory)"
-    assert hints(item, "https://a.example/mcp")[3] == ("icon", "1, not fetched")
+    assert describe_type(item) == "a folder (inode/directory)"
+    assert describe_annotations(item, "https://a.example/mcp")[3] == ("icon", "1, not fetched")

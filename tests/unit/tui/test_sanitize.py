@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual._cells import cell_len
 
-from mcphost.tui.combining_marks import STACKED
+from mcphost.tui.combining_marks import ZERO_WIDTH
 from mcphost.tui.screen_text import clean, clean_line, first_lines, is_clean
 
 HOSTILE = {
@@ -78,7 +78,7 @@ def test_a_flood_of_combining_marks_is_counted_instead_of_drawn() -> None:
 def test_a_flood_of_marks_of_any_script_is_counted_instead_of_drawn(mark: str) -> None:
     for base in ("ก", "ب", "한", "x", "😀"):
         shown = clean(f"{base}{mark * 50} end")
-        run = max(len(found) for found in re.findall(f"{STACKED}+", shown))
+        run = max(len(found) for found in re.findall(f"{ZERO_WIDTH}+", shown))
         assert run <= 6
         assert re.search(r"‹\+\d+ marks›|‹U\+", shown)
         assert shown.endswith(" end")
@@ -120,7 +120,7 @@ def test_sequences_of_emoji_lose_their_joiners_and_nothing_that_is_seen(text: st
 def test_every_character_that_is_given_no_cell_counts_as_a_mark() -> None:
     everything = "".join(map(chr, (*range(0x300, 0xD800), *range(0xE000, 0x110000))))
     without_cell = [character for character in everything if not cell_len(character)]
-    assert [hex(ord(character)) for character in set(without_cell) ^ set(re.findall(STACKED, everything))] == []
+    assert [hex(ord(character)) for character in set(without_cell) ^ set(re.findall(ZERO_WIDTH, everything))] == []
 
 
 @given(st.text(st.characters() | st.sampled_from("\u0301\u0e49\u200d\ufe0f\r\n\u202e❤👩क\u094d"), max_size=60))

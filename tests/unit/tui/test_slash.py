@@ -4,7 +4,7 @@ from time import monotonic
 
 import pytest
 
-from mcphost.tui.slash_commands import mistyped
+from mcphost.tui.slash_commands import explain_unknown_command
 
 NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
 
@@ -20,19 +20,21 @@ NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
     ],
 )
 def test_a_mistyped_command_is_held_back_whatever_follows_it_and_the_nearest_is_named(text: str, meant: str) -> None:
-    said = mistyped(text, NAMES)
+    said = explain_unknown_command(text, NAMES)
     assert f"There is no command {text.split(maxsplit=1)[0]}. Did you mean {meant}?" in said
     assert "a space before it sends it" in said
 
 
 @pytest.mark.parametrize("text", ["/modle gpt-5", "/modle", "/помощь", "/tmp"])
 def test_what_looks_like_a_command_and_resembles_none_is_held_back_naming_none(text: str) -> None:
-    said = mistyped(text, NAMES)
+    said = explain_unknown_command(text, NAMES)
     assert said.startswith(f"There is no command {text.split(maxsplit=1)[0]}. Your text stays here")
 
 
 def test_a_prompt_with_something_behind_it_is_said_to_take_nothing() -> None:
-    assert mistyped("/files:summarize README", NAMES).startswith("/files:summarize takes nothing behind it")
+    assert explain_unknown_command("/files:summarize README", NAMES).startswith(
+        "/files:summarize takes nothing behind it"
+    )
 
 
 @pytest.mark.parametrize(
@@ -58,16 +60,18 @@ def test_a_prompt_with_something_behind_it_is_said_to_take_nothing() -> None:
     ],
 )
 def test_a_path_or_anything_else_that_is_no_command_is_a_message(text: str) -> None:
-    assert mistyped(text, NAMES) == ""
+    assert explain_unknown_command(text, NAMES) == ""
 
 
 def test_a_server_with_a_hundred_thousand_prompts_holds_nothing_up() -> None:
     began = monotonic()
-    assert mistyped("/hitsory x", (f"/server:{number}\x1b[31m" + "y" * 5_000 for number in range(100_000)))
+    assert explain_unknown_command(
+        "/hitsory x", (f"/server:{number}\x1b[31m" + "y" * 5_000 for number in range(100_000))
+    )
     assert monotonic() - began < 5
 
 
 def test_a_hostile_name_is_shown_as_marks() -> None:
-    said = mistyped("/files:summarise x", ["/files:summar\x1b[31mise"])
+    said = explain_unknown_command("/files:summarise x", ["/files:summar\x1b[31mise"])
     assert "Did you mean" in said
     assert "\x1b" not in said

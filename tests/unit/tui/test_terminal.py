@@ -7,14 +7,14 @@ from threading import Thread
 
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from mcphost.tui.terminal_driver import Steady, SteadyDriver
+from mcphost.tui.terminal_driver import ResilientDriver, ResilientStream
 
 
 def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> None:
     master, slave = pty.openpty()
     stream = os.fdopen(slave, "w")
     os.close(master)
-    writer = WriterThread(Steady(stream))  # type: ignore[arg-type]
+    writer = WriterThread(ResilientStream(stream))  # type: ignore[arg-type]
 
     def draw() -> None:
         for _ in range(10 * MAX_QUEUED_WRITES):
@@ -34,7 +34,7 @@ def test_any_number_of_frames_can_be_written_to_a_terminal_that_hung_up() -> Non
 def test_what_a_terminal_takes_arrives_unchanged() -> None:
     master, slave = pty.openpty()
     stream = os.fdopen(slave, "w")
-    steady = Steady(stream)
+    steady = ResilientStream(stream)
     assert steady.write("hé") == 2
     steady.flush()
     assert os.read(master, 100) == "hé".encode()
@@ -43,7 +43,7 @@ def test_what_a_terminal_takes_arrives_unchanged() -> None:
     os.close(master)
 
 
-class Watched(SteadyDriver):
+class Watched(ResilientDriver):
     """Knows whether it was to start the screen again."""
 
     def __init__(self, fileno: int) -> None:

@@ -26,7 +26,7 @@ from mcphost.auth.url_policy import Guard
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
-from mcphost.serialization import Data
+from mcphost.serialization import Struct
 from tests.unit.auth.peer import Browser as Browsing
 from tests.unit.auth.peer import Peer, ask, oauth, peer, query, used
 from tests.unit.auth.test_device import Counter, Reader
@@ -132,7 +132,7 @@ def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None
         name: kind
         for module in (*modules, schema)
         for name, kind in vars(module).items()
-        if isinstance(kind, type) and issubclass(kind, Data) and kind is not Data
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
         if kind.__module__.startswith("mcphost.auth.") or kind in (OAuthConfig, ServerConfig)
     }
     assert values.keys() > PUBLIC

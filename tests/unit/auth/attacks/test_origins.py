@@ -20,9 +20,9 @@ from mcphost.auth.sign_in_target import Target
 from mcphost.auth.token_store import Keep
 from mcphost.auth.tokens import TokenRefused
 from mcphost.auth.url_policy import Guard, Unsafe
-from mcphost.client.connect import SessionOpener
+from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
-from mcphost.errors import McpHostError, ServerError, SignInNeeded
+from mcphost.errors import McpHostError, ServerError, SignInRequired
 from mcphost.protocol.tools import ListTools
 from tests.unit.auth.attacks.trap import Trap, trap
 from tests.unit.auth.peer import Browser, Peer, oauth, peer, query, used
@@ -97,10 +97,10 @@ async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, statu
     async with trap() as elsewhere, peer(kind=Leading) as one:
         assert isinstance(one, Leading)
         one.lead = {path: (status, f"{elsewhere.origin}{path}")}
-        with nobody_comes(elsewhere), pytest.raises(SignInNeeded):
+        with nobody_comes(elsewhere), pytest.raises(SignInRequired):
             await oauth(one, Browser()).login(device=path == "/device")
         one.lead = {path: (status, f"{one.origin}/other")}
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             await oauth(one, Browser()).login(device=path == "/device")
         assert "/other" not in one.paths(), "also not inside the origin"
 
@@ -211,12 +211,12 @@ async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_else
     async with peer(kind=Tools) as honest, peer(kind=Tools) as evil:
         at_home = Identities(Keep(vault, tmp_path), Browser())
         config = ServerConfig(name="tracker", url=honest.url)
-        opener = SessionOpener(expand=str, identities=at_home)
+        opener = ClientSessionOpener(expand=str, accounts=at_home)
         async with opener.open(config, Answers(), Notes()) as session:
             await session.request(ListTools())
-        in_project = SessionOpener(expand=str, identities=Identities(Keep(vault, tmp_path), None))
+        in_project = ClientSessionOpener(expand=str, accounts=Identities(Keep(vault, tmp_path), None))
         for url in (evil.url, evil.url.replace("/mcp", "/mcp/"), honest.url.replace("127.0.0.1", "localhost")):
-            with pytest.raises((SignInNeeded, ServerError)):
+            with pytest.raises((SignInRequired, ServerError)):
                 async with in_project.open(ServerConfig(name="tracker", url=url), Answers(), Notes()):
                     pass
         tokens = [*honest.valid, *honest.families]
@@ -231,7 +231,7 @@ async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_else
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
     async with trap() as elsewhere, peer(kind=Tools) as one:
-        opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), Browser()))
+        opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), None), Browser()))
         async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
             await session.request(ListTools())
 
@@ -263,7 +263,7 @@ async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() ->
 )
 async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server(junk: str) -> None:
     async with peer(challenge=f'Bearer resource_metadata="{junk}"') as one:
-        with pytest.raises(SignInNeeded):
+        with pytest.raises(SignInRequired):
             await used(oauth(one, Browser()), one)
         assert set(one.paths()) == {"/mcp"}
 
@@ -317,7 +317,7 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_e
 
     person = Browser()
     async with peer(kind=Never) as one:
-        opener = SessionOpener(expand=str, identities=Identities(Keep(MemoryVault(), None), person))
+        opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), None), person))
         async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
             for _ in range(5):
                 await session.request(ListTools())
@@ -325,7 +325,7 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_e
             streams = [seen for seen in one.seen if seen.verb == "GET" and seen.path == "/mcp"]
             assert len(streams) <= 7, "one for each call that was let in, at most"
         one.answers["/mcp"] = (401, b"", "")
-        with pytest.raises((SignInNeeded, ServerError)):
+        with pytest.raises((SignInRequired, ServerError)):
             async with opener.open(ServerConfig(name="peer", url=one.url), Answers(), Notes()):
                 pass
     assert len(person.urls) <= 3
@@ -339,14 +339,14 @@ async def test_what_a_hostile_authorization_server_says_is_bounded_and_cleaned_w
     async with peer() as one:
         for path in ("/register", "/token"):
             one.answers = {path: (400, body, "application/json")}
-            with pytest.raises(SignInNeeded) as caught:
+            with pytest.raises(SignInRequired) as caught:
                 await oauth(one, Browser()).login()
             told = str(caught.value)
             assert len(told) < 2_000
             assert not {"\x1b", "\x07", "\u202e"} & set(told)
         one.answers = {}
         one.redirect = {"code": None, "error": words[:4_000], "error_description": words[:4_000]}
-        with pytest.raises(SignInNeeded) as caught:
+        with pytest.raises(SignInRequired) as caught:
             await oauth(one, Browser()).login()
         assert not {"\x1b", "\x07", "\u202e"} & set(str(caught.value))
 
