@@ -14,12 +14,12 @@ from tests.house.tree import ROOT
 
 EXAMPLES = {
     "mcphost.llm.demo_model:wishes_in": [rule.pattern for rule in RULES],
-    "mcphost.unicode_forms:_long_runs": ["[\u0300\u0315\u0f73]{31,}"],
+    "mcphost.unicode_forms:_long_mark_runs": ["[\u0300\u0315\u0f73]{31,}"],
 }
 """Patterns that are no literals, by module and function: examples of what they are."""
 BOUNDED = {
     # A form's pattern is a server's; it is tried only when it and the text have at most 500 characters.
-    "mcphost.host.questions.form_fields:_fits": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
+    "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
 }
 """Patterns of others: linear they need not be, because what they may be tried with is short."""
 

@@ -122,7 +122,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     @property
     def _editor_name(self) -> str:
-        return str(getattr(cast("Any", self).app, "editor", ""))
+        return str(getattr(cast("Any", self).app, "editor_name", ""))
 
     @property
     def _text_area(self) -> TextArea:

@@ -478,12 +478,12 @@ async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> No
 async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
     host = (
         "import anyio, psutil, sys\n"
-        "from mcphost.client.connect import SessionOpener\n"
+        "from mcphost.client.connect import ClientSessionOpener\n"
         "from mcphost.config.schema import ServerConfig\n"
         "from tests.unit.client.people import Answers, Notes\n"
         "async def main():\n"
         "    server = ServerConfig(name='peer', command=sys.executable, args=(sys.argv[1], ''))\n"
-        "    async with SessionOpener(expand=str).open(server, Answers(), Notes()):\n"
+        "    async with ClientSessionOpener(expand=str).open(server, Answers(), Notes()):\n"
         "        print(psutil.Process().children()[0].pid, flush=True)\n"
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"

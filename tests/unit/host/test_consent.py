@@ -329,10 +329,10 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
 async def test_nothing_overrides_the_never_list(program: Make, never: str) -> None:
     forbidding = ConfigRules(allow=(parse("s"),), never=(parse(never),))
     one = program(AllowAlways())
-    await one.decide(subject(claim_counts=True), p="/etc/passwd")
+    await one.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
     for answer in (AllowOnce(), AllowAlways(), rule("s")):
         strict = one.again(answer, written=forbidding)
-        verdict = await strict.decide(subject(claim_counts=True), p="/etc/passwd")
+        verdict = await strict.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
         assert isinstance(verdict, Deny)
         assert "never allows" in verdict.reason
         assert strict.front.asked == []
@@ -429,11 +429,11 @@ async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what
 
 
 async def test_a_claim_counts_only_where_the_user_said_so_and_not_for_what_changed(program: Make) -> None:
-    assert await program().decide(subject(claim_counts=True)) == Approval("claim", {})
-    assert await program(NO).decide(subject(claim_counts=False)) == NO
-    assert await program(NO).decide(subject(claim_counts=True), changed=True) == NO
+    assert await program().decide(subject(is_read_only_trusted=True)) == Approval("claim", {})
+    assert await program(NO).decide(subject(is_read_only_trusted=False)) == NO
+    assert await program(NO).decide(subject(is_read_only_trusted=True), changed=True) == NO
     await program(AllowAlways()).decide(subject())
-    assert await program(NO).decide(subject(words="evil", claim_counts=True)) == NO
+    assert await program(NO).decide(subject(words="evil", is_read_only_trusted=True)) == NO
 
 
 def offered(tool: str, words: str = "") -> Any:
@@ -472,7 +472,7 @@ async def test_what_runs_unasked_is_asked_last_and_counts_only_when_nothing_else
     now = first.again(NO, NO, written=written, unasked=unasked)
     assert (await now.decide(subject("a"))).source == "grant"
     assert await now.decide(subject("b")) == Approval("rule", {})
-    assert await now.decide(subject("c", claim_counts=True)) == Approval("claim", {})
+    assert await now.decide(subject("c", is_read_only_trusted=True)) == Approval("claim", {})
     assert isinstance(await now.decide(subject("n")), Deny)
     assert await now.decide(subject("a", "evil")) == NO
     assert await now.decide(subject("t"), changed=True) == NO

@@ -100,7 +100,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
     hosts: list[Any] = []
 
     async def late(question: object) -> AllowOnce:
-        await hosts[0].switch_tool("peer", "burn", on=False)
+        await hosts[0].set_tool_enabled("peer", "burn", enabled=False)
         return AllowOnce()
 
     async with host_with(tmp_path, at, model, ScriptedFront(late)) as host:

@@ -138,8 +138,8 @@ MUCH = "much more in it than it claims"
 HOSTILE = {
     "more pixels than anybody should decode": (png(50_000, 50_000, b""), "too many pixels"),
     "the most a header can say": (png(2**31 - 1, 2**31 - 1, b""), "too many pixels"),
-    "cut in the middle": (saved(halves(400, 200), "JPEG")[:900], "whole=False"),
-    "rows that are no rows": (png(100, 100, b"\x00" * 50), "whole=False"),
+    "cut in the middle": (saved(halves(400, 200), "JPEG")[:900], "is_complete=False"),
+    "rows that are no rows": (png(100, 100, b"\x00" * 50), "is_complete=False"),
     "no pixels": (png(0, 5, b""), "damaged"),
     "another kind inside": (b"\x89PNG\r\n\x1a\n" + saved(halves(), "GIF"), "damaged"),
     "a kind nobody asked for": (saved(halves(), "TIFF"), "no picture"),

@@ -241,12 +241,12 @@ async def test_closing_ends_the_child(checker: SchemaValidator) -> None:
 _HOST = """
 import anyio, sys
 from mcphost.serialization import Raw
-from mcphost.sandbox.schema_validator import Checker
+from mcphost.sandbox.schema_validator import SchemaValidator
 async def main():
-    checker = Checker(seconds=60)
-    await checker.check(Raw(b"true"), 1)
-    print(checker.pid, flush=True)
-    await checker.check(Raw(sys.stdin.buffer.read()), "x")
+    validator = SchemaValidator(timeout=60)
+    await validator.validate(Raw(b"true"), 1)
+    print(validator.pid, flush=True)
+    await validator.validate(Raw(sys.stdin.buffer.read()), "x")
 anyio.run(main)
 """
 

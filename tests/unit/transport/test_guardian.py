@@ -21,11 +21,11 @@ pytestmark = pytest.mark.anyio
 # A host: watches the group of its argument, says so, and waits to be killed.
 HOST = (
     "import anyio, sys\n"
-    "from mcphost.transport.watchdog import Guardian\n"
+    "from mcphost.transport.watchdog import Watchdog\n"
     "async def main():\n"
-    "    guardian = Guardian()\n"
-    "    await guardian.watch(int(sys.argv[1]))\n"
-    "    print(guardian.pid, flush=True)\n"
+    "    watchdog = Watchdog()\n"
+    "    await watchdog.watch(int(sys.argv[1]))\n"
+    "    print(watchdog.pid, flush=True)\n"
     "    await anyio.sleep(120)\n"
     "anyio.run(main)\n"
 )

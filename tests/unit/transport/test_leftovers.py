@@ -19,8 +19,8 @@ __all__ = ["group"]
 HOST = (
     "import sys, time\n"
     "from pathlib import Path\n"
-    "from mcphost.transport.stale_processes import GroupFile\n"
-    "file = GroupFile(Path(sys.argv[1]))\n"
+    "from mcphost.transport.stale_processes import ProcessGroupFile\n"
+    "file = ProcessGroupFile(Path(sys.argv[1]))\n"
     "for group in sys.argv[2:]: file.add(int(group))\n"
     "print('written', flush=True)\n"
     "time.sleep(120)\n"
