@@ -260,7 +260,7 @@ def test_a_message_begins_without_a_server_that_hangs_and_says_so(program: Progr
         pipe.ask("answer", question=pipe.event("question")["question"], answer="once")
         assert "42" in pipe.result(sent)["result"]["text"]
         told = [event["text"] for event in pipe.events if event["event"] == "told"]
-        assert told == ["The turn begins without the server 'silent', still starting."]
+        assert told == ["Starting without the server 'silent', which is not ready."]
         assert not [one for one in pipe.events if one["event"] == "server_state" and one["state"] == "failed"]
 
 

@@ -60,7 +60,7 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
         with anyio.fail_after(20):
             events = await heard(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
             assert (events[-1].state, events[-1].detail) == (  # type: ignore[attr-defined]
-                "connecting", f"{fetched.command} may still be fetching the program.",
+                "connecting", f"{fetched.command} may still be downloading the program.",
             )  # fmt: skip
             assert host.server("fetched").starting_seconds > 0
             gate.touch()

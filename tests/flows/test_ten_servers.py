@@ -81,7 +81,7 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
                 await host.ensure_ready("dead")
             with anyio.fail_after(20):
                 await heard(feed, becomes("silent", "silent"))
-                assert "not answered for" in host.server("silent").detail
+                assert "No response for" in host.server("silent").detail
                 await host.ensure_ready("slow")
                 with pytest.raises(RequestTimeout):
                     await host.ensure_ready("silent")

@@ -34,7 +34,7 @@ async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and
     async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "work, renewed automatically" in it.text(), "the account")
-        for words in ("https://login.example", "registered by itself", "read issues (issues:read), repo"):
+        for words in ("https://login.example", "registered automatically", "read issues (issues:read), repo"):
             assert words in it.text()
         assert "in the keyring" in it.text()
 
@@ -71,7 +71,7 @@ async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "work 2" in it.text(), "that nobody need care")
         await it.pilot.press("f3")
-        await it.until(lambda: "nowhere: the next one is obtained without you" in it.text(), "where it is not kept")
+        await it.until(lambda: "not stored: obtained again automatically" in it.text(), "where it is not kept")
 
 
 async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Run) -> None:

@@ -301,9 +301,9 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
 @pytest.mark.req("sec.local.patterns")
 async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, trust(command=("sudo", "server"), warnings=("It asks for the rights of the administrator (sudo).",)))
+        Asked(it, trust(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",)))
         await it.question()
-        assert "▲ It asks for the rights of the administrator (sudo)." in it.text()
+        assert "▲ It asks for administrator rights (sudo)." in it.text()
 
 
 async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None:

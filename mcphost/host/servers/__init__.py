@@ -1,1 +1,1 @@
-"""Servers: approved, connected, listed, watched; their tools, skills, templates, accounts."""
+"""Server connections: approval, state, lists, changes, skills, tasks and accounts."""

@@ -1,4 +1,4 @@
-"""The accounts of servers for whoever shows them: how long a sign-in lasts, in words, and signing in and out."""
+"""Accounts of servers: validity and storage in words, sign-in, selection and sign-out."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -15,21 +15,21 @@ from mcphost.pluralize import pluralize
 from mcphost.sanitize import sanitize
 
 EXPIRY_WARNING_SECONDS = 600.0
-"""Seconds before its end from which a sign-in that does not renew itself is said to end soon."""
+"""A sign-in that is not renewed automatically is "soon" to end below this number of seconds."""
 MAX_NAME = 60
-"""Characters of an account's name."""
+"""Characters in the name of an account."""
 Validity = Literal["good", "soon", "ended"]
 STORAGE_LABELS = {
     "keyring": "in the keyring",
     "file": "in a file that only you can read",
     "encrypted": "in an encrypted file",
     "session": "only until mcphost ends",
-    "earned": "nowhere: the next one is obtained without you",
+    "earned": "not stored: obtained again automatically",
 }
 _CLIENT_LABELS = {
     "configured": "the client id of your configuration",
     "document": "mcphost's published metadata",
-    "registered": "registered by itself",
+    "registered": "registered automatically",
     "entered": "the client id you entered",
 }
 _METADATA_LABELS = {
@@ -40,7 +40,10 @@ _METADATA_LABELS = {
 
 
 def validity(account: Account, now: float | None = None) -> Validity:
-    """Whether it still serves; `now` in seconds since 1970. What renews itself or has no end is good."""
+    """Return whether the sign-in is good, ends soon or has ended; *now* is in seconds since 1970.
+
+    A sign-in that is renewed automatically or has no expiry is good.
+    """
     if account.renews or not account.expires:
         return "good"
     left = account.left(now)
@@ -48,13 +51,13 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 
 def describe_validity(account: Account, now: float | None = None) -> str:
-    """How long it serves, in words; never a time below nothing."""
+    """Return the remaining validity as a phrase."""
     if account.renews:
         return "renewed automatically"
     if not account.expires:
-        return "with no known end"
+        return "with no known expiry"
     if validity(account, now) == "ended":
-        return "ended: sign in again"
+        return "expired: sign in again"
     minutes = account.left(now) / 60
     if minutes < 1:
         return "for less than a minute"
@@ -66,63 +69,66 @@ def describe_validity(account: Account, now: float | None = None) -> str:
 
 
 def describe_storage(account: Account) -> str:
-    """Where it is kept, in words."""
+    """Return where the sign-in is stored, as a phrase."""
     return STORAGE_LABELS.get(account.place, account.place)
 
 
 def describe_client(account: Account) -> str:
-    """As whom mcphost is known to the authorization server, in words."""
+    """Return how mcphost is identified at the authorization server, as a phrase."""
     return _CLIENT_LABELS.get(account.client, account.client)
 
 
 def describe_discovery(account: Account) -> list[tuple[str, str]]:
-    """What was found out for the sign-in, as names and values; nothing for one of an earlier version."""
-    found = account.discovered
-    if not found.form:
+    """Return the discovered metadata as names and values; empty for sign-ins of earlier versions."""
+    metadata = account.discovered
+    if not metadata.form:
         return []
-    said = [f"PKCE {', '.join(found.pkce)}" if found.pkce else "PKCE not told"]
-    said.append("answers say who they are from" if found.names_itself else "answers do not say who they are from")
-    said.append("codes for another machine" if found.device else "no codes for another machine")
-    form = _METADATA_LABELS.get(found.form, found.form)
-    metadata = f"{found.issuer_metadata} ({form})" if found.issuer_metadata else form
+    features = [f"PKCE {', '.join(metadata.pkce)}" if metadata.pkce else "PKCE not declared"]
+    features.append("issuer in responses (RFC 9207)" if metadata.names_itself else "no issuer in responses")
+    features.append("device codes (RFC 8628)" if metadata.device else "no device codes")
+    form = _METADATA_LABELS.get(metadata.form, metadata.form)
+    issuer = f"{metadata.issuer_metadata} ({form})" if metadata.issuer_metadata else form
     pairs = [
-        ("server metadata", found.resource_metadata or "none"),
-        ("issuer metadata", metadata),
+        ("server metadata", metadata.resource_metadata or "none"),
+        ("issuer metadata", issuer),
         ("known by", describe_client(account)),
-        ("sign-in at", found.authorization),
-        ("tokens at", found.token),
-        ("registers at", found.registration),
-        ("codes at", found.device),
-        ("revokes at", found.revocation),
-        ("it supports", "; ".join(said)),
+        ("sign-in at", metadata.authorization),
+        ("tokens at", metadata.token),
+        ("registers at", metadata.registration),
+        ("codes at", metadata.device),
+        ("revokes at", metadata.revocation),
+        ("it supports", "; ".join(features)),
     ]
     return [(name, value) for name, value in pairs if value]
 
 
 def parse_account_name(text: str) -> str:
-    """The name of an account as somebody typed it, "" for the one without. Raises UsageError."""
+    """Return the normalized account name; "" is the unnamed account.
+
+    Raises UsageError when the name is too long or has invisible characters.
+    """
     name = text.strip()
     if len(name) > MAX_NAME or sanitize(name, keep_newlines=False) != name:
-        raise UsageError(f"The name of an account has at most {MAX_NAME} visible characters.", "Such as: work")
+        raise UsageError(f"An account name has at most {MAX_NAME} visible characters.", "Example: work")
     return name
 
 
 def describe_other_accounts(server: str, names: Sequence[str]) -> tuple[str, str]:
-    """Who else is signed in to it after the account in use was signed out, and how to use one of them."""
+    """Return a message and a hint about the accounts that remain after a sign-out."""
     command = shlex.join(("mcphost", "accounts", "use", server, names[0]))
     return (
-        f"Still signed in to {server}: {', '.join(names)}; not used unless you choose it.",
-        f"In the chat: /accounts, and enter on it. Or: {command}",
+        f"Still signed in to {server}: {', '.join(names)}. Choose an account to use it.",
+        f"Press Enter on it in /accounts, or run: {command}",
     )
 
 
 class Accounts:
-    """What a user does with accounts: sees them, chooses one for a server, signs in and out."""
+    """The user's actions on accounts: list, select, sign in and sign out."""
 
     def __init__(
         self, servers: Servers, opener: SessionOpener, audit: AuditLog, notify: Callable[[str, str], None]
     ) -> None:
-        """`tell` hears a sentence about what changed, and another one about what that means."""
+        """`notify` receives a message and its consequence."""
         self._servers = servers
         self._opener = opener
         self._audit = audit
@@ -130,20 +136,28 @@ class Accounts:
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
     async def list_accounts(self) -> tuple[Kept, ...]:
-        """Every sign-in that is kept, by server and name; those of servers that are not configured come last."""
-        found = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
+        """Return all stored sign-ins by server and name.
+
+        Those of servers that are not configured come last.
+        """
+        accounts = await self._opener.list_accounts(tuple(connection.config for connection in self._servers))
         order = {connection.config.name: number for number, connection in enumerate(self._servers)}
         return tuple(
             sorted(
-                found,
-                key=lambda one: (order.get(_server_name(one), len(order)), _server_name(one), one.account.account),
+                accounts,
+                key=lambda account: (
+                    order.get(_server_name(account), len(order)),
+                    _server_name(account),
+                    account.account.account,
+                ),
             )
         )
 
     async def sign_in(self, server: str, account: str | None = None) -> ServerView:
-        """Have the user sign in anew, then connect again; with `account` under that name, which is used from then on.
+        """Sign in again and reconnect; a given *account* names the sign-in and becomes the selected account.
 
-        Until the user is done the connection goes on as it is. Raises ServerError, Declined, ConfigError, UsageError.
+        The present connection stays open until the sign-in is complete. Raises ServerError, ConsentDenied, ConfigError
+        or UsageError.
         """
         connection = self._servers.find(server)
         before = connection.account
@@ -155,14 +169,14 @@ class Accounts:
             finally:
                 self._sign_in_scopes.pop(server, None)
         if scope.cancelled_caught:
-            raise SignInRequired(f"You stopped signing in to {server!r}; nothing was changed.", server=server)
+            raise SignInRequired(f"You cancelled the sign-in to {server!r}; nothing was changed.", server=server)
         self._servers.start(server)
         await connection.session()
         self._notify_change(server, before, connection.account)
         return connection.view()
 
     def cancel_sign_in(self, server: str) -> bool:
-        """End the sign-in to that server that goes on; whether there was one. Raises UsageError."""
+        """Cancel the running sign-in to this server and return whether there was one. Raises UsageError."""
         scope = self._sign_in_scopes.get(server)
         if scope is None:
             return self._servers.find(server).cancel_sign_in()
@@ -170,9 +184,10 @@ class Accounts:
         return True
 
     async def select_account(self, server: str, account: str) -> ServerView:
-        """Use that server with another of its accounts, also in later runs, and connect again.
+        """Use another account of this server, also in later runs, and reconnect.
 
-        Raises UsageError when there is none of that name, or `mcp.json` says which one it is; ServerError, Declined.
+        Raises UsageError when there is no account of this name or `mcp.json` fixes the account; ServerError,
+        ConsentDenied.
         """
         connection = self._servers.start(server)
         name, before = parse_account_name(account), connection.account
@@ -188,25 +203,28 @@ class Accounts:
         return connection.view()
 
     async def sign_out(self, server: str, account: str | None = None) -> bool:
-        """Erase a sign-in here and at the server; whether the server revoked it. Without a name, the one in use.
+        """Erase a sign-in here and revoke it at the server; return whether the server revoked it.
 
-        The connection that used it is closed. The server may be one that is not configured any more. Raises UsageError
-        when nobody is signed in, McpHostError when it cannot be erased: then it is still there.
+        Without a name, the selected account is signed out. The connection that uses it is closed. The server need not
+        be configured. Raises UsageError when there is no such sign-in, McpHostError when it could not be erased (it is
+        still stored then).
         """
-        kept = [one for one in await self.list_accounts() if server in one.servers or one.account.server == server]
+        matches = [
+            item for item in await self.list_accounts() if server in item.servers or item.account.server == server
+        ]
         if account is None:
-            kept = [one for one in kept if server in one.used_by] or (kept if len(kept) == 1 else [])
+            matches = [item for item in matches if server in item.used_by] or (matches if len(matches) == 1 else [])
         else:
-            kept = [one for one in kept if one.is_called(parse_account_name(account))]
-        if not kept:
-            whom = "" if account is None else f" as {account!r}"
-            raise UsageError(f"You are not signed in to {server!r}{whom}.")
-        return await self.sign_out_account(kept[0])
+            matches = [item for item in matches if item.is_called(parse_account_name(account))]
+        if not matches:
+            suffix = "" if account is None else f" as {account!r}"
+            raise UsageError(f"You are not signed in to {server!r}{suffix}.")
+        return await self.sign_out_account(matches[0])
 
     async def sign_out_account(self, stored_account: Kept) -> bool:
-        """As `sign_out`, of one of `all`."""
-        act = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
-        effect = await self._audit.start_span(act, who="person")
+        """Sign out of an account returned by `list_accounts`, as `sign_out` does."""
+        subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
+        effect = await self._audit.start_span(subject, who="person")
         outcome = "not signed out"
         try:
             revoked = await self._erase(stored_account)
@@ -219,38 +237,42 @@ class Accounts:
         return revoked
 
     async def unused_accounts(self, server: str) -> tuple[str, ...]:
-        """The accounts of a configured server one of which could be used, while none of them is."""
-        there = [one for one in await self.list_accounts() if server in one.servers]
-        return () if any(server in one.used_by for one in there) else tuple(one.account.name for one in there)
+        """Return the names of the server's accounts if none of them is in use, else nothing."""
+        accounts = [account for account in await self.list_accounts() if server in account.servers]
+        return (
+            ()
+            if any(server in account.used_by for account in accounts)
+            else tuple(account.account.name for account in accounts)
+        )
 
     def _replaceable_servers(self, stored_account: Kept) -> list[str]:
-        """The servers that used it and may use another one."""
+        """Return the servers that used this account and may use another one."""
         return [name for name in stored_account.used_by if name not in stored_account.fixed_by]
 
     async def _erase(self, stored_account: Kept) -> bool:
         connections = [one for name in stored_account.used_by if await (one := self._servers.find(name)).is_approved()]
         if connections:
-            rest = [
+            remaining = [
                 one.account.name
                 for one in await self.list_accounts()
                 if one.account.url == stored_account.account.url
                 and one.account.account != stored_account.account.account
             ]
-            said = {
-                name: " ".join(describe_other_accounts(name, rest))
+            hints = {
+                name: " ".join(describe_other_accounts(name, remaining))
                 for name in self._replaceable_servers(stored_account)
-                if rest
+                if remaining
             }
-            return any([await one.sign_out(said.get(one.config.name, "")) for one in connections])
-        # Certificates and addresses of an entry that nobody approved are not believed.
+            return any([await one.sign_out(hints.get(one.config.name, "")) for one in connections])
+        # Certificates and addresses of an unapproved entry are not trusted.
         known = [one for name in stored_account.servers if await (one := self._servers.find(name)).is_approved()]
         return await self._opener.sign_out_account(stored_account.account, known[0].config if known else None)
 
     def _notify_change(self, server: str, before: str, after: str) -> None:
         if after and before and before != after:
             self._notify(
-                f"{server} is used with the account {after} from now on, not with {before} any more.",
-                f"What was allowed for {before} is asked about again.",
+                f"{server} now uses the account {after} instead of {before}.",
+                f"Permissions granted for {before} do not apply; you are asked again.",
             )
 
 

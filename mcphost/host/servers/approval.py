@@ -1,4 +1,4 @@
-"""May this server be started or reached? Approval binds to the digest of what would run, never to a name."""
+"""Approval of servers, bound to the digest of what is started or reached, never to a name."""
 
 import os
 from collections.abc import AsyncGenerator
@@ -27,11 +27,11 @@ from mcphost.store.grants import Grants, Trust
 
 
 def make_question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
-    """Everything that would run or be reached, untruncated, without any secret value."""
+    """Return the approval question: everything that is started or reached, without secret values."""
     environment, headers = shown_environment(server), shown_headers(server)
     return TrustServer(
         server=server.name,
-        why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
+        why=f"it is configured in {server.file or 'your configuration'} and is not approved yet",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         url=server.url,
@@ -51,7 +51,7 @@ def make_question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
 
 
 def server_warnings(server: ServerConfig) -> tuple[str, ...]:
-    """Return a sentence for each danger that can be seen in a server's entry."""
+    """Return a sentence for each risk visible in a server's entry."""
     from mcphost.host.servers.command_risks import (  # with the first question
         address_risks,
         command_risks,
@@ -61,16 +61,16 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
     from mcphost.host.servers.project_files import project_file_risks
 
     if server.is_stdio:
-        found = (*command_risks(server.argv), *environment_risks(server.env))
+        risks = (*command_risks(server.argv), *environment_risks(server.env))
     else:
-        found = address_risks(server.url)
-    named = [danger] if (danger := name_danger(server.name)) else []
-    found = (*named, *found, *reference_risks(server), *project_file_risks(server))
-    return tuple(f"It {danger}" for danger in found)
+        risks = address_risks(server.url)
+    name_risks = [danger] if (danger := name_danger(server.name)) else []
+    risks = (*name_risks, *risks, *reference_risks(server), *project_file_risks(server))
+    return tuple(f"It {danger}" for danger in risks)
 
 
 class ServerApprovals:
-    """Approvals of one run, backed by the stored ones."""
+    """Approvals of this run, backed by the stored ones."""
 
     def __init__(self, grants: Grants, frontend: Frontend, journal: AuditLog) -> None:
         self.audit = journal
@@ -79,47 +79,53 @@ class ServerApprovals:
         self._session_approvals: set[tuple[str, str]] = set()
 
     async def ask_approval(self, server: ServerConfig) -> bool:
-        """Whether it may be used now; asks when nothing answers. Raises StoreError, ConfigError."""
+        """Return whether the server may be used now, asking the user if no approval covers it.
+
+        Raises StoreError or ConfigError.
+        """
         if await self.is_approved(server):
             return True
-        digest, held = "", server
+        digest, bound_server = "", server
         verdict: TrustVerdict = DoNotTrust()
-        while digest != server_digest(server):  # a file that counts may have changed while the question was open
-            held = bound(server)
-            digest = server_digest(held)
-            verdict = await self._frontend.ask(make_question(held, await self._grants.trust(server.name)))
+        while digest != server_digest(server):  # a covered file may have changed while the question was open
+            bound_server = bound(server)
+            digest = server_digest(bound_server)
+            verdict = await self._frontend.ask(make_question(bound_server, await self._grants.trust(server.name)))
             if not isinstance(verdict, TrustOnce | TrustAlways):
                 return False
         self._session_approvals.add((server.name, digest))
         if isinstance(verdict, TrustAlways):
-            await self.approve(held)
+            await self.approve(bound_server)
         return True
 
     async def authorize(self, server: ServerConfig) -> ServerConfig | None:
-        """The server as it was approved, held to the certificates that this covers; asks when nothing answers.
+        """Return the approved server, bound to its certificates, or None; ask if no approval covers it.
 
-        None when it may not be used. Raises StoreError, ConfigError.
+        Raises StoreError or ConfigError.
         """
         while await self.ask_approval(server):
-            held = bound(server)
-            if await self.is_approved(held):
-                return held
+            bound_server = bound(server)
+            if await self.is_approved(bound_server):
+                return bound_server
         return None
 
     async def approved_config(self, server: ServerConfig) -> ServerConfig:
-        """The server as `admit` gives it; unchanged where nothing approved it. Raises StoreError."""
+        """Return the server as `authorize` does, without asking; unchanged if it is not approved.
+
+        Raises StoreError.
+        """
         try:
-            held = bound(server)
+            bound_server = bound(server)
         except ConfigError:
             return server
-        return held if await self.is_approved(held) else server
+        return bound_server if await self.is_approved(bound_server) else server
 
     async def is_approved(self, server: ServerConfig) -> bool:
-        """Whether an approval covers exactly this server; never asks. Raises StoreError."""
+        """Return whether an approval covers exactly this server; never ask. Raises StoreError."""
         return bool(await self.approval_source(server))
 
     async def approval_source(self, server: ServerConfig) -> str:
-        """What approved exactly this server: as `approved`, or "session". Raises StoreError."""
+        """Return what approves exactly this server, or "session". Raises StoreError."""
         return (
             "session"
             if (server.name, server_digest(server)) in self._session_approvals
@@ -128,32 +134,32 @@ class ServerApprovals:
 
     @asynccontextmanager
     async def record_connection(self, server: ServerConfig) -> AsyncGenerator[None]:
-        """Around a connection: recorded before a process starts or an address is reached, and when it is over.
+        """Record a connection before a process starts or an address is reached, and when it ends.
 
-        Raises StoreError, Declined.
+        Raises StoreError or ConsentDenied.
         """
         kind, what = ("process", " ".join(server.argv)) if server.is_stdio else ("connection", server.url)
-        act = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
-        effect = await self.audit.start_span(act, who=await self.approval_source(server))
-        ended = "closed"
+        subject = AuditSubject(kind=kind, server=server.name, name=what, definition=server_digest(server))
+        span = await self.audit.start_span(subject, who=await self.approval_source(server))
+        outcome = "closed"
         try:
             yield
         except Exception:
-            ended = "lost"
+            outcome = "lost"
             raise
         finally:
-            effect.end(ended)
+            span.end(outcome)
 
     async def approve(self, server: ServerConfig) -> None:
-        """Keep the user's approval, and record that. Raises StoreError, Declined, ConfigError."""
+        """Store and record the user's approval. Raises StoreError, ConsentDenied or ConfigError."""
         await approve(self._grants, self.audit, server)
 
 
 def is_approved_by_flag(server: ServerConfig) -> bool:
-    """Whether naming its file with --mcp-config approves it for the run.
+    """Return whether --mcp-config with this server's file approves it for the run.
 
-    A server that runs where mcphost was started is no part of what the user looked at when they wrote the file, so
-    there naming it is not enough; unless the file itself is in that folder.
+    The folder where mcphost is started is not part of that file, so a server that runs there is not approved, unless
+    the file itself is in that folder.
     """
     if server.source != "flag" or not server.started_in:
         return server.source == "flag"
@@ -161,7 +167,10 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
 
 
 async def approval_source(grants: Grants, server: ServerConfig) -> str:
-    """What approves exactly this server: "flag", "demo", "always"; empty for nothing. Raises StoreError."""
+    """Return what approves exactly this server: "flag", "demo", "always"; empty for nothing.
+
+    Raises StoreError.
+    """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
     earlier = await grants.trust(server.name)
@@ -169,24 +178,27 @@ async def approval_source(grants: Grants, server: ServerConfig) -> str:
 
 
 async def approve(grants: Grants, audit: AuditLog, server: ServerConfig) -> None:
-    """Record and keep the user's approval of exactly this server. Raises StoreError, Declined, ConfigError."""
+    """Record and store the user's approval of exactly this server.
+
+    Raises StoreError, ConsentDenied or ConfigError.
+    """
     server = bound(server)
     covers = describe(server)
-    act = AuditSubject(kind="trust", server=server.name, definition=server_digest(server))
-    await audit.record_event(act, "kept", decision="always", who="person", detail={"covers": covers})
+    subject = AuditSubject(kind="trust", server=server.name, definition=server_digest(server))
+    await audit.record_event(subject, "kept", decision="always", who="person", detail={"covers": covers})
     await grants.approve(Trust(server.name, server_digest(server), "\n".join(covers)))
 
 
 async def carry_over(grants: Grants, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
-    """The user had mcphost itself make `after` of `before`: what approved that approves this, and grants go along.
+    """Carry the approval and grants of *before* over to *after*; return whether *before* was approved.
 
-    Whether there was such an approval. Raises StoreError, Declined.
+    For changes that mcphost makes to an entry on the user's request. Raises StoreError or ConsentDenied.
     """
     covers = describe(after)
     earlier = await grants.trust(before.name)
     if earlier is None or earlier.digest != server_digest(before):
         return False
-    act = AuditSubject(kind="trust", server=after.name, definition=server_digest(after))
+    subject = AuditSubject(kind="trust", server=after.name, definition=server_digest(after))
     detail = {"covers": covers, "instead_of": server_digest(before)}
-    await audit.record_event(act, "carried", decision="always", who="person", detail=detail)
+    await audit.record_event(subject, "carried", decision="always", who="person", detail=detail)
     return await grants.carry(server_digest(before), Trust(after.name, server_digest(after), "\n".join(covers)))

@@ -1,4 +1,4 @@
-"""One server's tools, resources, prompts and skills as last seen, with the digest of each tool; and what changed."""
+"""Listings of one server: tools with digests, resources, prompts, skills; and their differences."""
 
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
@@ -38,26 +38,26 @@ def _decode_tool(raw: bytes | Raw) -> Tool:
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool's name and the bytes that define it, which its server listed and which were found good."""
+    """A valid tool definition of a server: the name and the raw bytes."""
 
     name: str
     raw: Raw
 
     @property
     def tool(self) -> Tool:
-        """Decoded when asked for, because all tools as objects take as much memory again."""
+        """The decoded tool; not cached, because all tools as objects double the memory."""
         return _decode_tool(self.raw)
 
     @property
     def digest(self) -> str:
-        """Computed when asked for: most tools are never called."""
+        """The definition's digest; computed on access, because most tools are never called."""
         return fingerprint(self.raw)
 
 
 class ServerListing(Struct, frozen=True):
-    """Everything one server offers: the public catalog, its tools by name, and what is wrong with each list.
+    """What one server offers: the public catalog, its tools by name, and problems by list.
 
-    `tools_ttl` is how many seconds the server said the tools stay fresh, 0 when it did not say.
+    `tools_ttl` is the server's time to live of the tools in seconds, 0 without one.
     """
 
     catalog: Catalog = Catalog()
@@ -67,7 +67,7 @@ class ServerListing(Struct, frozen=True):
 
 
 class ToolListDiff(Struct, frozen=True):
-    """Names of tools that came, went, or are not what they were."""
+    """Names of added, removed and changed tools."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -80,12 +80,10 @@ class ToolListDiff(Struct, frozen=True):
 async def fetch_listing(
     session: Session, before: ServerListing | None = None, kinds: Iterable[str] = KINDS
 ) -> ServerListing:
-    """Every list of `kinds` that the server declares, all pages; the others as they were `before`.
+    """Fetch all pages of the lists in *kinds* that the server declares; keep the others from *before*.
 
-    The lists are asked for side by side.
-
-    A server is as good as its tools: what `Session.request` raises for those is raised. Another list that cannot be
-    read is left out, and said.
+    The lists are fetched concurrently. Raises what `Session.request` raises for the tools; any other list that cannot
+    be read is empty, with a problem.
     """
     capabilities = session.facts.capabilities
     offers = before or ServerListing()
@@ -94,8 +92,8 @@ async def fetch_listing(
     async def tools() -> None:
         nonlocal catalog, named, ttl
         listing = await list_tools(session)
-        named, said = await _run_in_slices(_parse_tools(listing))
-        problems["tools"], ttl = (*listing.problems, *said), max(0.0, listing.ttl_ms / 1000)
+        named, faults = await _run_in_slices(_parse_tools(listing))
+        problems["tools"], ttl = (*listing.problems, *faults), max(0.0, listing.ttl_ms / 1000)
         catalog = replace(catalog, tools=LazySequence(tuple(listed.raw for listed in named.values()), _decode_tool))
 
     async def resources() -> None:
@@ -118,9 +116,9 @@ async def fetch_listing(
 
     async def listed_skills() -> None:
         nonlocal catalog
-        listed, said = await _run_in_slices(_parse_skills(await _list_optional(list_skills, session, "skills")))
-        problems["skills"] = said
-        catalog = replace(catalog, skills=listed)
+        loadable, faults = await _run_in_slices(_parse_skills(await _list_optional(list_skills, session, "skills")))
+        problems["skills"] = faults
+        catalog = replace(catalog, skills=loadable)
 
     declared = {
         "tools": (tools, capabilities.tools is not None),
@@ -135,8 +133,8 @@ async def fetch_listing(
 
 
 async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Await all; the first error ends the others and is raised as it is, not in a group."""
-    if len(reads) == 1:  # as most servers have it
+    """Await all; the first error cancels the others and is raised itself, not in a group."""
+    if len(reads) == 1:  # the common case
         await reads[0]()
         return
     failed: list[McpHostError] = []
@@ -156,20 +154,20 @@ async def _run_concurrently(reads: Sequence[Callable[[], Awaitable[None]]]) -> N
 
 
 async def _run_in_slices(steps: Generator[None, None, T]) -> T:
-    """Take the steps, give others a turn every few milliseconds, and return what the generator returns."""
-    ends = time.perf_counter() + SLICE_SECONDS
+    """Run the generator, yielding to the event loop every few milliseconds; return its result."""
+    deadline = time.perf_counter() + SLICE_SECONDS
     while True:
         try:
             next(steps)
         except StopIteration as done:
             return cast("T", done.value)
-        if time.perf_counter() > ends:
+        if time.perf_counter() > deadline:
             await anyio.lowlevel.checkpoint()
-            ends = time.perf_counter() + SLICE_SECONDS
+            deadline = time.perf_counter() + SLICE_SECONDS
 
 
 def _parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str, ToolDefinition], list[str]]]:
-    """The tools that can be offered by name, and why the others cannot; a step for each."""
+    """Return the valid tools by name and the faults of the others; yield after each tool."""
     named: dict[str, ToolDefinition] = {}
     left_out: list[str] = []
     for entry in listing.entries:
@@ -185,14 +183,14 @@ def _parse_tools(listing: Listing[Tool]) -> Generator[None, None, tuple[dict[str
 
 
 def _parse_skills(listing: Listing[Skill]) -> Generator[None, None, tuple[tuple[Skill, ...], tuple[str, ...]]]:
-    """The skills that can be loaded, and why the others cannot; a step for each."""
+    """Return the valid skills and the faults of the others; yield after each skill."""
     faults: dict[str, str] = {}
     for skill in listing.values:
         if fault := skills.find_skill_problem(skill):
             faults[skill.uri] = fault
         yield
-    said = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
-    return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *said)
+    messages = (f"The skill {uri[:200]!r} was left out: {fault}." for uri, fault in faults.items())
+    return tuple(skill for skill in listing.values if skill.uri not in faults), (*listing.problems, *messages)
 
 
 class _SchemaRoot(WireStruct, frozen=True):
@@ -200,7 +198,10 @@ class _SchemaRoot(WireStruct, frozen=True):
 
 
 def _definition_error(tool: Tool, raw: Raw) -> str:
-    """Why a tool cannot be offered; empty when it can. One such tool would make every request to the model fail."""
+    """Return why a tool cannot be offered, "" if it can.
+
+    One invalid tool would make every request to the model fail.
+    """
     if not tool.name or len(tool.name) > NAME_LIMIT:
         return f"its name is over {NAME_LIMIT:,} characters" if tool.name else "it has no name"
     if len(raw) > DEFINITION_LIMIT:
@@ -225,7 +226,7 @@ async def _list_optional(read: Callable[[Session], Awaitable[Listing[T]]], sessi
 
 
 def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
-    """What changed between two looks at the same server."""
+    """Return what changed between two listings of the same server."""
     old, new = before.tools, after.tools
     return ToolListDiff(
         added=tuple(name for name in new if name not in old),

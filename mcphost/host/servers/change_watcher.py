@@ -1,4 +1,4 @@
-"""Keeps what is known of one ready server true: changes it tells of, lists that ran out, resources that are watched."""
+"""Watcher of one session: change notifications, expired lists and subscribed resources."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -26,23 +26,23 @@ from mcphost.protocol.tools import ListTools
 
 REFRESH_SECONDS = 0.25
 IDLE_RATIO = 9
-"""Idle seconds for each second of listing, in the long run: a server cannot keep us busy listing."""
+"""Idle seconds for each second of listing in the long run, so that a server cannot keep the host listing."""
 LISTING_ALLOWANCE = 1.0
-"""Seconds of listing that may be spent before the pauses begin."""
+"""Seconds of listing before pauses begin."""
 LONGEST_PAUSE = 60.0
 STALE_SECONDS = 30.0
-"""How old tools may be before a call when the server gave them no time to live and does not tell of changes."""
+"""Maximum age of the tools at a call if the server sends neither a time to live nor change notifications."""
 REFRESH_TIMEOUT = 10.0
 LISTING_TIMEOUT = 60.0
-"""How long a call waits for the list that its server said is another one now."""
+"""Seconds that a call waits for the new list after a change notification."""
 LISTING_PAUSE = 0.25
 WATCH_LIMIT = 1_000
 MAX_EVENTS_PER_TURN = 50
-"""Changed resources told in one turn of the event loop; each may be drawn."""
+"""Update events published in one turn of the event loop; each may redraw the screen."""
 _KINDS: dict[str, tuple[str, ...]] = {
     ToolListChangedNotification.METHOD: ("tools",),
     PromptListChangedNotification.METHOD: ("prompts",),
-    # Skills are resources, and have no notice of their own.
+    # Skills are resources and have no notification of their own.
     ResourceListChangedNotification.METHOD: ("resources", "templates", "skills"),
 }
 _METHODS = {
@@ -55,10 +55,10 @@ _METHODS = {
 
 
 class ChangeWatcher:
-    """For as long as one session lives. `run` is a task of its connection; the rest may be called from any task.
+    """Watcher for the lifetime of one session; `run` is a task of its connection.
 
-    `took` gets what the server offers whenever it was listed anew; `uris` outlives the session, so that what was
-    watched is watched again after a reconnect.
+    The other methods may be called from any task. `on_listing` receives each new listing. `watched_uris` outlives the
+    session, so that subscriptions are restored after a reconnect.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class ChangeWatcher:
         self._warn = warn
         self._on_listing = on_listing
         self._listing_seconds = 0.0
-        self._idle_until = 0.0  # when idle time will have made up for all listing so far
+        self._idle_until = 0.0  # when idle time has compensated for all listing so far
         self._listed_at = 0.0
         self._is_doubtful = False
         self._has_unlisted_change = False
-        """Whether the server said that its tools changed, and they were not listed since."""
+        """Whether the tools were not listed since the server's last change notification."""
         self._listing_settled = anyio.Event()
         self._stale_kinds: set[str] = set()
         self._updated_uris: dict[str, None] = {}
@@ -93,35 +93,35 @@ class ChangeWatcher:
         self._watch_lock = anyio.Lock()
 
     async def list_all(self) -> ServerListing:
-        """List everything; no pause follows. Raises what `Session.request` raises for the tools."""
+        """List everything, without a pause afterwards. Raises what `Session.request` raises for the tools."""
         await self._list(KINDS)
-        # Nobody made us do that, and a server's first answers may take a hundred times as long as all later ones.
+        # The server did not cause this listing, and its first answers may take a hundred times as long as later ones.
         self._idle_until = 0.0
         return self.listing
 
     async def run(self) -> None:
-        """Until the session ends."""
+        """Watch until the session ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._refresh_stale)
             tasks.start_soon(self._publish_updates)
-            async for notice in self._session.changes(self._watch_filter()):
-                if isinstance(notice, ResourceUpdatedNotification):
-                    self._updated_uris[notice.uri] = None
+            async for notification in self._session.changes(self._watch_filter()):
+                if isinstance(notification, ResourceUpdatedNotification):
+                    self._updated_uris[notification.uri] = None
                     self._resource_updated.set()
-                elif notice.METHOD in _KINDS:
-                    self._stale_kinds.update(_KINDS[notice.METHOD])
+                elif notification.METHOD in _KINDS:
+                    self._stale_kinds.update(_KINDS[notification.METHOD])
                     self._list_changed.set()
-                    self._is_doubtful = self._is_doubtful or isinstance(notice, ToolListChangedNotification)
+                    self._is_doubtful = self._is_doubtful or isinstance(notification, ToolListChangedNotification)
                     self._has_unlisted_change = self._has_unlisted_change or isinstance(
-                        notice, ToolListChangedNotification
+                        notification, ToolListChangedNotification
                     )
-            # A server that tells no changes is still there.
+            # A server without change notifications is still connected.
             await self._session.wait_closed()
             tasks.cancel_scope.cancel()
 
     # -- lists
     async def refresh(self, kinds: tuple[str, ...] = KINDS) -> None:
-        """Ask the server for these lists now, whatever is remembered; a list it will not give leaves the old one."""
+        """List these kinds now, bypassing the cache; keep the previous list of a kind that cannot be read."""
         async with self._listing_lock:
             await self._refresh(kinds)
 
@@ -133,27 +133,27 @@ class ChangeWatcher:
         try:
             await self._list(kinds)
         except ServerError as error:
-            # What was listed before still stands; running calls must not pay for a list, nor for a sign-in refused.
+            # The previous lists stay valid; a failed listing or a declined sign-in must not fail running calls.
             self._listed_at, self._is_doubtful = now(), False
             self._warn(f"The changed list could not be read: {error.message}")
             return False
-        with anyio.CancelScope(shield=True):  # what was listed is judged, however little time the call has
+        with anyio.CancelScope(shield=True):  # the new tools are always compared
             await self._on_listing(self.listing)
         if "tools" in kinds:
-            self._has_unlisted_change = "tools" in self._stale_kinds  # told of meanwhile
+            self._has_unlisted_change = "tools" in self._stale_kinds  # changed meanwhile
             self._listing_settled.set()
             self._listing_settled = anyio.Event()
         return True
 
     async def refresh_if_stale(self) -> None:
-        """Before a call: list the tools again when what is known of them ran out. Never waits for long, but for a
-        person who signs in; never raises.
+        """List the tools again before a call if they are stale; never raise.
 
-        Servers of the handshake era say nothing of time: their lists stand until they tell of a change.
+        The wait is bounded, except while the user signs in. Servers of the handshake era send no time to live: their
+        lists are valid until a change notification.
         """
         if not self._is_stale():
             return
-        with time_limit(REFRESH_TIMEOUT) as scope, suppress(ConnectionLost):  # the call itself will say so
+        with time_limit(REFRESH_TIMEOUT) as scope, suppress(ConnectionLost):  # the call itself raises it
             async with self._listing_lock:
                 if self._is_stale():
                     await self._refresh(("tools",))
@@ -162,17 +162,17 @@ class ChangeWatcher:
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether the tools were listed after the last change of them that the server told of."""
+        """Whether the tools were listed after the server's last change notification."""
         return not self._has_unlisted_change
 
     async def wait_for_listing(self) -> None:
-        """Before a call: wait until `is_settled`, listing the tools as often as the throttle lets. Cancel to give up.
+        """Wait before a call until `is_listing_current`, listing the tools as often as the throttle allows.
 
-        Raises ServerError when they cannot be listed, or keep changing for SETTLE_SECONDS.
+        Raises ServerError when they cannot be listed or keep changing for LISTING_TIMEOUT seconds. May be cancelled.
         """
         with time_limit(LISTING_TIMEOUT):
             while self._has_unlisted_change:
-                # A server that announces changes without end, or lists slowly, must not keep us busy listing.
+                # A server that keeps announcing changes, or lists slowly, must not keep the host listing.
                 pause = self._listed_at + max(IDLE_RATIO * self._listing_seconds, LISTING_PAUSE) - now()
                 if pause > 0:
                     with anyio.move_on_after(pause):
@@ -183,19 +183,18 @@ class ChangeWatcher:
                         break
         if self._has_unlisted_change:
             raise ServerError(
-                f"The server {self._server!r} said that its tools changed, and they are being listed anew; the call "
-                "was not sent.",
-                "Repeat the call when they are listed.",
+                f"The tools of the server {self._server!r} changed and are being listed again; the call was not sent.",
+                "Repeat the call once they are listed.",
                 server=self._server,
             )
 
     async def relist(self) -> None:
-        """Before a call is sent again to a server that may be another to us: list the tools. As `freshen` otherwise."""
+        """List the tools before a call is sent again to a server that may have changed; never raise."""
         with time_limit(REFRESH_TIMEOUT), suppress(ConnectionLost):
             await self.refresh(("tools",))
 
     def mark_stale(self) -> None:
-        """Note that the tools may have changed: a call was refused for what it asks (not in the handshake era)."""
+        """Mark the tools as stale after a refused call; no effect in the handshake era."""
         self._is_doubtful = True
 
     def _is_stale(self) -> bool:
@@ -218,12 +217,12 @@ class ChangeWatcher:
         self._listing_seconds = ended - began
         self._idle_until = max(self._idle_until, ended) + IDLE_RATIO * self._listing_seconds
         if "tools" in kinds:
-            self._listed_at, self._is_doubtful = ended, "tools" in self._stale_kinds  # told of while they were listed
+            self._listed_at, self._is_doubtful = ended, "tools" in self._stale_kinds  # changed meanwhile
 
     async def _refresh_stale(self) -> None:
         while True:
             await self._list_changed.wait()
-            # A burst of notices costs one listing: the newest state is what counts.
+            # A burst of notifications costs one listing: only the newest state matters.
             pause = self._idle_until - now() - IDLE_RATIO * LISTING_ALLOWANCE
             await anyio.sleep(min(max(REFRESH_SECONDS, pause), LONGEST_PAUSE))
             self._list_changed = anyio.Event()
@@ -232,7 +231,7 @@ class ChangeWatcher:
 
     # -- single resources
     async def watch(self, uri: str) -> None:
-        """Hear of changes of one resource. Raises ServerError; then nothing is different from before."""
+        """Subscribe to updates of one resource. Raises ServerError, without any effect then."""
         async with self._watch_lock:
             if uri in self._watched_uris:
                 return
@@ -243,13 +242,13 @@ class ChangeWatcher:
                 await self._session.watch(self._watch_filter())
             except BaseException:
                 self._watched_uris.pop(uri, None)
-                # Also when nobody waits any more: what was asked for must not stay.
+                # Also after cancellation: the subscription must not remain.
                 with anyio.move_on_after(1, shield=True), suppress(ServerError):
                     await self._session.watch(self._watch_filter())
                 raise
 
     async def unwatch(self, uri: str) -> bool:
-        """Not any more; False when it was not watched."""
+        """Unsubscribe from one resource; return whether it was watched."""
         async with self._watch_lock:
             if uri not in self._watched_uris:
                 return False
@@ -261,15 +260,15 @@ class ChangeWatcher:
     def _watch_filter(self) -> WatchedChanges:
         facts = self._session.facts
         offered = facts.capabilities
-        # Where nobody subscribes to changes of lists, one that comes counts, also when it was never declared.
+        # The handshake era has no subscription to list changes: an undeclared notification counts, too.
         tools, prompts, resources = (
-            one is not None and (one.list_changed or facts.era == "handshake")
-            for one in (offered.tools, offered.prompts, offered.resources)
+            capability is not None and (capability.list_changed or facts.era == "handshake")
+            for capability in (offered.tools, offered.prompts, offered.resources)
         )
         return WatchedChanges(tools=tools, prompts=prompts, resources=resources, uris=tuple(self._watched_uris))
 
     async def _publish_updates(self) -> None:
-        """The first one at once, a flood a few times a second."""
+        """Publish the first update at once and a flood a few times a second."""
         while True:
             await self._resource_updated.wait()
             self._resource_updated = anyio.Event()

@@ -1,4 +1,4 @@
-"""What in the command and the environment of a server deserves a second look before it is allowed to run."""
+"""Risks visible in the command, environment or address of a server, shown before approval."""
 
 import os
 import re
@@ -22,39 +22,40 @@ _SECRET_WORDS = frozenset({"KEY", "TOKEN", "SECRET", "PASSWORD", "PASS", "AUTH",
 _RISK_TEXTS: dict[Risk, str] = {
     "code": "which code its program loads",
     "packages": "where its packages and containers come from",
-    "network": "through whom its connections go and which certificates it believes",
+    "network": "which proxies it uses and which certificates it trusts",
     "settings": "where its programs look for their settings",
 }
 _MAX_NAMES = 5
 
 
 def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
-    """Return sentences that continue "It …", one for each kind of risk that the variables of those names carry."""
+    """Return a continuation of "It …" for each kind of risk that variables of these names carry."""
     return tuple(
-        f"sets {_join_names(found)}: that decides {_RISK_TEXTS[risk]}." for risk, found in by_risk(names).items()
+        f"sets {_join_names(variables)}: that decides {_RISK_TEXTS[risk]}."
+        for risk, variables in by_risk(names).items()
     )
 
 
 def address_risks(url: str) -> tuple[str, ...]:
-    """Return sentences that continue "It …": the address leads elsewhere than it seems, or others can read along."""
+    """Return continuations of "It …" for an address that misleads, or that others can read or change."""
     try:
         parts = split_url(url)
         host = parts.hostname or ""
     except ValueError:
         return ()
     shown = sanitize(host, keep_newlines=False)
-    found: list[str] = []
+    risks: list[str] = []
     if "@" in parts.netloc:
-        found.append(f"is reached at {shown}: what stands before the @ is no host.")
+        risks.append(f"is reached at {shown}: the part before the @ is not the host.")
     if not host.isascii() or any(label.startswith("xn--") for label in host.split(".")):
-        found.append(f"has letters in its host ({shown}) that can look like others.")
+        risks.append(f"has letters in its host ({shown}) that can look like others.")
     if parts.scheme == "http" and not _is_loopback(host):
-        found.append("is reached without encryption: others on the way can read and change everything.")
-    return tuple(found)
+        risks.append("is reached without encryption: others on the network can read and change everything.")
+    return tuple(risks)
 
 
 def reference_risks(server: ServerConfig) -> tuple[str, ...]:
-    """Return sentences that continue "It …": a project's entry sends secrets of this machine to an address."""
+    """Return continuations of "It …" for a project entry that sends secrets of this machine to an address."""
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}
@@ -65,13 +66,13 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
     where = _display_host(server.url)
     return tuple(
         f"sends your {what} {'when it signs in' if all(_is_sign_in(place) for place in places) else f'to {where}'}"
-        f" ({', '.join(places)}): whoever is there has it then."
+        f" ({', '.join(places)}), and its owner can keep it."
         for what, places in sent.items()
     )
 
 
 def _is_secret(name: str) -> bool:
-    """Whether a variable of that name usually holds a secret."""
+    """Return whether a variable of this name usually holds a secret."""
     return is_secret_name(name) or not _SECRET_WORDS.isdisjoint(name.upper().split("_"))
 
 
@@ -87,7 +88,7 @@ def _display_host(url: str) -> str:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether the host is this machine; a name below `localhost` may be anybody, since resolvers ask the network."""
+    """Return whether the host is this machine; names below `localhost` may resolve to any host."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -95,7 +96,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    """Some names in words; how many more there are, when there are many."""
+    """Join the names with "and"; of many names, give the first and the number of the rest."""
     shown = [sanitize(name[:100], keep_newlines=False) for name in names[:_MAX_NAMES]]
     if len(names) > _MAX_NAMES:
         return f"{', '.join(shown)} and {len(names) - _MAX_NAMES} more"
@@ -103,25 +104,25 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def command_risks(command: Sequence[str]) -> tuple[str, ...]:
-    """Sentences that continue "It …", one for each kind of danger that the words of a command show.
+    """Return a continuation of "It …" for each kind of risk in the words of a command.
 
-    A list of warnings and no guard: what it does not know may be as bad. The time is linear in the length.
+    This is a list of warnings, not a guard: an unknown command may be as dangerous. The time is linear in the length.
     """
     words = [part for word in command for part in _SPLIT.split(word) if part]
     names = [word.rsplit("/", 1)[-1] for word in words]
-    found: list[str] = []
+    risks: list[str] = []
     if admin := next((name for name in names if name in _PRIVILEGE_COMMANDS), ""):
-        found.append(f"asks for the rights of the administrator ({admin}).")
+        risks.append(f"asks for administrator rights ({admin}).")
     if any(name == "rm" and _removes_trees(words[at + 1 : at + 11]) for at, name in enumerate(names)):
-        found.append("removes files without asking (rm).")
+        risks.append("removes files without confirmation (rm).")
     if _DOWNLOAD_COMMANDS.intersection(names) and _SHELLS.intersection(names):
-        found.append("runs a script straight from the network.")
+        risks.append("runs a script from the network.")
     if any(not _KEY_FILES.isdisjoint(word.split("/")) for text in words for word in _WORD_PARTS.split(text)):
-        found.append("names a place of secret keys.")
+        risks.append("names a folder or file of secret keys.")
     homes = {"~", "$HOME", os.path.expanduser("~")}
     if any(_is_home(word, homes) for text in words for word in _WORD_PARTS.split(text)):
-        found.append("is given your whole home folder, or the whole disk.")
-    return tuple(found)
+        risks.append("is given your whole home folder, or the whole disk.")
+    return tuple(risks)
 
 
 def _removes_trees(options: Sequence[str]) -> bool:

@@ -1,6 +1,6 @@
-"""One server's life as one task: trust, connect, list, watch, reconnect, close.
+"""The lifecycle of one server as one task: approve, connect, list, watch, reconnect, close.
 
-The task enters and leaves its own contexts; nobody else ever closes them. Others see `view` and wait in `session()`.
+Only this task enters and leaves its contexts. Other code reads `view` and waits in `session()`.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ SILENT_SECONDS = 3.0
 LOGGED_LINES = 40
 LOGGED_LINE_LENGTH = 400
 LOGGED_SIZE = 7_000
-"""How much of a failed server's error output the log file gets: lines, characters of each and of all."""
+"""Limits of a failed server's error output in the log file: lines, characters per line and in total."""
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
 class ServerConnection:
-    """One configured server. `run` is its task; everything else may be called from any task of the host."""
+    """One configured server; `run` is its task, and any task of the host may call the rest."""
 
     def __init__(
         self,
@@ -88,30 +88,33 @@ class ServerConnection:
         self._log.level = server.log_level
         self._watched_uris: dict[str, None] = {}
         self._watcher: ChangeWatcher | None = None
-        self._counts: Counter[str] = Counter()  # of sessions that are over
+        self._counts: Counter[str] = Counter()  # of closed sessions
         self._restart = anyio.Event()
         self._scope: anyio.CancelScope | None = None
         self._last_errors: deque[str] = deque(maxlen=STDERR_TAIL_LINES)
 
-    # -- what others see
+    # -- public state
     @property
     def digest(self) -> str:
-        """The digest of what would run or be reached."""
+        """The digest of what is started or reached."""
         return server_digest(self.config)
 
     @property
     def account(self) -> str:
-        """The name of the account that calls are made with; "" while nobody is signed in, or nobody needs to be."""
+        """The account name used for calls; "" when nobody is signed in or no sign-in is needed."""
         return self._status.account_name
 
     @property
     def identity(self) -> str:
-        """What would run or be reached, and with whose account: for what one account must not hear of another."""
+        """The digest and the account.
+
+        It keys data that one account of a server must not share with another.
+        """
         return f"{self.digest} {self.account}".strip()
 
     @property
     def folder(self) -> str | None:
-        """Where its program runs; None for a server that is somewhere else."""
+        """The working directory of a local server, None for a remote one."""
         return (self.config.cwd or os.getcwd()) if self.config.is_stdio else None
 
     @property
@@ -121,11 +124,11 @@ class ServerConnection:
 
     @property
     def is_starting(self) -> bool:
-        """Whether it may become ready without its user doing anything."""
+        """Whether the server may become ready without the user."""
         return self.is_started and self._status.is_starting
 
     async def wait_for_start(self, seconds: float) -> None:
-        """Return once it is ready or needs its user, at the latest so many seconds after its start began."""
+        """Wait until the server is ready or needs the user, at most *seconds* from its start."""
         began = self._status.starting_since
         if not self.is_starting or began is None:
             return
@@ -137,7 +140,7 @@ class ServerConnection:
         return self._session.facts if self._session else None
 
     def view(self) -> ServerView:
-        """The server now."""
+        """Return a snapshot of the server."""
         now = self._status
         return ServerView(
             self.config,
@@ -160,60 +163,61 @@ class ServerConnection:
         return self._counts + now + Counter({"log lines left out": self._log.dropped})
 
     def tool(self, name: str) -> ToolDefinition | None:
-        """A tool as last listed."""
+        """Return a tool from the latest listing, or None."""
         return self.listing.tools.get(name)
 
     async def session(self) -> Session:
-        """Wait until it is ready. Raises ServerError when it failed, Declined when it is not trusted.
+        """Wait until the server is ready and return the session.
 
-        One that just died, which its task may not have noticed yet, is waited for like one that is being opened.
+        Raises ServerError when it failed, ConsentDenied when it is not approved. After a loss that the task has not
+        noticed yet, this waits for the new session.
         """
         while self._session is None or self._session.is_closed:
             await self._status.wait_for_change()
         return self._session
 
     async def sign_in(self, account: str | None = None) -> None:
-        """Have the user sign in anew, and connect with that; with `account` under that name, used from then on.
+        """Sign in again and reconnect; a given *account* names the sign-in and becomes the selected account.
 
-        Raises ServerError, Declined, ConfigError, UsageError.
+        Raises ServerError, ConsentDenied, ConfigError or UsageError.
         """
         if self.config.is_stdio:
-            raise UsageError(f"{self.config.name!r} is a program on this machine; there is nothing to sign in to.")
-        held = await self._approvals.authorize(self.config)
-        if held is None:
+            raise UsageError(f"{self.config.name!r} is a local server and needs no sign-in.")
+        approved = await self._approvals.authorize(self.config)
+        if approved is None:
             raise ConsentDenied(f"The server {self.config.name!r} is not approved.")
         if account is not None and self.is_started and not self.is_ready:
-            self._fail(SignInRequired("You are signing in under another name.", "Restart it to go on without that."))
+            self._fail(SignInRequired("Sign-in with another account in progress.", "Restart the server to cancel it."))
         try:
-            await self._opener.sign_in(held, self, account)
+            await self._opener.sign_in(approved, self, account)
         except McpHostError as error:
             name_file(error, self.config)
             raise
         self._reconnect_as(account)
 
     async def use_account(self, account: str) -> None:
-        """Connect anew as that account, which somebody signed in to before. Raises UsageError."""
+        """Reconnect with another stored account of this server. Raises UsageError."""
         await self._opener.use_account(self.config, account)
         self._reconnect_as(account)
 
     def _reconnect_as(self, account: str | None) -> None:
-        now = self._status.account
-        if account is not None and not (now and now.is_called(account)):
-            self._watched_uris.clear()  # what one account watches is nothing that another one should ask for
+        current = self._status.account
+        if account is not None and not (current and current.is_called(account)):
+            self._watched_uris.clear()  # subscriptions belong to one account
         self.restart()
 
     async def is_approved(self) -> bool:
-        """Whether it may be started or reached without a question. Raises StoreError."""
+        """Return whether it may be used without a question. Raises StoreError."""
         return await self._approvals.is_approved(self.config)
 
     async def sign_out(self, hint: str = "") -> bool:
-        """Erase the sign-in and close what it opened; whether it was revoked. Raises McpHostError.
+        """Erase the sign-in and close its connection; return whether it was revoked. Raises McpHostError.
 
-        `instead` says what the user may do then, besides signing in again.
+        *hint* names what the user may do besides signing in again.
         """
         revoked = await self._opener.sign_out(await self._approvals.approved_config(self.config), self)
         self._session = None
-        self._fail(SignInRequired("You signed out.", hint or "Sign in again, or restart it."))
+        self._fail(SignInRequired("You signed out.", hint or "Sign in again or restart the server."))
         return revoked
 
     def _fail(self, why: McpHostError) -> None:
@@ -222,7 +226,7 @@ class ServerConnection:
         self._status.set_failed(why)
 
     def restart(self) -> None:
-        """Close the connection and open it again; who asks for the session from now on waits for the new one."""
+        """Close the connection and open it again; `session` waits for the new one from now on."""
         self._session = self._watcher = None
         if self.is_started:
             self._status.set_state("waiting")
@@ -232,30 +236,30 @@ class ServerConnection:
 
     # -- Observer
     def stderr(self, line: str) -> None:
-        """One line of error output."""
+        """Log one line of error output."""
         self._log.add("info", line, "stderr")
         if line.strip():
             self._last_errors.append(line)
 
     def log(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """What the server logs; `call` when it belongs to one."""
+        """Log a message of the server; *call* is set when it belongs to a call."""
         self._log.add_message(message, call)
 
     def warn(self, text: str) -> None:
-        """Something odd the session survived; the same words again within ten minutes are not noted again."""
+        """Log a problem that the session survived; repeated texts are logged once in ten minutes."""
         self._log.add_once("warning", text, "client")
 
     def on_account_changed(self, account: Account | None) -> None:
-        """Which sign-in is used; told, so that whoever shows it stays true."""
+        """Set the account in use and publish the change."""
         self._status.set_account(account)
 
     def on_call_ended(self, number: int) -> None:
-        """A call is over while the server still waits for what it asked for it; told, so that questions say so."""
+        """Publish the end of a call whose requests to the client are still open."""
         self._events.publish(CallEnded(self.config.name, self._request_handler.call_number(number)))
 
     # -- the task
     async def run(self) -> None:
-        """Live until cancelled."""
+        """Connect and reconnect until cancelled."""
         failures, was_ready = 0, False
         self._status.begin_start()
         while True:
@@ -270,11 +274,11 @@ class ServerConnection:
                 continue
             if ready_at and time.monotonic() - ready_at > STEADY_SECONDS:
                 failures = 0
-            # What worked once is tried again while it comes back; what never did needs its user.
+            # A server that was ready is retried while retries help; one that never was needs the user.
             was_ready = was_ready or ready_at > 0
-            now = self._status
-            again = was_ready and now.state == "failed" and not isinstance(now.error, _PERMANENT_ERRORS)
-            wait = BACK_OFF[failures] if again and failures < len(BACK_OFF) else None
+            status = self._status
+            retry = was_ready and status.state == "failed" and not isinstance(status.error, _PERMANENT_ERRORS)
+            wait = BACK_OFF[failures] if retry and failures < len(BACK_OFF) else None
             failures += 1
             await self._wait_for_retry(wait)
 
@@ -282,44 +286,46 @@ class ServerConnection:
         if seconds is None:
             await self._restart.wait()
             return
-        now = self._status
-        now.set_state("connecting", f"{now.detail} Trying again in {seconds:g} s.", now.hint)
+        status = self._status
+        status.set_state("connecting", f"{status.detail} Retrying in {seconds:g} s.", status.hint)
         with anyio.move_on_after(seconds):
             await self._restart.wait()
 
     async def _connect_and_serve(self) -> float:
-        """From trust to loss; returns when it was ready (monotonic seconds), 0 when it never was."""
+        """Connect and serve until the loss; return when it was ready (monotonic seconds), else 0."""
         ready_at = 0.0
-        quiet: asyncio.TimerHandle | None = None
-        live: Session | None = None
+        silence_timer: asyncio.TimerHandle | None = None
+        ready_session: Session | None = None
         try:
-            held = await self._approvals.authorize(self.config)
-            if held is None:
+            approved = await self._approvals.authorize(self.config)
+            if approved is None:
                 self._status.set_state(
                     "untrusted", "Not approved yet.", f"mcphost servers trust {quote(self.config.name)}"
                 )
                 return 0.0
             self._last_errors.clear()
             self._status.set_state("connecting")
-            quiet = asyncio.get_running_loop().call_later(SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS)
-            opened = self._opener.open(held, self._request_handler, self, self._prepare)
-            async with self._approvals.record_connection(held), opened as session:
-                watching = self._create_watcher(session)
-                self.listing = await watching.list_all()
+            silence_timer = asyncio.get_running_loop().call_later(
+                SILENT_SECONDS, self._status.set_silent, SILENT_SECONDS
+            )
+            opened = self._opener.open(approved, self._request_handler, self, self._prepare)
+            async with self._approvals.record_connection(approved), opened as session:
+                watcher = self._create_watcher(session)
+                self.listing = await watcher.list_all()
                 await self.tool_changes.compare_first(self.listing)
                 for problem in self.listing.catalog.left_out:
                     self.warn(problem)
                 ready_at = time.monotonic()
-                quiet.cancel()
+                silence_timer.cancel()
                 self._request_handler.root_sharing.mark_ready()
-                live = self._session = session
-                self._watcher = watching
+                ready_session = self._session = session
+                self._watcher = watcher
                 self._status.set_state("ready")
-                await self._serve(session, watching)
-                why = await session.wait_closed()
-            raise why
+                await self._serve(session, watcher)
+                loss = await session.wait_closed()
+            raise loss
         except Exception as caught:  # noqa: BLE001
-            # The boundary of a connection: neither a server nor a bug in talking to it may take the host along.
+            # The boundary of a connection: neither a server nor a bug in the client may end the host.
             self._session = None
             error = self._add_last_errors(_to_mcphost_error(caught))
             name_file(error, self.config)
@@ -327,19 +333,19 @@ class ServerConnection:
             self._status.set_failed(error)
         finally:
             self._session = self._watcher = None
-            if quiet is not None:
-                quiet.cancel()
-            if live is not None:
-                self._counts += live.anomaly_counts
+            if silence_timer is not None:
+                silence_timer.cancel()
+            if ready_session is not None:
+                self._counts += ready_session.anomaly_counts
         return ready_at
 
     async def _prepare(self) -> None:
-        """Read what the first requests need from the store, while the program starts. Raises StoreError."""
+        """Read what the first requests need from the store while the program starts. Raises StoreError."""
         await self._request_handler.root_sharing.begin_connection()
         await self.tool_changes.load()
 
     def _log_last_errors(self) -> None:
-        """Write the newest error output to the log file: a command has no other place that outlives it."""
+        """Write the newest error output to the log file; nothing else of it outlives a command."""
         lines = [line.text[:LOGGED_LINE_LENGTH] for line in self._log.lines() if line.source == "stderr"][
             -LOGGED_LINES:
         ]
@@ -347,20 +353,20 @@ class ServerConnection:
             _log.error("the server %r failed; its error output:\n%s", self.config.name, "\n".join(lines)[-LOGGED_SIZE:])
 
     def _add_last_errors(self, error: McpHostError) -> McpHostError:
-        """Add what a program last said to the error that it did not answer: the cause is there, or nowhere."""
+        """Add a local server's latest error output to a timeout: it usually has the cause."""
         if isinstance(error, RequestTimeout) and self.config.is_stdio and not self.is_ready:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
 
     def update_sign_in(self, event: SignInUpdated) -> None:
-        """Where signing in to it is."""
+        """Update the progress of the sign-in."""
         self._status.update_sign_in(event)
 
     def cancel_sign_in(self) -> bool:
-        """End the sign-in that the connection itself wants; whether there is one."""
+        """Cancel the sign-in that the connection waits for; return whether there was one."""
         if self.is_ready or not self._status.sign_in_status:
             return False
-        self._fail(SignInRequired("You stopped signing in.", "Sign in again, or restart it."))
+        self._fail(SignInRequired("You cancelled the sign-in.", "Sign in again or restart the server."))
         return True
 
     def _create_watcher(self, session: Session) -> ChangeWatcher:
@@ -370,15 +376,15 @@ class ServerConnection:
         )
 
     async def _serve(self, session: Session, watcher: ChangeWatcher) -> None:
-        """All that goes on while the server is there."""
+        """Run the tasks of a ready session until it ends."""
 
         async def ask_for_logs() -> None:
             try:
                 await session.set_log_level(self._log.level)
             except ConnectionLost:
-                return  # whoever watches the session hears of it
+                return  # the watcher handles it
             except ServerError as error:
-                self.warn(f"No log messages were asked for: {error.message}")
+                self.warn(f"The log level could not be set: {error.message}")
 
         try:
             async with anyio.create_task_group() as tasks:
@@ -394,9 +400,9 @@ class ServerConnection:
                 await self.tool_changes.save()
 
     async def _on_listing(self, offers: ServerListing) -> None:
-        """The server was listed anew."""
+        """Compare and publish a new listing."""
         before = self.listing
-        # Definitions may have megabytes; what is offered changes in the same turn in which it is judged.
+        # Definitions may have megabytes; the listing and its quarantine must change without an await between.
         digests = await self.tool_changes.compute_digests(offers)
         changed = await anyio.to_thread.run_sync(diff_tools, before, offers)
         self.listing = offers
@@ -407,49 +413,49 @@ class ServerConnection:
             self._status.set_state("ready")
 
     def _on_changes_accepted(self) -> None:
-        """Tools that were held back are offered again."""
+        """Publish that quarantined tools were accepted."""
         if self._session is not None:
             self._status.set_state("ready")
 
-    # -- what keeps it true
+    # -- change watching
     async def get_watcher(self) -> ChangeWatcher:
-        """Of the session that is ready; waits and raises as `session` does."""
+        """Return the watcher of the ready session; wait and raise as `session` does."""
         while True:
             await self.session()
             if self._watcher is not None:
                 return self._watcher
 
     def watched_uris(self) -> tuple[str, ...]:
-        """The resources that are watched, also while the server is away."""
+        """Return the subscribed resources, also while disconnected."""
         return tuple(self._watched_uris)
 
     def mark_stale(self) -> None:
-        """A call was refused for what it asks; see Watching."""
+        """Mark the tools as stale after a refused call; see ChangeWatcher."""
         if self._watcher is not None:
             self._watcher.mark_stale()
 
     async def refresh_if_stale(self) -> None:
-        """Before a call; see Watching."""
+        """List stale tools again before a call; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.refresh_if_stale()
 
     @property
     def is_listing_current(self) -> bool:
-        """Whether its tools were listed after the last change of them that it told of; see Watching."""
+        """Whether the tools were listed after the server's last change notification; see ChangeWatcher."""
         return self._watcher is None or self._watcher.is_listing_current
 
     async def wait_for_listing(self) -> None:
-        """Before a call, wait for that; see Watching. Raises ServerError."""
+        """Wait before a call until the listing is current. Raises ServerError."""
         if self._watcher is not None:
             await self._watcher.wait_for_listing()
 
     async def relist(self) -> None:
-        """Before a call is sent again; see Watching."""
+        """List the tools before a call is sent again; see ChangeWatcher."""
         if self._watcher is not None:
             await self._watcher.relist()
 
     async def set_log_level(self, level: str) -> None:
-        """Now and after each reconnect. Raises ServerError, and then it is as before."""
+        """Set the log level now and after each reconnect. Raises ServerError and keeps the level then."""
         before, self._log.level = self._log.level, level
         try:
             await (await self.session()).set_log_level(level)
@@ -458,16 +464,16 @@ class ServerConnection:
             raise
 
     def event(self) -> ServerState:
-        """The state as an event."""
+        """Return the state as an event."""
         return self._status.event()
 
 
 def _to_mcphost_error(caught: Exception) -> McpHostError:
-    """Our own error, alone or inside what a task group raised; anything else is a bug, and logged."""
+    """Return the first McpHostError of an exception or group; anything else is a bug and is logged."""
     inner = caught
     while isinstance(inner, ExceptionGroup):
         inner = cast("ExceptionGroup[Exception]", inner).exceptions[0]
     if isinstance(inner, McpHostError):
         return inner
     _log.error("a connection broke", exc_info=caught)
-    return McpHostError(f"mcphost made a mistake: {type(inner).__name__}: {inner}.", "The log has the details.")
+    return McpHostError(f"mcphost crashed: {type(inner).__name__}: {inner}.", "See the log for details.")

@@ -1,4 +1,4 @@
-"""Two definitions of a tool as lines a person can compare: flat, complete, cleaned, bounded."""
+"""Line diff of two tool definitions: flattened, complete, sanitized and bounded."""
 
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -10,20 +10,21 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import dumps, loads
 
 MAX_LINES = 1_000
-"""Lines of one definition that are compared; what lies beyond is said to be there."""
+"""Compared lines of one definition; longer ones end with a note and the fingerprint."""
 MAX_WIDTH = 160
 CONTEXT_LINES = 2
 MAX_DEPTH = 64
 
 
 def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
-    """What changed, each line with a mark in front: `- ` it was, `+ ` it is, two blanks where nothing changed.
+    """Return the diff as lines: `- ` before, `+ ` after, two blanks for unchanged lines.
 
-    Unchanged lines are kept only beside changed ones. `before` may be empty: what it was is not known any more.
+    Only the unchanged lines next to changes are included. An empty *before* means that the previous definition is
+    unknown.
     """
     new = _lines(after)
     if not before:
-        return ("  What it was is not known any more; this is what it is.", *(f"+ {line}" for line in new))
+        return ("  The previous definition is unknown; this is the present one.", *(f"+ {line}" for line in new))
     old = _lines(before)
     out: list[str] = []
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(CONTEXT_LINES):
@@ -34,7 +35,7 @@ def diff_definitions(before: bytes, after: bytes) -> tuple[str, ...]:
                 out += [f"  {line}" for line in old[a:b]]
             else:
                 out += [f"- {line}" for line in old[a:b]] + [f"+ {line}" for line in new[c:d]]
-    return tuple(out) or ("  It differs only in how it is written.",)
+    return tuple(out) or ("  Only the formatting differs.",)
 
 
 def _lines(definition: bytes) -> list[str]:
@@ -48,7 +49,7 @@ def _lines(definition: bytes) -> list[str]:
         head = f"{sanitize(path, keep_newlines=False)}: " if path else ""
         out += [head + parts[0], *(f"    {part}" for part in parts[1:])]
         if len(out) > MAX_LINES:
-            # What is too long to be shown must not look the same when it is not.
+            # Different definitions must not look the same after the cut.
             mark = fingerprint(definition)[:16]
             return [*out[:MAX_LINES], f"… and more: {len(definition):,} bytes in all, with the fingerprint {mark}"]
     return out
@@ -60,16 +61,18 @@ def _flatten(path: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]
         for key in sorted(members):
             yield from _flatten(f"{path}.{key}" if path else key, members[key], depth + 1)
     elif (
-        isinstance(value, list) and depth < MAX_DEPTH and any(isinstance(one, dict) for one in cast("list[Any]", value))
+        isinstance(value, list)
+        and depth < MAX_DEPTH
+        and any(isinstance(item, dict) for item in cast("list[Any]", value))
     ):
-        for number, one in enumerate(cast("list[Any]", value)):
-            yield from _flatten(f"{path}[{number}]", one, depth + 1)
+        for number, item in enumerate(cast("list[Any]", value)):
+            yield from _flatten(f"{path}[{number}]", item, depth + 1)
     else:
         yield path, value if isinstance(value, str) else dumps(value)
 
 
 def _wrap(text: str) -> Iterator[str]:
-    """Short lines, cut at line ends, then after sentences, then anywhere: one changed word marks few lines."""
+    """Split at line ends, then after sentences, then anywhere, so that a changed word marks few lines."""
     for line in text.split("\n"):
         start = 0
         while len(line) - start > MAX_WIDTH:

@@ -1,7 +1,7 @@
-"""Tasks that outlive the call that began them: kept until they are over, followed again when their server is back.
+"""Tasks that outlive the call that created them: stored until they end, resumed after a reconnect.
 
-Specification: SEP-2663, task polling ("persist task IDs"). A task that was ended here is forgotten; one that was cut
-off, because this program or the connection died, is asked for its result by the next connection to the same server.
+Specification: SEP-2663, task polling ("persist task IDs"). A task that ended here is forgotten. If this program or the
+connection died, the next connection to the same server requests the result.
 """
 
 import itertools
@@ -27,13 +27,16 @@ RESUME_SECONDS = 0.25
 
 
 class ProgressTracker:
-    """What a call's notices come to as events; a task tells by words, and numbers stay where they were put last."""
+    """Converter from a call's notifications to progress events.
+
+    A task status has only a message, so the last numbers are kept.
+    """
 
     def __init__(self, call: str, server: str) -> None:
         self._last_progress = ToolProgress(call, server, 0)
 
     def to_event(self, notification: Notification) -> ToolProgress | None:
-        """The event, if it is about how far the call is."""
+        """Return the progress event, or None for other notifications."""
         if isinstance(notification, ProgressNotification):
             self._last_progress = replace(
                 self._last_progress,
@@ -42,22 +45,22 @@ class ProgressTracker:
                 message=notification.message or "",
             )
         elif isinstance(notification, TaskStatusNotification):
-            said = notification.task.status_message or notification.task.status
-            self._last_progress = replace(self._last_progress, message=said[:STATUS_LIMIT])
+            message = notification.task.status_message or notification.task.status
+            self._last_progress = replace(self._last_progress, message=message[:STATUS_LIMIT])
         else:
             return None
         return self._last_progress
 
 
 class TrackedTask:
-    """The task behind one call, if it ever has one."""
+    """The task behind one call, if the server creates one."""
 
     def __init__(self, registry: "OrphanedTasks", task: StoredTask) -> None:
         self._registry = registry
         self._task = task
 
     def update(self, task: Task) -> None:
-        """Its state; kept from the first word on, and anew when its lifetime changed."""
+        """Store the task when it is first reported and when its lifetime changes."""
         if task.is_terminal:
             return
         lifetime = task.ttl_seconds
@@ -69,13 +72,16 @@ class TrackedTask:
         self._registry.save(self._task)
 
     def finish(self, error: BaseException | None) -> None:
-        """The call ended. What was only cut off goes on at the server, and stays kept."""
+        """End the call; a task that was only cut off continues at the server and stays stored."""
         if self._task.task:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
 
 class OrphanedTasks:
-    """The kept tasks of all servers. `chat` is the id of the open conversation; `tell` hears of a store that fails."""
+    """The stored tasks of all servers.
+
+    `conversation_id` returns the id of the open conversation; `on_store_error` receives failures of the store.
+    """
 
     def __init__(
         self,
@@ -90,49 +96,47 @@ class OrphanedTasks:
         self._on_store_error = on_store_error
         self._group: TaskGroup | None = None
         self._active_tasks: set[tuple[str, str]] = set()
-        self._pending_writes: dict[
-            tuple[str, str], StoredTask | None
-        ] = {}  # what to write of each task; None: forget it
+        self._pending_writes: dict[tuple[str, str], StoredTask | None] = {}  # None forgets the task
         self._is_writing = False
         self._numbers = itertools.count(1)
         self.is_resuming_enabled = False
-        """Whether somebody sees what comes of them; otherwise they are left for a run where somebody does."""
+        """Whether this run shows the results; otherwise the tasks are left for a run that does."""
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """The group in which the store is written."""
+        """Set the group in which the store is written."""
         self._group = tasks
 
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
-        """A call is about to be sent."""
+        """Return the tracker of a call that is about to be sent."""
         return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation_id()))
 
     def save(self, task: StoredTask) -> None:
-        """Keep it; returns at once."""
+        """Store the task; return at once."""
         self._active_tasks.add((task.digest, task.task))
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
-        """Nobody here follows it any more; returns at once."""
+        """Stop following the task; return at once."""
         self._active_tasks.discard((task.digest, task.task))
         if forget:
             self._queue_write(task, None)
 
     async def resume(self, digest: str, session: Session) -> None:
-        """Follow what was left at this server, each to its end or that of the session. Raises only cancellation.
+        """Follow the tasks claimed at this server, each until it or the session ends.
 
-        It begins a moment later, so that the store has little to do while other servers start.
+        Raises only cancellation. The first read is delayed, so that the store is orphaned while other servers start.
         """
         if not self.is_resuming_enabled:
             return
         await anyio.sleep(RESUME_SECONDS)
         try:
-            left = await self._stored_tasks.claim(digest, os.getpid(), _is_alive)
+            claimed = await self._stored_tasks.claim(digest, os.getpid(), _is_alive)
         except StoreError as error:
             self._on_store_error(error)
             return
-        free = [task for task in left if (task.digest, task.task) not in self._active_tasks]
+        orphaned = [task for task in claimed if (task.digest, task.task) not in self._active_tasks]
         async with anyio.create_task_group() as group:
-            for task in free:
+            for task in orphaned:
                 self._active_tasks.add((task.digest, task.task))
                 group.start_soon(self._resume_task, session, task)
 
@@ -141,8 +145,8 @@ class OrphanedTasks:
         progress = ProgressTracker(call, task.server)
         began = time.monotonic()
 
-        def heard(notice: Notification) -> None:
-            event = progress.to_event(notice)
+        def on_notification(notification: Notification) -> None:
+            event = progress.to_event(notification)
             if event is not None:
                 self._events.publish(event)
 
@@ -153,12 +157,12 @@ class OrphanedTasks:
         self._events.publish(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False
         try:
-            result = await session.request(ResumeTask(task.task, task.tool), on_notification=heard)
+            result = await session.request(ResumeTask(task.task, task.tool), on_notification=on_notification)
         except McpHostError as error:
             forget = not isinstance(error, ConnectionLost | RequestTimeout)
             finish("failed", error.message)
         except BaseException:
-            finish("stopped", "It goes on at the server; the next run asks for it again.")
+            finish("stopped", "It continues at the server; the next run resumes it.")
             raise
         else:
             forget = True
@@ -169,7 +173,7 @@ class OrphanedTasks:
             self.release(task, forget=forget)
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
-        """Have the newest state of a task written; a server may tell of another one thousands of times a second."""
+        """Queue the newest state of a task; a server may report thousands of changes a second."""
         self._pending_writes[(task.digest, task.task)] = state
         if self._group is not None and not self._is_writing:
             self._is_writing = True
@@ -178,11 +182,11 @@ class OrphanedTasks:
     async def _write(self) -> None:
         try:
             while self._pending_writes:
-                digest, ident = next(iter(self._pending_writes))
-                state = self._pending_writes.pop((digest, ident))
+                digest, task_id = next(iter(self._pending_writes))
+                state = self._pending_writes.pop((digest, task_id))
                 try:
                     if state is None:
-                        await self._stored_tasks.forget(digest, ident)
+                        await self._stored_tasks.forget(digest, task_id)
                     else:
                         await self._stored_tasks.keep(state, os.getpid())
                 except StoreError as error:
@@ -197,5 +201,5 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # it is somebody else's
+        return True  # owned by another user
     return True

@@ -1,4 +1,4 @@
-"""Resource templates: which variables a form asks for, and the address they make (RFC 6570, by uritemplate)."""
+"""Resource templates (RFC 6570): variables and expansion, by uritemplate."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ TEMPLATE_LIMIT = 8_192
 TEMPLATE_URI_LIMIT = 8_192
 TEMPLATE_VALUE_LIMIT = 8_192
 VARIABLE_LIMIT = 100
-_URI_CHARACTERS = ":/?#[]@!$&'()*+,;=%"  # with letters, digits and -._~ all that an address may have in it
+_URI_CHARACTERS = ":/?#[]@!$&'()*+,;=%"  # RFC 3986, besides letters, digits and -._~
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _EXPRESSION = re.compile(r"\{([^{}]*)\}")
 
 
 def template_variables(template: str) -> tuple[str, ...]:
-    """The names of its variables in order, each once. Raises UsageError for what is no template."""
-    from uritemplate import URITemplate  # not before it is needed: forms are rare
+    """Return the distinct variable names in order. Raises UsageError for an invalid template."""
+    from uritemplate import URITemplate  # imported late: forms are rare
 
     _check_template(template)
     try:
@@ -30,20 +30,24 @@ def template_variables(template: str) -> tuple[str, ...]:
 
 
 def required_variables(template: str) -> tuple[str, ...]:
-    """The variables without which the address has a hole in it; those of queries, fragments and the like may be empty.
+    """Return the variables that must have a value; those of queries, fragments and the like may be empty.
 
-    Raises UsageError for what is no template.
+    Raises UsageError for an invalid template.
     """
     known = template_variables(template)
-    plain = [one.lstrip("+") for one in _EXPRESSION.findall(template) if one[0] not in "?&;#./"]
-    names = {part.split(":")[0].split("=")[0].rstrip("*") for one in plain for part in one.split(",")}
+    expressions = [
+        expression.lstrip("+") for expression in _EXPRESSION.findall(template) if expression[0] not in "?&;#./"
+    ]
+    names = {
+        part.split(":")[0].split("=")[0].rstrip("*") for expression in expressions for part in expression.split(",")
+    }
     return tuple(name for name in known if name in names)
 
 
 def expand_template(template: str, values: Mapping[str, str]) -> str:
-    """The address: variables filled in and percent-encoded; one without a value is left out, as the RFC says.
+    """Return the address with percent-encoded values; omit variables without a value (RFC 6570).
 
-    Raises UsageError when the template is none, a value is unknown to it or too long, or the address is.
+    Raises UsageError for an invalid template, an unknown variable, and a value or address that is too long.
     """
     from uritemplate import URITemplate
 
@@ -57,17 +61,17 @@ def expand_template(template: str, values: Mapping[str, str]) -> str:
         if len(value) > TEMPLATE_VALUE_LIMIT:
             raise UsageError(f"The value of {name[:100]!r} is over {TEMPLATE_VALUE_LIMIT:,} characters.", "Shorten it.")
     try:
-        made = URITemplate(template).expand(dict(values))
-        # The library leaves a reserved value that has one triplet in it as it is, and literals always.
-        address = _LONE_PERCENT.sub("%25", quote(made, safe=_URI_CHARACTERS))
+        expanded = URITemplate(template).expand(dict(values))
+        # The library does not encode literals, nor a reserved value with a triplet in it.
+        address = _LONE_PERCENT.sub("%25", quote(expanded, safe=_URI_CHARACTERS))
     except (ValueError, IndexError) as error:
         raise UsageError(
-            f"A value for {_display_template(template)} cannot be written into an address.", "Correct it."
+            f"A value for {_display_template(template)} cannot be part of an address.", "Correct it."
         ) from error
     if not address or len(address) > TEMPLATE_URI_LIMIT:
         raise UsageError(
-            f"The address made from {_display_template(template)} is {'empty' if not address else 'too long'}.",
-            "Give other values.",
+            f"The address expanded from {_display_template(template)} is {'empty' if not address else 'too long'}.",
+            "Change the values.",
         )
     return address
 

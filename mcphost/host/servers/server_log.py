@@ -1,4 +1,4 @@
-"""What one server logs, bounded: a ring of lines, a limit to how many a second are told, secrets taken out."""
+"""Log of one server: bounded in size and rate, with secrets redacted."""
 
 import time
 from collections import deque
@@ -16,19 +16,19 @@ from mcphost.serialization import Raw, decode
 MAX_LINES = 1_000
 MAX_CHARS = 2_000
 MAX_TOTAL_CHARS = 1_000_000
-"""Characters of all lines together."""
+"""Characters of all lines in total."""
 REPEAT_SECONDS = 600
 MAX_LINES_PER_SECOND = 300
-"""More than a person or the screen can follow; what is beyond is counted, not kept."""
+"""More than a person or the screen can follow; further lines are counted, not stored."""
 Source = Literal["server", "client", "stderr"]
 
 
 class ServerLogBuffer:
-    """The newest lines, oldest first, and the feeds that hear of each."""
+    """The newest log lines of one server, oldest first; each is also published."""
 
     def __init__(self, server: str, events: EventBus) -> None:
         self.level = ""
-        """What was asked for, one of LEVELS; a server that says more than that is not heard. Empty: everything."""
+        """The requested level, one of LEVELS; messages below it are dropped. "" accepts all."""
 
         self._server = server
         self._events = events
@@ -42,45 +42,46 @@ class ServerLogBuffer:
 
     @property
     def dropped(self) -> int:
-        """How many lines came and are not kept."""
+        """The number of lines that are not stored any more."""
         return self._received - len(self._lines)
 
     def lines(self) -> tuple[ServerLog, ...]:
-        """What is kept."""
+        """Return the stored lines."""
         return tuple(self._lines)
 
     def add_message(self, message: LoggingMessageNotification, call: str = "") -> None:
-        """A log message of the server; `call` when it belongs to a call of ours."""
+        """Add a log message of the server; *call* is set when it belongs to a call."""
         level = message.level if message.level in LEVELS else "info"
         if not self.level or severity(level) >= severity(self.level):
             self.add(level, _to_text(message.data), logger=(message.logger or "")[:100], call=call)
 
     def add_once(self, level: str, text: str, source: Source) -> None:
-        """One line, unless the same words came within ten minutes: a connection is made again and again."""
+        """Add a line, unless the same text was added within ten minutes.
+
+        Reconnects repeat their warnings.
+        """
         now = time.monotonic()
-        # A digest: the words may be a server's, and as long as one of its messages.
-        words = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        if now - self._last_added.get(words, -REPEAT_SECONDS) < REPEAT_SECONDS:
+        # A digest, because a server's text may be as long as a message.
+        digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if now - self._last_added.get(digest, -REPEAT_SECONDS) < REPEAT_SECONDS:
             return
         if len(self._last_added) >= MAX_LINES:
             self._last_added.clear()
-        self._last_added[words] = now
+        self._last_added[digest] = now
         self.add(level, text, source)
 
     def add(self, level: str, text: str, source: Source = "server", *, logger: str = "", call: str = "") -> None:
-        """One line; returns at once and never raises."""
+        """Add a line; return at once and never raise."""
         now = time.monotonic()
         if now - self._second_started_at >= 1:
             self._second_started_at, self._count_in_second = now, 0
             if self._dropped_in_second:
                 count, self._dropped_in_second = self._dropped_in_second, 0
                 self._received += 1
-                self._append(
-                    ServerLog(self._server, "warning", f"{count:,} more lines came and were left out.", "client")
-                )
+                self._append(ServerLog(self._server, "warning", f"{count:,} more log lines were dropped.", "client"))
         self._count_in_second += 1
         self._received += 1
-        # Our own words are few, and say what is wrong.
+        # The client's own lines are few, and name problems.
         if self._count_in_second > MAX_LINES_PER_SECOND and source != "client":
             self._dropped_in_second += 1
             return
@@ -98,7 +99,7 @@ class ServerLogBuffer:
 
 
 def _to_text(data: Raw) -> str:
-    """Text as it is; anything else as JSON, cut."""
+    """Return a text as it is, anything else as truncated JSON."""
     raw = bytes(data)
     if raw.startswith(b'"') and len(raw) <= 1_000_000:
         try:

@@ -1,4 +1,4 @@
-"""All connections: start side by side, find, restart; one slow or dead server never delays another."""
+"""All server connections, started concurrently: a slow or failed server never delays another."""
 
 from collections.abc import Container, Iterator
 
@@ -17,7 +17,7 @@ from mcphost.host.servers.tool_registry import OfferedTool
 
 
 class Servers:
-    """The configured servers in order; their tasks live in the host's task group."""
+    """The configured servers in order; their tasks run in the host's task group."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class Servers:
         self._tasks: TaskGroup | None = None
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """The group whose end is the end of every connection."""
+        """Set the task group of the connections; all connections end with it."""
         self._tasks = tasks
 
     def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())
 
     def find(self, name: str) -> ServerConnection:
-        """One connection. Raises UsageError for an unknown name."""
+        """Return one connection. Raises UsageError for an unknown name."""
         connection = self._connections.get(name)
         if connection is None:
             known = ", ".join(self._connections) or "none"
@@ -60,7 +60,7 @@ class Servers:
         return connection
 
     def start(self, name: str) -> ServerConnection:
-        """Start one connection's task, once. Raises UsageError."""
+        """Start one connection's task unless it is started, and return it. Raises UsageError."""
         connection = self.find(name)
         if self._tasks is not None and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
@@ -74,7 +74,10 @@ class Servers:
                 self.start(name)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
-        """A tool of a ready server; waits for the server. Raises ServerError, Declined, UsageError."""
+        """Return a tool of a server, waiting until the server is ready.
+
+        Raises ServerError, ConsentDenied or UsageError.
+        """
         connection = self.start(server)
         await connection.session()
         listed = connection.tool(tool)

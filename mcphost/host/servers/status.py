@@ -1,4 +1,4 @@
-"""How one server is: its state in words, who is signed in to it; told with every change, and waited for."""
+"""State of one server, in words, and its account; published with every change."""
 
 import time
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from mcphost.host.views import Catalog
 from mcphost.serialization import replace
 
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
-"""What a server has now: its lists, how many tools are held back, and what was learnt while it is ready."""
+"""The server's catalog, the number of quarantined tools, and its facts while it is ready."""
 
 
 class ServerStatus:
-    """The state of one server. Only its connection changes it; every change is told to the feeds."""
+    """The state of one server; only its connection changes it, and every change is published."""
 
     def __init__(self, server: ServerConfig, events: EventBus, inputs: Callable[[], StatusInputs]) -> None:
         self._config = server
@@ -31,20 +31,20 @@ class ServerStatus:
         self.detail = ""
         self.hint = ""
         self.sign_in_status = ""
-        """Where a sign-in is, in words; "" while there is none."""
+        """Progress of a sign-in; "" without one."""
         self.error: McpHostError | None = None
         self.starting_since: float | None = None
-        """The loop time at which the present start began; trying again after a failure is no new start."""
+        """Loop time at which the present start began; a retry after a failure is not a new start."""
         self.account: Account | None = None
         self._changed = anyio.Event()
 
     @property
     def account_name(self) -> str:
-        """Of the account that is signed in; "" for none."""
+        """The name of the signed-in account, "" without one."""
         return self.account.name if self.account else ""
 
     def set_state(self, state: ServerStateName, detail: str = "", hint: str = "") -> None:
-        """From now on it is like this."""
+        """Set and publish the state."""
         if state == "ready":
             self.starting_since = None
         elif state == "waiting" or (state == "connecting" and self.state == "waiting") or self.starting_since is None:
@@ -60,50 +60,54 @@ class ServerStatus:
 
     @property
     def starting_seconds(self) -> float:
-        """For how many seconds it has been starting; 0 when it is not."""
+        """Seconds since the start began, 0 unless it is starting."""
         return 0.0 if self._connecting_since is None else time.monotonic() - self._connecting_since
 
     def set_failed(self, error: McpHostError) -> None:
-        """It is over until somebody restarts it, or the connection tries again."""
+        """Set the failure, until a restart or a retry of the connection."""
         self.error = error
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
-        self.set_state(state, error.message, error.hint or "Restart it when the cause is gone.")
+        self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
     def update_sign_in(self, event: SignInUpdated) -> None:
-        """Where signing in is: until that is done it waits for nobody else."""
+        """Set the progress of the sign-in; until it is done, the server waits only for the user."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:
             self.set_state("connecting", f"Signing in: {event.text}." if event.text else "")
         self._events.publish(event)
 
     def set_silent(self, seconds: float) -> None:
-        """Say that it did not answer for so long, unless it is known why: an installer may still be fetching."""
+        """Note that the server has not answered, unless an installer may still be downloading."""
         if self.state != "connecting" or self.detail:
             return
         if is_installer(self._config.argv):
-            self.set_state("connecting", f"{self._config.command} may still be fetching the program.", "Or restart it.")
+            self.set_state(
+                "connecting",
+                f"{self._config.command} may still be downloading the program.",
+                "Wait or restart the server.",
+            )
         else:
-            self.set_state("silent", f"It has not answered for {seconds:g} s; still waiting.", "Or restart it.")
+            self.set_state("silent", f"No response for {seconds:g} s; still waiting.", "Wait or restart the server.")
 
     def set_account(self, account: Account | None) -> None:
-        """Which sign-in is used; told, so that whoever shows it stays true."""
+        """Set the account in use and publish the change."""
         if account != self.account:
             self.account = account
             self._events.publish(self.event())
 
     @property
     def is_starting(self) -> bool:
-        """Whether it may become ready without its user doing anything."""
+        """Whether the server may become ready without the user."""
         return self.starting_since is not None and self.state in ("waiting", "connecting", "silent")
 
     def begin_start(self) -> None:
-        """The start begins now."""
+        """Note that the start begins now."""
         self.starting_since = anyio.current_time()
 
     async def wait_for_change(self) -> None:
-        """Wait until it is different. Raises ServerError, Declined, UsageError when it stays as it is without its user.
+        """Wait for a change of the state. May be cancelled.
 
-        May be cancelled.
+        Raises ServerError, ConsentDenied or UsageError when only the user can change it.
         """
         name = self._config.name
         match self.state:
@@ -121,7 +125,7 @@ class ServerStatus:
                 await self._changed.wait()
 
     def event(self) -> ServerState:
-        """The state as an event."""
+        """Return the state as an event."""
         catalog, held, facts = self._inputs()
         event = ServerState(
             self._config.name,

@@ -1,6 +1,6 @@
-"""Drift: a tool whose definition is not what it was is held back until the user has seen the difference and kept it.
+"""Changed tools: quarantined until the user has seen the difference and accepted it.
 
-That it is again what it was changes nothing: it was something else meanwhile, and who allowed it is told so.
+A tool that changes back stays in quarantine: it was different in between, and the user who allowed it is told.
 """
 
 import hashlib
@@ -22,33 +22,36 @@ from mcphost.serialization import Struct, replace
 from mcphost.store.tool_fingerprints import Pin, Pins
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
-"""Server, its digest, tool, digest before and after: what was allowed of the one holds for the other from now on."""
+"""Carries grants over; called with server, its digest, tool, and the tool's digests before and after."""
 MAX_REMEMBERED_TOOLS = 5_000
-"""Tools remembered of one server. One beyond is held back and asked about; kept, it takes the oldest's place."""
+"""Remembered tools of one server. A further tool is quarantined; once accepted, it replaces the oldest."""
 MAX_AUDITED_TOOLS = 1_000
-"""Tools held back that have a row each in the ledger, in one run; one row stands for those beyond."""
+"""Quarantined tools with an audit row each, in one run; a single row stands for the rest."""
 SAVE_SECONDS = 0.25
 INLINE_DIGEST_BYTES = 64 * 1024
 """Bytes of definitions whose digests are computed on the event loop."""
-REVERTED_NOTE = "  It is what you know again, but was something else in between. From that to what it is now:"
+REVERTED_NOTE = "  It changed and changed back. Difference from the definition in between:"
 MAX_QUESTION_TOOLS = 200
-"""Changed tools in one question; the next ones are asked about after it."""
+"""Changed tools in one question; a further question follows for the rest."""
 
 
 class ToolDigests(Struct, frozen=True):
-    """Digests of one listing by name: of the bytes of each tool, and of the canonical form where that is needed."""
+    """Digests of a listing by name: of each tool's bytes, and of the canonical form where needed."""
 
     raw: dict[str, str]
     canonical: dict[str, str]
 
 
 class ToolChangeTrackerFactory:
-    """Makes the memory of each server."""
+    """Factory of the trackers of all servers."""
 
     def __init__(
         self, pins: Pins, front: Frontend, tell: Callable[[StoreError], None], follow: CarryOver, journal: AuditLog
     ) -> None:
-        """`tell` hears of a store that fails: then what is known lasts for this run. `follow` moves grants along."""
+        """*tell* receives failures of the store, whose data then lasts for this run only.
+
+        *follow* carries grants over.
+        """
         self.fingerprints = pins
         self.frontend = front
         self.on_store_error = tell
@@ -56,15 +59,15 @@ class ToolChangeTrackerFactory:
         self.audit = journal
 
     def create(self, server: ServerConfig, on_accepted: Callable[[], None]) -> "ToolChangeTracker":
-        """`settled` is called when something was kept."""
+        """Return a tracker; *on_accepted* is called when changes were accepted."""
         return ToolChangeTracker(server, self, on_accepted)
 
 
 class ToolChangeTracker:
-    """The memory of what one server's tools were.
+    """The remembered tool definitions of one server.
 
-    A definition is taken as seen the first time, so that only changes ask. `first` is awaited before the server is
-    ready, `look` whenever its tools were listed anew; `run` lives as long as a session, and asks.
+    A definition is trusted when first seen, so that only changes ask. `compare_first` is awaited before the server is
+    ready, `compare` is called with every later listing; `run` lives as long as a session and asks.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class ToolChangeTracker:
         self._unsaved: dict[str, tuple[Pin, bytes]] = {}
         self._unsaved_changes: dict[str, tuple[Pin, bytes]] = {}
         self._quarantined: dict[str, ToolDefinition] = {}
-        self._quarantined_digests: dict[str, str] = {}  # of what is held back
+        self._quarantined_digests: dict[str, str] = {}
         self._listed_names: frozenset[str] = frozenset()
         self._forgotten: list[str] = []
         self._refuses_unknown = False
@@ -94,18 +97,18 @@ class ToolChangeTracker:
 
     @property
     def quarantined(self) -> frozenset[str]:
-        """The tools that are held back now."""
+        """The names of the quarantined tools."""
         return frozenset(self._quarantined)
 
     async def compare_first(self, offers: ServerListing) -> None:
-        """Compare with what was seen before, in this run or an earlier one; `run` writes it down. Raises nothing."""
+        """Compare with what this or an earlier run has seen; `run` stores the result. Never raises."""
         await self.load()
         self.compare(offers, await self.compute_digests(offers))
 
     async def load(self) -> None:
-        """Read what was seen in earlier runs, unless that was done; may be called before the tools are listed.
+        """Load what earlier runs have seen, once; may be called before the tools are listed.
 
-        Raises nothing.
+        Never raises.
         """
         if self._known is None:
             self._known = {}
@@ -115,13 +118,13 @@ class ToolChangeTracker:
                 self._on_store_error(error)
 
     async def compute_digests(self, offers: ServerListing) -> ToolDigests:
-        """Compute what `look` needs, on a thread when that takes longer than a change of threads."""
+        """Return the digests for `compare`, computed in a thread if there are many bytes."""
         if sum(len(listed.raw) for listed in offers.tools.values()) <= INLINE_DIGEST_BYTES:
             return _compute_digests(offers.tools, self._known or {})
         return await anyio.to_thread.run_sync(partial(_compute_digests, offers.tools, dict(self._known or {})))
 
     def compare(self, offers: ServerListing, digests: ToolDigests | None = None) -> None:
-        """Compare; what is new is remembered, what changed is held back at once. `digests` are those of `offers`."""
+        """Remember new tools and quarantine changed ones at once; *digests* are those of *offers*."""
         known = self._known if self._known is not None else {}
         digests = digests or _compute_digests(offers.tools, known)
         self._quarantined, self._quarantined_digests = {}, {}
@@ -144,7 +147,7 @@ class ToolChangeTracker:
         self._has_work.set()
 
     def _record_quarantine(self, tool: str, digest: str) -> None:
-        """Record once that it is held back, with what it is now."""
+        """Record the quarantine of this definition once."""
         if self._audited.get(tool) == digest or self._audit_count > MAX_AUDITED_TOOLS:
             return
         self._audit_count += 1
@@ -156,10 +159,10 @@ class ToolChangeTracker:
         )
 
     async def run(self) -> None:
-        """Write down what is new and ask about what is held back, until cancelled: that withdraws the question.
+        """Store new tools and ask about quarantined ones until cancelled, which withdraws the question.
 
-        Tools that were seen for the first time are written down a moment later, so that the store has little to do
-        while other servers start. Call `save` when it was cancelled.
+        Tools seen for the first time are stored after a delay, so that the store is free while other servers start.
+        Call `save` after the cancellation.
         """
         self._has_work = anyio.Event()
         if not (self._unsaved_changes or self._undecided()):
@@ -171,14 +174,14 @@ class ToolChangeTracker:
             if not self._undecided():
                 await self._has_work.wait()
                 continue
-            # The tools may become something else once more while the question is open.
+            # The tools may change again while the question is open.
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._ask, tasks.cancel_scope)
                 await self._has_work.wait()
                 tasks.cancel_scope.cancel()
 
     async def wait_for_decision(self, tool: str) -> bool:
-        """Wait until the user has said whether a tool may be what it is; True when it is not held back (any more)."""
+        """Wait for the user's decision about a tool; return True if it is not (or no longer) quarantined."""
         while tool in self._quarantined:
             if self._refused.get(tool) == self._quarantined_digests[tool] or not self._can_ask(tool):
                 return False
@@ -186,24 +189,24 @@ class ToolChangeTracker:
         return True
 
     async def list_changes(self) -> tuple[ToolChange, ...]:
-        """What is held back, each with its difference."""
-        held = [(name, listed, self._quarantined_digests[name]) for name, listed in self._quarantined.items()]
-        return tuple([await self._describe_change(*one) for one in held])
+        """Return the quarantined tools, each with its difference."""
+        quarantined = [(name, listed, self._quarantined_digests[name]) for name, listed in self._quarantined.items()]
+        return tuple([await self._describe_change(*change) for change in quarantined])
 
     def ask_again(self) -> bool:
-        """Ask once more about what the user did not want to keep; False when nothing is held back."""
+        """Ask again about tools that the user did not accept; return False if none is quarantined."""
         self._refused.clear()
         self._refuses_unknown = False
         self._has_work.set()
         return bool(self._quarantined)
 
     async def accept(self, tools: dict[str, str]) -> tuple[str, ...]:
-        """The user's own word: these, by name, may be what was shown, by digest. Which of them still were that."""
-        kept: list[str] = []
+        """Accept tools by name and digest for the user; return the names of those that still match."""
+        accepted: list[str] = []
         for name, digest in tools.items():
             if self._quarantined_digests.get(name) != digest or not self._make_room(name):
                 continue
-            kept.append(name)
+            accepted.append(name)
             listed = self._quarantined.pop(name)
             del self._quarantined_digests[name]
             before = (self._known or {}).get(name)
@@ -217,17 +220,17 @@ class ToolChangeTracker:
         self._decision_made.set()
         self._decision_made = anyio.Event()
         self._on_accepted()
-        return tuple(kept)
+        return tuple(accepted)
 
     def _make_room(self, tool: str) -> bool:
-        """Forget the oldest tool that is not listed where `tool` would be one too many; whether there is room.
+        """Forget the oldest unlisted tool if there is no room for *tool*; return whether there is room.
 
-        The memory stays full then, so what was forgotten is asked about when it comes back.
+        The memory stays full, so a forgotten tool is asked about when it is listed again.
         """
         known = self._known if self._known is not None else {}
         if tool in known or len(known) < MAX_REMEMBERED_TOOLS:
             return True
-        oldest = next((one for one in known if one not in self._listed_names), None)
+        oldest = next((name for name in known if name not in self._listed_names), None)
         if oldest is None:
             return False
         del known[oldest]
@@ -239,11 +242,11 @@ class ToolChangeTracker:
     def _can_ask(self, tool: str) -> bool:
         if ReviewToolChanges.KIND not in self._frontend.kinds or self._known is None:
             return False
-        # A server may name new ones for ever: after one refusal the user asks for the next question.
+        # A server may list new tools without end: after one refusal, only the user asks again.
         return tool in self._known or not self._refuses_unknown
 
     def _undecided(self) -> dict[str, ToolDefinition]:
-        """What nobody has decided yet."""
+        """Return the quarantined tools without a decision."""
         return {
             name: listed
             for name, listed in self._quarantined.items()
@@ -251,41 +254,41 @@ class ToolChangeTracker:
         }
 
     async def _ask(self, scope: anyio.CancelScope) -> None:
-        held = tuple(self._undecided().items())[:MAX_QUESTION_TOOLS]
-        asked = {name: self._quarantined_digests[name] for name, _ in held}
-        changes = tuple([await self._describe_change(name, listed, asked[name]) for name, listed in held])
-        unknown = asked.keys() - (self._known or {}).keys()
-        many = f"{len(changes)} of its tools are" if len(changes) > 1 else "one of its tools is"
-        is_back = all(one.difference[:1] == (REVERTED_NOTE,) for one in changes)
-        what = "again what you saw, but something else in between" if is_back else "not what you saw before"
-        if len(unknown) == len(asked):
-            what = f"not known; only {MAX_REMEMBERED_TOOLS:,} tools of a server are remembered"
+        undecided = tuple(self._undecided().items())[:MAX_QUESTION_TOOLS]
+        digests = {name: self._quarantined_digests[name] for name, _ in undecided}
+        changes = tuple([await self._describe_change(name, listed, digests[name]) for name, listed in undecided])
+        unknown = digests.keys() - (self._known or {}).keys()
+        subject = f"{len(changes)} of its tools" if len(changes) > 1 else "one of its tools"
+        is_reverted = all(one.difference[:1] == (REVERTED_NOTE,) for one in changes)
+        change = "changed and changed back" if is_reverted else "changed"
+        if len(unknown) == len(digests):
+            change = f"cannot be remembered: the limit is {MAX_REMEMBERED_TOOLS:,} tools"
         verdict = await self._frontend.ask(
-            ReviewToolChanges(server=self._server, why=f"{many} {what}", changes=changes)
+            ReviewToolChanges(server=self._server, why=f"{subject} {change}", changes=changes)
         )
-        # Whatever else a front may say keeps nothing.
-        wanted = verdict.tools if isinstance(verdict, AcceptToolChanges) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
-        self._refused.update((name, digest) for name, digest in asked.items() if name not in wanted)
-        self._refuses_unknown |= not unknown.issubset(wanted)
-        kept = await self.accept({name: digest for name, digest in asked.items() if name in wanted})
-        # What could not be kept is not asked about at once again.
-        self._refused.update((name, digest) for name, digest in asked.items() if name not in kept)
+        # Any other answer of a frontend accepts nothing.
+        selected = verdict.tools if isinstance(verdict, AcceptToolChanges) else ()  # pyright: ignore[reportUnnecessaryIsInstance]
+        self._refused.update((name, digest) for name, digest in digests.items() if name not in selected)
+        self._refuses_unknown |= not unknown.issubset(selected)
+        accepted = await self.accept({name: digest for name, digest in digests.items() if name in selected})
+        # Tools that could not be accepted are not asked about again immediately.
+        self._refused.update((name, digest) for name, digest in digests.items() if name not in accepted)
         scope.cancel()
         self._has_work.set()
 
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
         pin = (self._known or {}).get(name)
-        is_back = pin is not None and pin.digest == digest
-        earlier = self._fingerprints.meanwhile if is_back else self._fingerprints.definition
+        is_reverted = pin is not None and pin.digest == digest
+        earlier = self._fingerprints.meanwhile if is_reverted else self._fingerprints.definition
         try:
             await self.save()
             before = await earlier(self._server, self._digest, name)
         except StoreError as error:
             self._on_store_error(error)
             before = b""
-        # A definition is as long as its server likes.
+        # The server decides how long a definition is.
         lines = await anyio.to_thread.run_sync(partial(diff_definitions, before, bytes(listed.raw)))
-        if is_back:
+        if is_reverted:
             lines = (REVERTED_NOTE, *lines)
         return ToolChange(tool=name, digest=digest, difference=lines)
 
@@ -297,7 +300,7 @@ class ToolChangeTracker:
         self._unsaved[name] = (pin, bytes(listed.raw))
 
     async def save(self) -> None:
-        """Write down what is new. Raises nothing."""
+        """Store new and changed tools. Never raises."""
         new, self._unsaved = self._unsaved, {}
         turned, self._unsaved_changes = self._unsaved_changes, {}
         forgotten, self._forgotten = self._forgotten, []
@@ -313,7 +316,10 @@ class ToolChangeTracker:
 
 
 def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, Pin]) -> ToolDigests:
-    """The canonical form costs more than the bytes; it is made only where the bytes are not what is known."""
+    """Return the digests of the tools.
+
+    The canonical form costs more than the bytes, so it is computed only for unknown bytes.
+    """
     raw = {name: hashlib.sha256(listed.raw).hexdigest() for name, listed in tools.items()}
     canonical: dict[str, str] = {}
     for name, listed in tools.items():

@@ -1,4 +1,4 @@
-"""The digest of a tool definition, taken from its raw bytes so that no field escapes it."""
+"""Digest of a tool definition, computed from its raw bytes so that it covers every field."""
 
 import hashlib
 import json
@@ -7,25 +7,25 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import Raw, encode_sorted, loads
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-# Digits, and what stands behind one in a number that is no integer.
+# Digits, and the characters after a digit in a number that is not an integer.
 _DIGITS = bytes(0x30 if byte in b"0123456789" else 0x65 if byte in b".eE" else 0x20 for byte in range(256))
 _MANY_DIGITS = b"0" * 18
 
 
 def fingerprint(definition: Raw | bytes) -> str:
-    """SHA-256 over the canonical JSON (keys sorted) of the whole definition, unknown fields included, as hex."""
+    """Return the hex SHA-256 of the canonical JSON (sorted keys), unknown fields included."""
     raw = bytes(definition)
     try:
         value = loads(raw)
         canonical = encode_sorted(value) if _is_fast_encodable(raw) else _CANONICAL.encode(value).encode()
     except (MalformedMessage, RecursionError, ValueError):
-        # Not worth being clever about: any change of the bytes counts as a change.
+        # Invalid JSON: any change of the bytes is a change.
         canonical = raw
     return hashlib.sha256(canonical).hexdigest()
 
 
 def _is_fast_encodable(raw: bytes) -> bool:
-    """Return whether both encoders write the same: ASCII without escapes, and no number but short integers.
+    """Return whether both encoders write the same: ASCII without escapes, only short integers.
 
     `encode_sorted` takes a tenth of the time.
     """

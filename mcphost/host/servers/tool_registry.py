@@ -1,4 +1,4 @@
-"""Unique model-facing names for every tool of every ready server, and back."""
+"""Registry of unique model-facing names for all tools of all ready servers."""
 
 import hashlib
 import re
@@ -17,11 +17,11 @@ from mcphost.serialization import Raw, Struct, dumps, loads
 
 NAME_LIMIT = 64
 _NAME_PREFIX_LENGTH = 4 * NAME_LIMIT
-"""Characters of a longer name from which the model-facing one is made; its mark is made of all of them."""
+"""Leading characters used for the model-facing name; the hash covers the whole name."""
 DESCRIPTION_LIMIT = 8 * 1024
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 _HIDDEN_TEXT = re.compile(rb"\xf3\xa0|\xc2[\x80-\x9f]|\x7f|\\u(?:[dD][bB]40|00[0189])|\\[bf]")
-"""What a JSON text holds when one of its texts may not be as readable as it looks."""
+"""Bytes of a JSON text that may have hidden characters in a string."""
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?')
 
 
@@ -30,59 +30,59 @@ def _never_disabled(_server: ServerConfig, _tool: str) -> str:
 
 
 class OfferedTool(Struct, frozen=True):
-    """One tool as offered to the model."""
+    """A tool as offered to the model."""
 
     connection: ServerConnection
     definition: ToolDefinition
     account: str
-    """Whose account its server was used with then."""
+    """The account of the server at that time."""
 
     is_disabled: Callable[[], bool] = lambda: False
-    """Whether the user switched it off for the model; what the user calls cannot be off."""
+    """Returns whether the tool is off for the model; the user's own calls ignore it."""
 
     @property
     def is_current(self) -> bool:
-        """Whether its server still lists exactly this definition, and the model may still have it called."""
+        """Whether the server still lists this definition and the tool is on."""
         if self.is_disabled():
             return False
-        now = self.connection.tool(self.definition.name)
-        return now is not None and (now is self.definition or now.digest == self.definition.digest)
+        listed = self.connection.tool(self.definition.name)
+        return listed is not None and (listed is self.definition or listed.digest == self.definition.digest)
 
 
 class ToolRegistry:
-    """What the model may call. Names stay the same for as long as the host runs."""
+    """The tools the model may call; names are stable for the lifetime of the host."""
 
     def __init__(
         self,
         connections: Callable[[], Iterable[ServerConnection]],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
-        """`off` says who switched a tool off, in words or not at all."""
+        """*disabled_by* returns who switched a tool off, "" if it is on."""
         self._connections = connections
         self._disabled_by = disabled_by
         self._names: dict[tuple[str, str], str] = {}
         self._tools_by_name: dict[str, tuple[str, str]] = dict.fromkeys(RESERVED_TOOL_NAMES, ("", ""))
 
     def model_name(self, server: str, tool: str) -> str:
-        """The model-facing name: letters, digits, `_` and `-`, at most 64, never two tools alike."""
+        """Return the unique model-facing name: letters, digits, `_` and `-`, at most 64 characters."""
         key = (server, tool)
         if key not in self._names:
             is_long = len(server) + 2 + len(tool) > _NAME_PREFIX_LENGTH
             whole = plain = f"{server}__{tool[:_NAME_PREFIX_LENGTH]}"[:_NAME_PREFIX_LENGTH]
-            if not (plain.isascii() and plain.replace("-", "_").isidentifier()):  # most are, and that is found faster
+            if not (plain.isascii() and plain.replace("-", "_").isidentifier()):  # the fast, common case
                 whole = plain = _FORBIDDEN.sub("_", plain)
-            tries = 0
-            while len(plain) > NAME_LIMIT or plain in self._tools_by_name or (is_long and not tries):
-                # Also the marked name may be taken: whoever names tools can compute marks.
-                mark = hashlib.sha256(f"{server}\0{tool}\0{tries or ''}".encode()).hexdigest()[:8]
-                plain = f"{whole[: NAME_LIMIT - 9]}_{mark}"
-                tries += 1
+            attempts = 0
+            while len(plain) > NAME_LIMIT or plain in self._tools_by_name or (is_long and not attempts):
+                # The suffixed name may be taken, too: a server can compute the hash and choose names.
+                suffix = hashlib.sha256(f"{server}\0{tool}\0{attempts or ''}".encode()).hexdigest()[:8]
+                plain = f"{whole[: NAME_LIMIT - 9]}_{suffix}"
+                attempts += 1
             self._names[key] = plain
             self._tools_by_name[plain] = key
         return self._names[key]
 
     def available_tools(self) -> dict[str, OfferedTool]:
-        """Every tool of every ready server that is neither held back nor off, by its model-facing name."""
+        """Return the tools of ready servers that are neither quarantined nor off, by model-facing name."""
         return dict(self._iter_available())
 
     def _iter_available(self) -> Iterator[tuple[str, OfferedTool]]:
@@ -93,16 +93,16 @@ class ToolRegistry:
     def _iter_all(self) -> Iterator[tuple[str, OfferedTool]]:
         for connection in self._connections():
             if connection.is_ready:
-                # Servers may list in any order; the same tools in another order would cost the provider's prompt cache.
+                # Servers may list in any order; another order of the same tools would invalidate the prompt cache.
                 for name, listed in sorted(connection.listing.tools.items()):
                     yield self.model_name(connection.config.name, name), self._make_offered(connection, listed)
 
     def _make_offered(self, connection: ServerConnection, listed: ToolDefinition) -> OfferedTool:
-        off = partial(self._disabled_by, connection.config, listed.name)
-        return OfferedTool(connection, listed, connection.account, lambda: bool(off()))
+        disabled_by = partial(self._disabled_by, connection.config, listed.name)
+        return OfferedTool(connection, listed, connection.account, lambda: bool(disabled_by()))
 
     def resolve(self, name: str) -> OfferedTool | None:
-        """The tool behind a model-facing name, also one that is held back or off; None when there is none now."""
+        """Return the tool with this model-facing name, or None; quarantined and disabled tools included."""
         key = self._tools_by_name.get(name)
         if key is None:
             return dict(self._iter_all()).get(name)
@@ -116,31 +116,32 @@ class ToolRegistry:
         )
 
     def specs(self, limit: int) -> tuple[ToolSpec, ...]:
-        """At most `limit` tools for the model, descriptions cut to 8 KB."""
+        """Return at most *limit* tools for the model, with descriptions cut to 8 KB."""
         specs: list[ToolSpec] = []
         for name, offered in islice(self._iter_available(), limit):
             tool = offered.definition.tool
-            words = strip_hidden_text((tool.description or tool.display_name)[:DESCRIPTION_LIMIT]).encode(
+            description = strip_hidden_text((tool.description or tool.display_name)[:DESCRIPTION_LIMIT]).encode(
                 errors="replace"
             )
-            # The cut may be in the middle of a character.
-            text = words[:DESCRIPTION_LIMIT].decode(errors="ignore")
+            # The cut may split a character.
+            text = description[:DESCRIPTION_LIMIT].decode(errors="ignore")
             specs.append(ToolSpec(name, text, _clean_schema(tool.input_schema)))
         return tuple(specs)
 
 
 def _clean_schema(schema: Raw) -> Raw:
-    """The schema as it came, unless words are hidden in it: the descriptions of arguments are read by the model, too.
+    """Return the schema without hidden text, unchanged if there is none.
 
-    Names and values lose them as well; arguments that no longer fit are then refused before anything is sent.
+    The model reads the descriptions of arguments, too. Names and values are cleaned as well; arguments that no longer
+    fit are refused before anything is sent.
     """
     if not _HIDDEN_TEXT.search(schema):
         return schema
     return Raw(_TEXT.sub(_clean_text, bytes(schema).decode(errors="replace")).encode())
 
 
-def _clean_text(text: re.Match[str]) -> str:
+def _clean_text(match: re.Match[str]) -> str:
     try:
-        return dumps(strip_hidden_text(loads(text.group())))
+        return dumps(strip_hidden_text(loads(match.group())))
     except MalformedMessage:
         return '"?"'

@@ -1,6 +1,6 @@
-"""Which tools the user switched off: the model is not told of them, and what it calls by their name is not called.
+"""Tools that are switched off: the model does not see them and cannot call them.
 
-The user may still call them by hand. Whoever renames a server or a tool has another one: it is on, and asked about.
+The user may still call them. A renamed server or tool is a new one: it is on, and its calls are asked about.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.store.tool_toggles import StoredSwitches
 
 DisabledBy = Literal["", "file", "user"]
-"""Who switched it off: a configuration file, or the user here; nobody when it is on."""
+"""Who switched a tool off: a configuration file or the user; "" if it is on."""
 
 
 class ToolToggles:
-    """One for the host. What the store keeps counts as soon as `known` was awaited."""
+    """The tools switched off in the host; `load` reads the stored ones."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class ToolToggles:
         publish: Callable[[HostEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """`tell` hears of a store that fails: then what is switched lasts for this run."""
+        """*on_store_error* receives failures of the store; changes last for this run then."""
         self._stored_toggles = stored_toggles
         self._audit = audit
         self._publish = publish
@@ -41,21 +41,21 @@ class ToolToggles:
         self._lock = anyio.Lock()
 
     async def load(self) -> None:
-        """Wait until it is known what was switched off in earlier runs. Raises nothing but cancellation."""
+        """Load the tools switched off in earlier runs. Raises nothing but cancellation."""
         async with self._lock:
             if self._is_loaded:
                 return
             try:
-                kept = await self._stored_toggles.all()
+                stored = await self._stored_toggles.all()
             except StoreError as error:
                 self._on_store_error(error)
-                kept = ()
-            for server, tool in kept:
+                stored = ()
+            for server, tool in stored:
                 self._disabled.setdefault(server, set()).add(tool)
             self._is_loaded = True
 
     def disabled_by(self, server: ServerConfig, tool: str) -> DisabledBy:
-        """Who switched it off."""
+        """Return who switched the tool off, "" if it is on."""
         if any(fnmatchcase(tool, pattern) for pattern in server.disabled_tools):
             return "file"
         return (
@@ -65,28 +65,34 @@ class ToolToggles:
         )
 
     def disabled_tools(self, server: ServerConfig, tools: Iterable[Tool]) -> tuple[str, ...]:
-        """The names of those that are off."""
+        """Return the names of the tools that are off."""
         if not server.disabled_tools and not any(self._disabled.get(name) for name in _server_names(server)):
             return ()
         return tuple(tool.name for tool in tools if self.disabled_by(server, tool.name))
 
     async def set_enabled(self, server: ServerConfig, tool: str, *, enabled: bool) -> None:
-        """The user's own act; from now on, and in later runs. Raises UsageError for what a file switched off, Declined
-        when it must be recorded and cannot be."""
+        """Switch a tool on or disabled for the user, also in later runs.
+
+        Raises UsageError for a tool that a file switched disabled, ConsentDenied when the required audit row cannot be
+        written.
+        """
         await self.load()
         if enabled and self.disabled_by(server, tool) == "file":
             raise UsageError(
-                f'The tool {tool!r} is switched off by "disabledTools" in {server.file}.', "Take it out there."
+                f'The tool {tool!r} is off because of "disabledTools" in {server.file}.', "Remove it there."
             )
-        other = next((name for name in server.same_as if replace_surrogates(tool) in self._disabled.get(name, ())), "")
-        if enabled and other:
+        other_server = next(
+            (name for name in server.same_as if replace_surrogates(tool) in self._disabled.get(name, ())), ""
+        )
+        if enabled and other_server:
             raise UsageError(
-                f"The tool {tool!r} is switched off at {other}, which leads to the same server.", "Switch it on there."
+                f"The tool {tool!r} is off at {other_server}, which is the same server.",
+                "Switch it on there.",
             )
-        act = AuditSubject(kind="tool", server=server.name, name=tool)
-        await self._audit.record_event(act, "switched on" if enabled else "switched off", who="person")
-        off = self._disabled.setdefault(server.name, set())
-        off.discard(replace_surrogates(tool)) if enabled else off.add(replace_surrogates(tool))
+        subject = AuditSubject(kind="tool", server=server.name, name=tool)
+        await self._audit.record_event(subject, "switched on" if enabled else "switched off", who="person")
+        disabled = self._disabled.setdefault(server.name, set())
+        disabled.discard(replace_surrogates(tool)) if enabled else disabled.add(replace_surrogates(tool))
         self._publish(ToolToggled(server.name, tool, on=enabled))
         try:
             await self._stored_toggles.keep(server.name, replace_surrogates(tool), on=enabled)
@@ -95,5 +101,5 @@ class ToolToggles:
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
-    """Under which names a tool of it may be switched off: its own, and those of the user's for the same server."""
+    """Return the server's name and its other names, under which a tool may be switched off."""
     return (server.name, *server.same_as)

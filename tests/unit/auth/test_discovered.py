@@ -49,7 +49,7 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
     )
     words = dict(describe_discovery(entry))
     assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
-    assert words["it supports"] == "PKCE plain, S256; answers say who they are from; codes for another machine"
+    assert words["it supports"] == "PKCE plain, S256; issuer in responses (RFC 9207); device codes (RFC 8628)"
     text = (tmp_path / INDEX).read_text()
     assert not any(token in text for token in (*one.valid, *one.families))
 

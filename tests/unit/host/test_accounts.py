@@ -119,10 +119,10 @@ async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_w
 @pytest.mark.parametrize(
     ("expires", "renews", "valid", "words"),
     [
-        (0, False, "good", "with no known end"),
+        (0, False, "good", "with no known expiry"),
         (1, True, "good", "renewed automatically"),
-        (1000, False, "ended", "ended: sign in again"),
-        (-5, False, "ended", "ended: sign in again"),
+        (1000, False, "ended", "expired: sign in again"),
+        (-5, False, "ended", "expired: sign in again"),
         (1030, False, "soon", "for less than a minute"),
         (1090, False, "soon", "for 1 more minute"),
         (1000 + 5400, False, "good", "for 90 more minutes"),
@@ -224,7 +224,7 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
         assert one.calls() == [secret["home"]]
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["home"]
         told = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
-    assert any("account home from now on, not with work" in text for text in told)
+    assert any("the account home instead of work" in text for text in told)
     listed = await Identities(Keep(MemoryVault(), tmp_path), None).kept((ServerConfig(name="tracker", url=one.url),))
     assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
 
@@ -278,7 +278,7 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
         assert await host.accounts.unused_accounts("tracker") == ()
         assert await host.accounts.sign_out("tracker")
         assert await host.accounts.unused_accounts("tracker") == ("default", "home")
-        said = "Still signed in to tracker: default, home; not used unless you choose it."
+        said = "Still signed in to tracker: default, home. Choose an account to use it."
         assert [event.text for event in feed.drain() if isinstance(event, NoticeEvent)] == [said]
         assert said in host.server("tracker").hint
         assert "mcphost accounts use tracker default" in host.server("tracker").hint
@@ -403,7 +403,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
                 "connecting", "Signing in: waiting for you.", "waiting for you",
             )  # fmt: skip
             assert host.accounts.cancel_sign_in("tracker")
-            with pytest.raises(SignInRequired, match="You stopped"):
+            with pytest.raises(SignInRequired, match="You cancelled"):
                 await host.ensure_ready("tracker")
             await anyio.wait_all_tasks_blocked()
         assert not host.server("tracker").sign_in_status
@@ -431,6 +431,6 @@ async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_
                 assert host.server("tracker").state == "ready"
                 assert host.server("tracker").sign_in_status == "waiting for you"
                 assert host.accounts.cancel_sign_in("tracker")
-        assert errors == ["You stopped signing in to 'tracker'; nothing was changed."]
+        assert errors == ["You cancelled the sign-in to 'tracker'; nothing was changed."]
         assert host.server("tracker").state == "ready"
         assert not host.server("tracker").sign_in_status

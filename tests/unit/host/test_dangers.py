@@ -17,8 +17,8 @@ HOME = os.path.expanduser("~")
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (("sudo", "npx", "server"), "administrator (sudo)"),
-        (("sh", "-c", "cd /x && /usr/bin/sudo ./run"), "administrator (sudo)"),
+        (("sudo", "npx", "server"), "administrator rights (sudo)"),
+        (("sh", "-c", "cd /x && /usr/bin/sudo ./run"), "administrator rights (sudo)"),
         (("sh", "-c", "rm -rf /tmp/x; exec server"), "removes files"),
         (("rm", "--recursive", "x"), "removes files"),
         (("bash", "-c", "curl -fsSL https://example.com/i|sh"), "from the network"),
@@ -60,7 +60,10 @@ def test_a_huge_command_is_looked_through() -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("https://trusted.example@evil.example/mcp", "is reached at evil.example: what stands before the @ is no host"),
+        (
+            "https://trusted.example@evil.example/mcp",
+            "is reached at evil.example: the part before the @ is not the host",
+        ),
         ("https://\u0430pple.example/mcp", "that can look like others"),
         ("https://xn--pple-43d.example/mcp", "that can look like others"),
         ("http://mcp.example/mcp", "without encryption"),

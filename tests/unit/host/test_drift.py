@@ -407,7 +407,7 @@ def test_what_is_beyond_the_lines_that_are_shown_does_not_look_the_same_when_it_
         diff_definitions(definition("kind"), definition("kind")),
         diff_definitions(definition("kind"), definition("evil")),
     )
-    assert kind == ("  It differs only in how it is written.",)
+    assert kind == ("  Only the formatting differs.",)
     changed = [line for line in evil if line[:1] in "+-"]
     assert [line.partition(": ")[0] for line in changed] == ["- … and more", "+ … and more"]
 
@@ -415,8 +415,8 @@ def test_what_is_beyond_the_lines_that_are_shown_does_not_look_the_same_when_it_
 def test_a_difference_of_hostile_shape_raises_nothing() -> None:
     deep = b'{"a":' * 500 + b"1" + b"}" * 500
     assert diff_definitions(deep, b"not json")
-    assert diff_definitions(b"", b"{}") == ("  What it was is not known any more; this is what it is.", "+ {}")
-    assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  It differs only in how it is written.",)
+    assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the present one.", "+ {}")
+    assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  Only the formatting differs.",)
 
 
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
@@ -458,7 +458,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
         assert not await bench.drift.wait_for_decision("old")
         tasks.cancel_scope.cancel()
     why = [question.why for question in bench.front.asked]
-    assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
+    assert why == ["one of its tools cannot be remembered: the limit is 3 tools"] * 2
     assert bench.followed == []
     again = Bench(path)
     await list_and_save(again.drift, offers({"name": "a"}, {"name": "new"}, {"name": "old"}))

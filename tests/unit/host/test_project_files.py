@@ -40,8 +40,8 @@ def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(t
     (tmp_path / "x").mkdir()
     for path in (f"{clone}/bin:/usr/bin", "/usr/bin:bin", f"/usr/bin:{tmp_path}/x/../clone/bin"):
         told = warned(server(clone, command="its-server", env={"PATH": path}))
-        assert "sets PATH to places in the project's folder, where files can change without another question" in told
-        assert "runs a program out of the project's folder (" in told
+        assert "sets PATH to places in the project's folder, where files can change without a new approval" in told
+        assert "runs a program in the project's folder (" in told
         assert "clone/bin/its-server)" in told
     assert "project's folder" not in warned(server(clone, command="ls", env={"PATH": "/usr/bin:/bin"}))
     own = server(clone, source="user", command="its-server", env={"PATH": f"{clone}/bin"})
@@ -54,8 +54,8 @@ def test_a_program_of_the_project_that_the_users_path_leads_to_is_pointed_out(
     clone = tmp_path / "clone"
     program(clone / "node_modules" / ".bin")
     monkeypatch.setenv("PATH", f"{clone}/node_modules/.bin:/usr/bin:/bin")
-    assert "runs a program out of the project's folder" in warned(server(clone, command="its-server"))
-    assert "runs a program out of the project's folder" in warned(server(clone, command="./run.sh"))
+    assert "runs a program in the project's folder" in warned(server(clone, command="its-server"))
+    assert "runs a program in the project's folder" in warned(server(clone, command="./run.sh"))
     assert "project's folder" not in warned(server(clone, command="ls"))
 
 
@@ -99,7 +99,7 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     own = server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
     before, shown, mine = server_digest(web), describe(web), server_digest(own)
-    assert "believes certificates of the project itself" in warned(web)
+    assert "trusts certificates in the project's folder" in warned(web)
     file.write_text("second")
     assert server_digest(web) != before
     assert describe(web) != shown

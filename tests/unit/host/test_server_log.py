@@ -70,7 +70,7 @@ def test_a_flood_is_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None
     now += 1
     log.add("info", "later", "stderr")
     assert [line.text for line in log.lines()[-2:]] == [
-        f"{50_000 - MAX_LINES_PER_SECOND:,} more lines came and were left out.",
+        f"{50_000 - MAX_LINES_PER_SECOND:,} more log lines were dropped.",
         "later",
     ]
     for _ in range(20):

@@ -208,7 +208,7 @@ async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: P
     it = peer(skills__list={"skills": []}, skills__get={"skill": entry(), "ttlMs": 0, "cacheScope": "private"})
     async with host_with(tmp_path, it) as host:
         assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md")
-        with pytest.raises(MalformedMessage, match="another one"):
+        with pytest.raises(MalformedMessage, match="its address differs"):
             await host.features.skills.find("peer", "skill://else/SKILL.md")
     assert it.asked("skills/get")[0]["uri"] == f"{ROOT}/SKILL.md"
 
@@ -357,7 +357,7 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
         assert host.server("quiet").state == "waiting"
     assert quiet.seen == front.asked == []
     first, second = (part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart))
-    assert "No server named 'quiet' offers skills now. Servers that do: 'one'." in first.text
+    assert "No ready server named 'quiet' has skills. Servers with skills: 'one'." in first.text
     assert "quiet" not in second.text
 
 

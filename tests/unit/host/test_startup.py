@@ -73,8 +73,8 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
         events = feed.drain()
     assert offered(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
     assert told(events) == [
-        "The turn begins without the server 'late', still starting.",
-        "The server 'late' joined: the model has its tools from now on.",
+        "Starting without the server 'late', which is not ready.",
+        "The server 'late' joined; its tools are now available.",
     ]
     kinds = [type(event) for event in events]
     assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
@@ -122,7 +122,7 @@ async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None
         feed = host.subscribe()
         await host.send("go")
         await host.send("go on")
-        assert told(feed.drain()) == ["The turn begins without the server 'late', still starting."]
+        assert told(feed.drain()) == ["Starting without the server 'late', which is not ready."]
 
 
 class TogetherPeer(Peer):

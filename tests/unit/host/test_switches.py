@@ -61,7 +61,7 @@ async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_
     alias = ServerConfig(name="innocent", command="run", source="project", same_as=("files",))
     await switches.set_enabled(own, "burn", enabled=False)
     assert switches.disabled_by(alias, "burn") == "user"
-    with pytest.raises(UsageError, match="switched off at files"):
+    with pytest.raises(UsageError, match="is off at files"):
         await switches.set_enabled(alias, "burn", enabled=True)
     await switches.set_enabled(own, "burn", enabled=True)
     assert switches.disabled_by(alias, "burn") == ""

@@ -144,9 +144,9 @@ def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hi
     assert asked.warnings == (
         "It sets NODE_OPTIONS and PYTHONPATH: that decides which code its program loads.",
         "It sets npm_config_registry: that decides where its packages and containers come from.",
-        "It sets https_proxy: that decides through whom its connections go and which certificates it believes.",
+        "It sets https_proxy: that decides which proxies it uses and which certificates it trusts.",
         "It sets HOME: that decides where its programs look for their settings.",
-        "It sets NODE_OPTIONS to places in the project's folder, where files can change without another question.",
+        "It sets NODE_OPTIONS to places in the project's folder, where files can change without a new approval.",
     )
     shown = dict(asked.environment)
     assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
