@@ -142,7 +142,7 @@ async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_s
         await it.question()
         assert "✗" not in it.text(), "nothing is wrong before anything was done"
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: "✗ must be filled in" in it.text(), "what is missing")
+        await it.until(lambda: "✗ is required" in it.text(), "what is missing")
         await it.type("Ada")
         await it.pilot.press("up", "backspace", "backspace", "9", "9", "9", "enter")
         await it.until(lambda: "✗ must be at most 150" in it.text(), "what is wrong")

@@ -66,7 +66,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         terminal = opened(tmp_path, config, browser(tmp_path, f"open({str(told)!r}, 'w').write(url)"))
         try:
             terminal.press("o")
-            terminal.wait_for_question("Your browser has the address")
+            terminal.wait_for_question("Opened in your browser")
             terminal.press("p")
             terminal.wait_for("enter takes the address")
             terminal.wait_until(lambda _: told.exists() and bool(told.read_text()), "what the browser got")

@@ -1,1 +1,1 @@
-"""What people are asked: every question with its answers and its refusal, and who answers."""
+"""Questions to the user: their types, forms, and the frontends that answer them."""

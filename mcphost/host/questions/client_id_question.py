@@ -1,4 +1,4 @@
-"""The question for a client id, where an authorization server registers no programs by itself."""
+"""The question for a client id at authorization servers without dynamic registration."""
 
 from typing import ClassVar
 
@@ -7,7 +7,7 @@ from mcphost.serialization import Struct
 
 
 class EnteredClient(Struct, frozen=True):
-    """The client id of a registration that the user made by hand, and its secret if it has one."""
+    """The client id, and secret if any, of a registration that the user made."""
 
     client_id: str
     client_secret: str = ""
@@ -17,14 +17,17 @@ class EnteredClient(Struct, frozen=True):
 
 
 class DeclineClient(Struct, frozen=True):
-    """There is none; do not sign in."""
+    """The user has no client id; the sign-in ends."""
 
 
 ClientVerdict = EnteredClient | DeclineClient
 
 
 class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
-    """`issuer` registers no programs (`note`): which client id has mcphost there, made by hand for `redirect_uri`?"""
+    """The question for mcphost's client id at *issuer*, which has no dynamic registration.
+
+    `note` is the reason; the user registers a client there for `redirect_uri`.
+    """
 
     KIND: ClassVar[str] = "enter_client"
     issuer: str
@@ -32,4 +35,5 @@ class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
     note: str = ""
 
     def refusal(self) -> ClientVerdict:
+        """Return the answer that refuses."""
         return DeclineClient()

@@ -1,4 +1,4 @@
-"""One field of a form: its kind and bounds, and what makes a value valid in it."""
+"""Form fields: kinds, bounds and the validation of values."""
 
 import re
 from datetime import date, datetime
@@ -12,31 +12,31 @@ MAX_TEXT = 100_000
 _MAX_PATTERN = 500
 _ATOM = r"(?:\\[dDwWsS.\-+*?()\[\]{}|^$/\\]|\[\^?(?:\\[dDwWsS.\-+*?\[\]^/\\]|[^\[\]\\])+\]|[^\[\]\\(){}|^$*+?])"
 _SIMPLE_PATTERN = re.compile(rf"\^?(?:{_ATOM}(?:[*+?]|\{{\d{{1,3}}(?:,\d{{0,3}})?\}})?)*\$?")
-"""Characters and classes in a row, each perhaps repeated: no groups, no alternatives, no references."""
+"""A sequence of characters and classes with optional quantifiers: no groups, alternatives or references."""
 _QUANTIFIER = re.compile(r"[*+?]|\{\d+,\d*\}")
 FieldKind = Literal["text", "number", "integer", "boolean", "choice", "choices", "json"]
-"""`json` is what no form of a server may ask for: an argument of a tool that has another shape than these."""
+"""`json` is for tool arguments of any other shape; a server's form cannot have it."""
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _EMAIL = re.compile(r"[^\s@<>\"(),;:\\\[\]]{1,64}@[^\s@.<>\"(),;:\\\[\]]+(\.[^\s@.<>\"(),;:\\\[\]]+)*")
 _FORMATS = {
     "email": "an e-mail address",
-    "uri": "an address with its scheme, like https://example.com",
-    "date": "a date, like 2026-07-28",
-    "date-time": "a time with its zone, like 2026-07-28T12:00:00Z",
+    "uri": "an address with its scheme, such as https://example.com",
+    "date": "a date such as 2026-07-28",
+    "date-time": "a date and time with its zone, such as 2026-07-28T12:00:00Z",
 }
 
 
 class Option(Struct, frozen=True):
-    """One choice: `value` is sent, `title` is shown."""
+    """A choice of a field: `value` is sent, `title` is shown."""
 
     value: str
     title: str
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """One field. `default` is None when there is none; bounds are None when there are none.
+    """A field of a form; `default` and bounds are None when there are none.
 
-    Texts are the server's own words. `secret` says that the field looks like it asks for a secret.
+    Texts are the server's own. `secret` is set when the field seems to ask for a secret.
     """
 
     name: str
@@ -58,28 +58,28 @@ class Field(Struct, frozen=True, kw_only=True):
 
 
 def validate_content(fields: tuple[Field, ...], content: dict[str, Any]) -> dict[str, Any]:
-    """The content to send: defaults where a field was left alone, empty optional ones left out.
+    """Return the content to send: defaults for absent fields, without empty optional ones.
 
-    A null leaves a field empty whatever its default is. Raises UsageError that names every field that does not fit.
+    A null leaves a field empty regardless of its default. Raises UsageError with every invalid field.
     """
     problems: list[str] = []
     known = {field.name for field in fields}
     problems += [f"there is no field {name[:60]!r}" for name in content if name not in known]
-    made: dict[str, Any] = {}
+    valid: dict[str, Any] = {}
     for field in fields:
         value = content.get(field.name, field.default)
         if problem := field_error(field, value):
             problems.append(f"{field.name!r} {problem}")
         elif not is_empty(field, value):
-            made[field.name] = validate_value(field, value)
+            valid[field.name] = validate_value(field, value)
     if problems:
         text = "; ".join(problems[:10])
-        raise UsageError(f"The form is not filled in correctly: {text}.", "Correct it and answer again.")
-    return made
+        raise UsageError(f"The form has invalid values: {text}.", "Correct them and submit again.")
+    return valid
 
 
 def is_empty(field: Field, value: Any) -> bool:
-    """Whether that leaves the field out of the answer. The empty text is a text, wherever the rules allow for it."""
+    """Return whether this value omits the field; an empty text is a value wherever the rules allow it."""
     match field.kind:
         case "text":
             bound = field.min_length or field.format in _FORMATS
@@ -93,14 +93,14 @@ def is_empty(field: Field, value: Any) -> bool:
 
 
 def accepts_empty_text(field: Field) -> bool:
-    """Whether the empty text is an answer of its own, other than none."""
+    """Return whether an empty text is a value, different from no value."""
     return field.kind == "text" and not field.min_length and field.format not in _FORMATS
 
 
 def field_error(field: Field, value: Any) -> str:
-    """What is wrong with that value, as words that continue "NAME …"; empty when it may be sent as it is."""
+    """Return what is wrong with the value as a continuation of "NAME …", "" if it is valid."""
     if is_empty(field, value):
-        return "must be filled in" if field.required else ""
+        return "is required" if field.required else ""
     try:
         validate_value(field, value)
     except UsageError as error:
@@ -109,7 +109,7 @@ def field_error(field: Field, value: Any) -> str:
 
 
 def validate_value(field: Field, value: Any) -> Any:
-    """The value as it is sent. Raises UsageError whose message continues "NAME …"."""
+    """Return the value to send. Raises UsageError with a continuation of "NAME …"."""
     match field.kind:
         case "text":
             return _validate_text(field, value)
@@ -132,12 +132,12 @@ def _validate_text(field: Field, value: Any) -> str:
         raise UsageError("must be text")
     if field.min_length is not None and len(value) < field.min_length:
         raise UsageError(f"must have at least {field.min_length} characters")
-    if len(value) > (most := MAX_TEXT if field.max_length is None else min(field.max_length, MAX_TEXT)):
-        raise UsageError(f"must have at most {most} characters")
+    if len(value) > (limit := MAX_TEXT if field.max_length is None else min(field.max_length, MAX_TEXT)):
+        raise UsageError(f"must have at most {limit} characters")
     if field.format in _FORMATS and not _matches_format(field.format, value):
         raise UsageError(f"must be {_FORMATS[field.format]}")
     if field.pattern and not _matches_pattern(field.pattern, value):
-        raise UsageError(f"must fit the pattern {field.pattern[:200]}")
+        raise UsageError(f"must match the pattern {field.pattern[:200]}")
     return value
 
 
@@ -158,9 +158,10 @@ def _matches_format(format_name: str, value: str) -> bool:
 
 
 def _matches_pattern(pattern: str, value: str) -> bool:
-    """Only patterns that cannot take long are looked at: a server's pattern must not freeze anything.
+    """Return whether the value matches a simple pattern; other patterns always match.
 
-    No revision's schema has `pattern` for forms, and the server checks for itself; so every other one binds nobody.
+    A server's pattern must not take long. No revision's schema has `pattern` for forms, and the server validates as
+    well, so ignoring complex patterns is safe.
     """
     if len(value) > _MAX_PATTERN or len(pattern) > _MAX_PATTERN or not _SIMPLE_PATTERN.fullmatch(pattern):
         return True
@@ -197,12 +198,12 @@ def _validate_choice(field: Field, value: Any) -> str:
 def _validate_choices(field: Field, value: Any) -> list[str]:
     if not isinstance(value, list | tuple):
         raise UsageError("must be a list")
-    several = cast("list[Any]", value)
-    if len(several) > len(field.options):
-        raise UsageError("must name none that is not offered, and none twice")  # before each is looked up
-    chosen = [_validate_choice(field, one) for one in several]
+    values = cast("list[Any]", value)
+    if len(values) > len(field.options):
+        raise UsageError("must have only offered choices, each once")  # checked before each lookup
+    chosen = [_validate_choice(field, value) for value in values]
     if len(set(chosen)) != len(chosen):
-        raise UsageError("must not name a choice twice")
+        raise UsageError("must have each choice once")
     if field.min_items is not None and len(chosen) < field.min_items:
         raise UsageError(f"must have at least {field.min_items} choices")
     if field.max_items is not None and len(chosen) > field.max_items:

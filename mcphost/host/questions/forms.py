@@ -1,7 +1,7 @@
-"""A server's form: the restricted schema as typed fields with bounds.
+"""Parser of a server's form: the restricted schema as typed fields with bounds.
 
 Specification: client/elicitation, requested schema. Only flat objects of texts, numbers, booleans and choices exist;
-everything else is refused, never guessed at.
+everything else is refused.
 """
 
 from typing import Any, cast
@@ -15,45 +15,43 @@ MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
 MAX_NAME = 1_000
-"""Characters of a field's name."""
+"""Characters in the name of a field."""
 MAX_TEXT_TOTAL = 32 * 1024
-"""Characters of all names, titles and descriptions of a form; nobody reads more."""
+"""Characters of all names, titles and descriptions of a form."""
 _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
-    """The fields in their order. Raises MalformedMessage for a schema the specification does not allow in a form."""
+    """Return the fields in order. Raises MalformedMessage for a schema that is not allowed in a form."""
     if len(bytes(schema)) > MAX_SCHEMA:
         raise MalformedMessage(f"The form is larger than {MAX_SCHEMA // 1024} kB.")
     value = loads(bytes(schema) or b"{}", "form")
     if not isinstance(value, dict):
         raise MalformedMessage("The form is not a JSON Schema object.")
-    whole = cast("dict[str, Any]", value)
-    if whole.get("type", "object") != "object":
+    form = cast("dict[str, Any]", value)
+    if form.get("type", "object") != "object":
         raise MalformedMessage("The form is not of type object.")
-    for word in ("$ref", "allOf", "anyOf", "oneOf", "not", "if"):
-        if word in whole:
-            raise MalformedMessage(f"The form uses {word}, which forms may not.")
-    properties, required = whole.get("properties", {}), whole.get("required", [])
+    for keyword in ("$ref", "allOf", "anyOf", "oneOf", "not", "if"):
+        if keyword in form:
+            raise MalformedMessage(f"The form uses {keyword}, which is not allowed in forms.")
+    properties, required = form.get("properties", {}), form.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
-        raise MalformedMessage("The form's properties or required fields are not what they should be.")
-    named, wanted = cast("dict[str, Any]", properties), cast("list[Any]", required)
-    if len(named) > MAX_FIELDS:
-        raise MalformedMessage(f"The form has {len(named)} fields; at most {MAX_FIELDS} are taken.")
-    missing = next((one for one in wanted if not isinstance(one, str) or one not in named), None)
+        raise MalformedMessage("The form's properties or required fields have the wrong type.")
+    property_schemas, required_names = cast("dict[str, Any]", properties), cast("list[Any]", required)
+    if len(property_schemas) > MAX_FIELDS:
+        raise MalformedMessage(f"The form has {len(property_schemas)} fields; at most {MAX_FIELDS} are allowed.")
+    missing = next((name for name in required_names if not isinstance(name, str) or name not in property_schemas), None)
     if missing is not None:
-        raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, which it does not have.")
-    if sum(_text_length(name, entry) for name, entry in named.items()) > MAX_TEXT_TOTAL:
-        raise MalformedMessage(
-            f"The names, titles and descriptions of the form have over {MAX_TEXT_TOTAL:,} characters."
-        )
-    asked = frozenset(cast("list[str]", wanted))
-    return tuple(parse_field(name, entry, name in asked) for name, entry in named.items())
+        raise MalformedMessage(f"The form requires {str(missing)[:100]!r}, but has no such field.")
+    if sum(_text_length(name, entry) for name, entry in property_schemas.items()) > MAX_TEXT_TOTAL:
+        raise MalformedMessage(f"The names, titles and descriptions of the form exceed {MAX_TEXT_TOTAL:,} characters.")
+    required_set = frozenset(cast("list[str]", required_names))
+    return tuple(parse_field(name, entry, name in required_set) for name, entry in property_schemas.items())
 
 
 def _text_length(name: str, entry: Any) -> int:
     if len(name) > MAX_NAME:
-        raise MalformedMessage(f"The form's field {name[:60]!r} has a name of over {MAX_NAME:,} characters.")
+        raise MalformedMessage(f"The form's field {name[:60]!r} has a name longer than {MAX_NAME:,} characters.")
     if not isinstance(entry, dict):
         return len(name)
     schema = cast("dict[str, Any]", entry)
@@ -62,13 +60,13 @@ def _text_length(name: str, entry: Any) -> int:
 
 # -- reading the schema
 def parse_field(name: str, entry: Any, required: bool) -> Field:
-    """One property as a field. Raises MalformedMessage for one that no form may have."""
+    """Return one property as a field. Raises MalformedMessage for one not allowed in a form."""
     if not isinstance(entry, dict):
         raise MalformedMessage(f"The form's field {name[:60]!r} is not a schema.")
     schema = cast("dict[str, Any]", entry)
-    foreign = next((word for word in _UNSUPPORTED_KEYWORDS if word in schema), None)
-    if foreign:
-        raise MalformedMessage(f"The form's field {name[:60]!r} uses {foreign}, which forms may not.")
+    unsupported = next((keyword for keyword in _UNSUPPORTED_KEYWORDS if keyword in schema), None)
+    if unsupported:
+        raise MalformedMessage(f"The form's field {name[:60]!r} uses {unsupported}, which is not allowed in forms.")
     title, description = _text_of_keyword(schema, "title"), _text_of_keyword(schema, "description")
     field = Field(
         name=name,
@@ -128,22 +126,22 @@ def _item_options(name: str, items: Any) -> tuple[Option, ...]:
 
 
 def _enum_options(name: str, values: Any, names: Any) -> tuple[Option, ...]:
-    found = _check_choices(name, values)
+    choices = _check_choices(name, values)
     titles = cast("list[Any]", names) if isinstance(names, list) else []
-    if not all(isinstance(value, str) for value in found):
+    if not all(isinstance(value, str) for value in choices):
         raise MalformedMessage(f"The form's field {name[:60]!r} has a choice that is not text.")
-    fitting = len(titles) == len(found) and all(isinstance(title, str) for title in titles)
-    return tuple(Option(value, title) for value, title in zip(found, titles if fitting else found, strict=True))
+    has_titles = len(titles) == len(choices) and all(isinstance(title, str) for title in titles)
+    return tuple(Option(value, title) for value, title in zip(choices, titles if has_titles else choices, strict=True))
 
 
 def _titled_options(name: str, entries: Any) -> tuple[Option, ...]:
     options: list[Option] = []
     for entry in _check_choices(name, entries):
-        one = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-        if not isinstance(one.get("const"), str):
+        option = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
+        if not isinstance(option.get("const"), str):
             raise MalformedMessage(f"The form's field {name[:60]!r} has a choice that is not text.")
-        title = one.get("title")
-        options.append(Option(one["const"], title if isinstance(title, str) else one["const"]))
+        title = option.get("title")
+        options.append(Option(option["const"], title if isinstance(title, str) else option["const"]))
     return tuple(options)
 
 
@@ -154,7 +152,7 @@ def _check_choices(name: str, values: Any) -> list[Any]:
 
 
 def _with_default(field: Field, default: Any) -> Field:
-    """A default that breaks the field's own rules is none."""
+    """Set the default, unless the field's own rules reject it."""
     if default is None:
         return field
     try:

@@ -1,4 +1,4 @@
-"""Front: whoever answers questions; what stands before one; and the one that refuses when nobody is there."""
+"""Frontends: the interface that answers questions, wrappers, and one that refuses."""
 
 from typing import Protocol, TypeVar
 
@@ -8,46 +8,49 @@ A = TypeVar("A")
 
 
 class Frontend(Protocol):
-    """Ask and wait. Cancelling the asker withdraws the question; a vanished front means refusal()."""
+    """An interface that asks the user and waits for the answer.
+
+    Cancelling the call of `ask` withdraws the question; a frontend that is gone answers with refusal().
+    """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of question somebody can really answer here; what no kind covers is not declared to servers."""
+        """The kinds of question that can be answered; capabilities without one are not declared to servers."""
         ...
 
     @property
     def who(self) -> str:
-        """Who gave the last answer: "person", "program", "rules", or "nobody" when it was only the refusal."""
+        """The source of the last answer: "person", "program", "rules", or "nobody" for a mere refusal."""
         ...
 
     async def ask(self, question: Question[A]) -> A:
-        """The user's answer."""
+        """Return the user's answer."""
         ...
 
 
 class FrontendWrapper(Frontend):
-    """Does something to a question or its answer on the way to another front, and is that one in all else."""
+    """A frontend that changes questions or answers on the way to another one."""
 
     def __init__(self, frontend: Frontend) -> None:
         self._frontend = frontend
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Those of the other front."""
+        """The kinds of the wrapped frontend."""
         return self._frontend.kinds
 
     @property
     def who(self) -> str:
-        """That of the other front."""
+        """The source of the last answer, from the wrapped frontend."""
         return self._frontend.who
 
 
 class RefusingFrontend:
-    """Answers every question with its refusal."""
+    """A frontend that answers every question with its refusal."""
 
     kinds: frozenset[str] = frozenset()
     who = "nobody"
 
     async def ask(self, question: Question[A]) -> A:
-        """The refusal, at once."""
+        """Return the refusal at once."""
         return question.refusal()

@@ -1,4 +1,4 @@
-"""Question[A]: what every question to the user has; the kinds of it are in the modules beside this one."""
+"""The base class of all questions to the user; the other modules here define the kinds."""
 
 from typing import ClassVar, Generic, TypeVar
 
@@ -8,10 +8,10 @@ A_co = TypeVar("A_co", covariant=True)
 
 
 class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
-    """The base: `server` asks (empty: mcphost itself), `why` says on whose behalf, in one short sentence.
+    """A question of `server` ("" is mcphost); `why` is the reason in one short phrase.
 
-    `account` is the name of the account that is used with the server; "" where nobody is signed in. `number` is the
-    same for all that a server asks for one call of ours, and 0 where nothing ties it to one; see CallEnded.
+    `account` is the account used with the server, "" when nobody is signed in. `number` is the same for all requests
+    that belong to one call, 0 without a call; see CallEnded.
     """
 
     KIND: ClassVar[str]
@@ -21,5 +21,5 @@ class Question(Struct, Generic[A_co], frozen=True, kw_only=True):
     number: int = 0
 
     def refusal(self) -> A_co:
-        """The answer when nobody answers."""
+        """Return the answer to use when nobody answers."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""How much the questions that are not answered yet may hold, for one server and for all servers together."""
+"""Limits on the number and size of open questions, per server and in total."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -13,11 +13,11 @@ MAX_TOTAL_QUESTIONS = 200
 
 
 class TooManyQuestions(ConsentDenied):
-    """A question that is not asked, because those that are open hold too much already."""
+    """A question that is not asked because the open ones reach a limit."""
 
 
 class QuestionBudget:
-    """Counts questions and the bytes that servers put into them; what comes beyond the bounds is refused unasked."""
+    """Counter of open questions and of the bytes that servers put in them."""
 
     def __init__(self) -> None:
         self._bytes: Counter[str] = Counter()
@@ -25,9 +25,9 @@ class QuestionBudget:
 
     @contextmanager
     def reserve(self, server: str, size: int) -> Generator[None]:
-        """Count a question of `size` bytes while the block lasts. Raises TooManyQuestions."""
+        """Count a question of *size* bytes during the block. Raises TooManyQuestions."""
         if reason := self._limit_error(server, size):
-            raise TooManyQuestions(reason, "Answer the questions that are open.")
+            raise TooManyQuestions(reason, "Answer the open questions first.")
         self._bytes[server] += size
         self._count[server] += 1
         try:
@@ -40,11 +40,11 @@ class QuestionBudget:
 
     def _limit_error(self, server: str, size: int) -> str:
         if self._count[server] >= MAX_SERVER_QUESTIONS:
-            return f"{MAX_SERVER_QUESTIONS} questions of this server are open already."
+            return f"This server already has {MAX_SERVER_QUESTIONS} open questions."
         if self._bytes[server] + size > MAX_SERVER_BYTES:
-            return f"The open questions of this server hold more than {MAX_SERVER_BYTES // 1_000_000} MB with this one."
+            return f"The open questions of this server would exceed {MAX_SERVER_BYTES // 1_000_000} MB with this one."
         if self._count.total() >= MAX_TOTAL_QUESTIONS:
-            return f"{MAX_TOTAL_QUESTIONS} questions are open already."
+            return f"{MAX_TOTAL_QUESTIONS} questions are already open."
         if self._bytes.total() + size > MAX_TOTAL_BYTES:
-            return f"All open questions hold more than {MAX_TOTAL_BYTES // 1_000_000} MB with this one."
+            return f"All open questions would exceed {MAX_TOTAL_BYTES // 1_000_000} MB with this one."
         return ""

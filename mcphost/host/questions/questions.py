@@ -1,7 +1,7 @@
-"""Question[A] and every question with its answer type and its refusal.
+"""All questions with their answer types and refusals.
 
-A question says who asks and why; a front end shows one at a time, first come first shown. An answer that widens
-what may happen later (`AllowSession`, `AllowAlways`) is a type of its own.
+A frontend shows one question at a time, in order of arrival. Answers that grant more than this call (`AllowSession`,
+`AllowAlways`) are types of their own.
 """
 
 from typing import Any, ClassVar
@@ -21,25 +21,28 @@ from mcphost.serialization import Raw, Struct
 
 
 class AllowOnce(Struct, frozen=True):
-    """Run this call; `arguments` replaces what the model wrote when the user edited it."""
+    """Permission for this call; `arguments` replaces the model's if the user edited them."""
 
     arguments: dict[str, Any] | None = None
 
 
 class AllowSession(Struct, frozen=True):
-    """Run this call and every later one of this tool until mcphost ends."""
+    """Permission for this and every later call of the tool until mcphost exits."""
 
 
 class AllowAlways(Struct, frozen=True):
-    """Run this call and every later one of this tool, as long as server and definition stay what they are."""
+    """Permission for this and every later call of the tool.
+
+    It is valid while the server and the definition are unchanged.
+    """
 
 
 class AllowRule(Struct, frozen=True):
-    """Run this call if the rule covers it, and every other one it covers, for as long and wherever it says.
+    """Permission for this call if the rule covers it, and for every later call it covers.
 
-    The rule is kept with the digests of the server and of the tools that it covers now; it must be about this server.
-    A rule that does not cover this call is a refusal, and kept nowhere. `arguments` replaces what the model wrote when
-    the user edited it; the rule is then about the edited call.
+    The rule is stored with the digests of the server and of the tools that it covers now; it must be about this server.
+    A rule that does not cover this call is a refusal and is not stored. `arguments` replaces the model's if the user
+    edited them; the rule then applies to the edited call.
     """
 
     rule: Rule
@@ -47,7 +50,7 @@ class AllowRule(Struct, frozen=True):
 
 
 class Deny(Struct, frozen=True):
-    """Do not run it; `reason` is for the model to read."""
+    """Refusal of a request; the model reads `reason`."""
 
     reason: str = ""
 
@@ -56,13 +59,12 @@ ToolVerdict = AllowOnce | AllowSession | AllowAlways | AllowRule | Deny
 
 
 class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
-    """May this call run? Shown complete: wire names, all arguments, what the server claims about the tool.
+    """Approval of one tool call, shown with wire names, all arguments and the server's claims.
 
-    `account` is the name of the account it would run with; "" where nobody is signed in.
-    `folder` is where the server runs, which paths in arguments are relative to; None when it runs on another machine.
-    `schema` is the tool's inputSchema, for whoever edits the arguments; where they are not `editable`, edited ones are
-    not taken. `fault` says what did not fit in arguments that were edited, when that is why it is asked again.
-    `skill` is the address of the skill that would be loaded; "" for a tool of a server.
+    `account` is the account that the call uses, "" when nobody is signed in. `folder` is where the server runs, to
+    which paths in arguments are relative, None on another machine. `schema` is the tool's inputSchema for editing the
+    arguments; edits are refused unless `editable`. `fault` names the problem of edited arguments when the question is
+    repeated. `skill` is the address of the skill to load, "" for a server's tool.
     """
 
     KIND: ClassVar[str] = "approve_tool"
@@ -80,11 +82,12 @@ class ApproveTool(Question[ToolVerdict], frozen=True, kw_only=True):
     skill: str = ""
 
     def refusal(self) -> ToolVerdict:
+        """Return the answer that refuses."""
         return Deny()
 
 
 class ToolChange(Struct, frozen=True, kw_only=True):
-    """One tool that is not what it was. `difference` is for people: lines marked `- `, `+ ` or two blanks, cleaned."""
+    """A changed tool. `difference` has sanitized lines that begin with `- `, `+ ` or two blanks."""
 
     tool: str
     digest: str
@@ -92,49 +95,49 @@ class ToolChange(Struct, frozen=True, kw_only=True):
 
 
 class AcceptToolChanges(Struct, frozen=True):
-    """These tools may be what they are now; every other stays held back from the model."""
+    """The tools whose changes are accepted; all others stay in quarantine."""
 
     tools: tuple[str, ...] = ()
 
 
 class ReviewToolChanges(Question[AcceptToolChanges], frozen=True, kw_only=True):
-    """A server's tools are not what they were when they were first seen, or last kept; which may stay as they are?
+    """Review of tools that changed since they were first seen or last accepted.
 
-    Until somebody says so they are held back: the model is not told of them, and nothing calls them.
+    Until the answer they are quarantined: not offered to the model and not called.
     """
 
     KIND: ClassVar[str] = "tools_changed"
     changes: tuple[ToolChange, ...]
 
     def refusal(self) -> AcceptToolChanges:
+        """Return the answer that refuses."""
         return AcceptToolChanges()
 
 
 class TrustOnce(Struct, frozen=True):
-    """Use the server in this run."""
+    """Approval of the server for this run."""
 
 
 class TrustAlways(Struct, frozen=True):
-    """Use the server as long as its command or address stays what it is."""
+    """Approval of the server while its command or address is unchanged."""
 
 
 class DoNotTrust(Struct, frozen=True):
-    """Do not start or reach it."""
+    """Refusal to start or reach the server."""
 
 
 TrustVerdict = TrustOnce | TrustAlways | DoNotTrust
 
 
 class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
-    """May this server be started or reached? Shown untruncated.
+    """Approval of a server before it is started or reached, shown untruncated.
 
-    `changed` compares with what an earlier approval covered, when there was one: every line, "- " before what is gone,
-    "+ " before what is new, "  " before what stayed. `trusts_claims`: the user's file says that tools which the server
-    claims only to read run unasked. `filled_in`: which values of this machine it is given where, such as
-    "header Authorization: ${keyring:work}". `warnings`: sentences about what is dangerous in its command and its
-    variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have the values, by name; what looks like a
-    secret is "[hidden]" there, with a fingerprint when a change of it asks again. `restrictions`: a line for each thing
-    that restricts a project's server, because its file or the user's entry for the same server says so.
+    `changed` is the difference from an earlier approval: every line, "- " removed, "+ " added, " " unchanged.
+    `trusts_claims`: the user's file auto-approves tools that the server claims are read-only. `filled_in` names the
+    values of this machine that the server receives, such as "header Authorization: ${keyring:work}". `warnings` are
+    sentences about risks of its command and variables. `environment`, `headers` and `sign_in` (`mcphost.oauth`) have
+    the values by name; likely secrets are "[hidden]", with a fingerprint where a change asks again. `restrictions` has
+    a line for each restriction of a project's server, from its file or the user's entry for the same server.
     """
 
     KIND: ClassVar[str] = "trust_server"
@@ -155,26 +158,31 @@ class TrustServer(Question[TrustVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> TrustVerdict:
+        """Return the answer that refuses."""
         return DoNotTrust()
 
 
 class ContinueTurn(Question[bool], frozen=True, kw_only=True):
-    """The model used up its rounds of tool calls; may it go on for as many again?"""
+    """Approval of another series of tool rounds after the limit was reached."""
 
     KIND: ClassVar[str] = "continue_turn"
     rounds: int
 
     def refusal(self) -> bool:
+        """Return the answer that refuses."""
         return False
 
 
 class ApproveUnchanged(Struct, frozen=True):
-    """Go on with exactly what was shown."""
+    """Approval of exactly what was shown."""
 
 
 class EditedRequest(Struct, frozen=True, kw_only=True):
-    """Ask the model this instead; None keeps what was shown. `max_tokens` can only be lowered, `model` is one of those
-    on offer, and `context` adds the conversation as it was shown."""
+    """An edited sampling request; None keeps what was shown.
+
+    `max_tokens` can only be lowered, `model` is one of the offered models, and `context` adds the conversation as
+    shown.
+    """
 
     messages: tuple[dict[str, Any], ...] | None = None
     system: str | None = None
@@ -187,12 +195,12 @@ SamplingVerdict = ApproveUnchanged | EditedRequest | Deny
 
 
 class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
-    """A server wants the user's model to answer this; may it? Shown complete, in the words of the wire.
+    """Review of a server's sampling request, shown completely in wire format.
 
-    `messages`, `tools` and `preferences` are what the server sent; `model` is who would answer, `label` how it is
-    shown, `reason` why it was chosen of `models`; `max_tokens` is the most it may write, `tokens` about what goes in.
-    `budget` is what the server used so far. `include_context` is what the server wished to have added from the
-    conversation; `conversation` is that text, added only where the answer says so, and "" where it is not on offer.
+    `messages`, `tools` and `preferences` are from the server. `model` is the model that would answer, `label` its
+    display name, `reason` why it was selected from `models`; `max_tokens` limits its output, `tokens` is the
+    approximate input. `budget` is the server's usage so far. `include_context` is the context that the server
+    requested; `conversation` is that text, added only if the answer says so, "" if it is not available.
     """
 
     KIND: ClassVar[str] = "review_sampling"
@@ -214,11 +222,12 @@ class ReviewSampling(Question[SamplingVerdict], frozen=True, kw_only=True):
     tokens: int = 0
 
     def refusal(self) -> SamplingVerdict:
+        """Return the answer that refuses."""
         return Deny()
 
 
 class EditedReply(Struct, frozen=True):
-    """Send these content blocks instead."""
+    """Content blocks to send instead."""
 
     content: tuple[dict[str, Any], ...]
 
@@ -227,7 +236,10 @@ ReplyVerdict = ApproveUnchanged | EditedReply | Deny
 
 
 class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
-    """This is what the model answered; may the server have it? Tool calls in it are run by the server, not by us."""
+    """Review of the model's answer before the server receives it.
+
+    The server, not mcphost, runs the tool calls in it.
+    """
 
     KIND: ClassVar[str] = "review_reply"
     content: tuple[dict[str, Any], ...]
@@ -236,30 +248,31 @@ class ReviewReply(Question[ReplyVerdict], frozen=True, kw_only=True):
     usage: Usage = Usage()
 
     def refusal(self) -> ReplyVerdict:
+        """Return the answer that refuses."""
         return Deny()
 
 
 class Accept(Struct, frozen=True):
-    """Send this content; a field that was left out has its default, a null leaves it empty."""
+    """Content to send; a field that is absent has its default, a null leaves it empty."""
 
     content: dict[str, Any] = {}  # noqa: RUF012
 
 
 class Decline(Struct, frozen=True):
-    """The user said no."""
+    """The user declined."""
 
 
 class Cancel(Struct, frozen=True):
-    """The user went away without an answer."""
+    """The user dismissed the question without an answer."""
 
 
 FormVerdict = Accept | Decline | Cancel
 
 
 class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
-    """A server wants these fields filled in. `message` is its own; `warnings` are ours.
+    """A form of a server. `message` is the server's text; `warnings` are from mcphost.
 
-    Everything the server wrote is shown as text: no address in it may be clickable.
+    All texts of the server are shown as plain text: addresses in them must not be clickable.
     """
 
     KIND: ClassVar[str] = "fill_form"
@@ -268,20 +281,22 @@ class FillForm(Question[FormVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> FormVerdict:
+        """Return the answer that refuses."""
         return Cancel()
 
 
 class AcceptUrl(Struct, frozen=True):
-    """The user agreed, and whoever answered opened the address in the user's browser."""
+    """The user agreed, and the frontend opened the address in the user's browser."""
 
 
 UrlVerdict = AcceptUrl | Decline | Cancel
 
 
 class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
-    """A server wants the user to go to this address. Nothing of it was fetched; `url` is whole, `host` where it leads.
+    """A server's request to visit an address, of which nothing was fetched.
 
-    `elicitation` is the server's id for it (2025-11-25 only); `warnings` say what is odd about the address.
+    `url` is complete, `host` is its host. `elicitation` is the server's id (2025-11-25 only); `warnings` name what is
+    unusual about the address.
     """
 
     KIND: ClassVar[str] = "visit_url"
@@ -292,44 +307,46 @@ class VisitUrl(Question[UrlVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> UrlVerdict:
+        """Return the answer that refuses."""
         return Cancel()
 
 
 class RetryCall(Question[bool], frozen=True, kw_only=True):
-    """A call waits until the user is done at these addresses; repeat it now (True), or give it up?
+    """Whether to repeat a call that waits for the user at these addresses (True), or to give up.
 
-    It is withdrawn, and the call repeated, when the server says that all of it is done.
+    It is withdrawn and the call repeated when the server reports that all are complete.
     """
 
     KIND: ClassVar[str] = "retry_call"
     urls: tuple[str, ...]
 
     def refusal(self) -> bool:
+        """Return the answer that refuses."""
         return False
 
 
 class ShareOnce(Struct, frozen=True):
-    """Tell the server now; ask again next time."""
+    """Share now; ask again next time."""
 
 
 class ShareSession(Struct, frozen=True):
-    """Tell the server whenever it asks, until mcphost ends."""
+    """Share on every request until mcphost exits."""
 
 
 class ShareAlways(Struct, frozen=True):
-    """Tell the server of these folders whenever it asks, as long as its command or address stays what it is."""
+    """Share these folders on every request while the server's command or address is unchanged."""
 
 
 class DoNotShare(Struct, frozen=True):
-    """Tell it nothing."""
+    """Share nothing."""
 
 
 class NeverShare(Struct, frozen=True):
-    """Tell it nothing of these folders, now and whenever it asks, as long as it stays what it is."""
+    """Share nothing of these folders, now or later, while the server is unchanged."""
 
 
 class SharePerServer(Struct, frozen=True):
-    """For each server of a question about several: "once", "session", "always", "never" or "deny" (as without one)."""
+    """The choice for each server: "once", "session", "always", "never" or "deny" (the default)."""
 
     choices: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
 
@@ -338,7 +355,7 @@ RootsVerdict = ShareOnce | ShareSession | ShareAlways | DoNotShare | NeverShare 
 
 
 class RequestingServer(Struct, frozen=True, kw_only=True):
-    """One of several servers that want to know folders: `roots` are those that it would be told."""
+    """One of several servers that request folders; `roots` are the ones it would receive."""
 
     server: str
     why: str
@@ -347,11 +364,11 @@ class RequestingServer(Struct, frozen=True, kw_only=True):
 
 
 class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
-    """A server wants to know the user's folders. It is told where they are, not given their content.
+    """A server's request for the user's folders: it receives their paths, not their content.
 
-    `gone` are folders that are in the list and are left out because they cannot be read now. `origins` says of each
-    root where it comes from, `warnings` why one may not want to tell of it, in a sentence or not at all. Where several
-    servers wait, `askers` are all of them, and the answer is a SharePerServer; any other refuses all but the first.
+    `gone` are listed folders that are omitted because they cannot be read now. `origins` names the source of each root,
+    `warnings` why sharing it may be a risk, each a sentence or "". If several servers wait, `askers` has all of them
+    and the answer is a SharePerServer; any other answer refuses all but the first.
     """
 
     KIND: ClassVar[str] = "share_roots"
@@ -362,6 +379,7 @@ class ShareRoots(Question[RootsVerdict], frozen=True, kw_only=True):
     askers: tuple[RequestingServer, ...] = ()
 
     def refusal(self) -> RootsVerdict:
+        """Return the answer that refuses."""
         return DoNotShare()
 
 

@@ -1,4 +1,4 @@
-"""Asking whether the model may have what a server gave back, whole, changed or not at all, and the answers to it."""
+"""The review of a tool result before the model receives it, and its answers."""
 
 from typing import Any, ClassVar
 
@@ -9,11 +9,11 @@ from mcphost.serialization import Struct, loads
 
 
 class ResultPart(Struct, frozen=True, kw_only=True):
-    """One part of what a server gave back, as the model is told of it.
+    """One part of a result, as the model receives it.
 
-    `kind`: text, image, audio, link, resource, structured (JSON), other, error (a call that failed) or note (what
-    mcphost has to say of it). `text` is what the model reads; `image` goes with it, where it is a picture. `size` is
-    that of what is behind it, in bytes. `for_user`: the server meant it for the user alone.
+    `kind`: text, image, audio, link, resource, structured (JSON), other, error (a failed call) or note (from mcphost).
+    `text` is for the model; `image` accompanies it. `size` is the size of the underlying data in bytes. `for_user`: the
+    server meant it only for the user.
     """
 
     kind: str
@@ -25,17 +25,17 @@ class ResultPart(Struct, frozen=True, kw_only=True):
 
 
 class PassResult(Struct, frozen=True):
-    """Give it to the model as it was shown."""
+    """Pass the result to the model as shown."""
 
 
 class PassEditedResult(Struct, frozen=True):
-    """Give it to the model with these texts, one for each part in order; None leaves a part out, with its picture."""
+    """Pass these texts to the model, one for each part in order; None omits the part and its image."""
 
     texts: tuple[str | None, ...]
 
 
 class WithholdResult(Struct, frozen=True):
-    """The model gets nothing of it; `reason` is for the model to read."""
+    """Withhold the result; the model reads `reason`."""
 
     reason: str = ""
 
@@ -44,10 +44,10 @@ ResultVerdict = PassResult | PassEditedResult | WithholdResult
 
 
 class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
-    """A call ran; may the model have what came of it? `parts` is all that it would get, in order.
+    """Review of a result: `parts` is everything that the model would receive, in order.
 
-    `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached, `load_skill` for a
-    skill. `is_error`: the tool says that it failed.
+    `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached and `load_skill`
+    for a skill. `is_error`: the tool reported a failure.
     """
 
     KIND: ClassVar[str] = "review_result"
@@ -58,13 +58,14 @@ class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
     is_error: bool = False
 
     def refusal(self) -> ResultVerdict:
+        """Return the answer that refuses."""
         return WithholdResult()
 
 
 def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
-    """Why these texts cannot stand for the parts, in a sentence; empty when they can."""
+    """Return why these texts cannot replace the parts, as a sentence; "" if they can."""
     if len(texts) != len(question.parts):
-        return f"There are {len(question.parts)} parts, and {len(texts)} texts for them."
+        return f"There are {len(question.parts)} parts, but {len(texts)} texts."
     for part, text in zip(question.parts, texts, strict=True):
         if part.kind == "structured" and text is not None and text != part.text:
             try:
@@ -75,10 +76,10 @@ def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) ->
 
 
 def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
-    """The parts that the model gets; none when it gets nothing, which is also what an answer means that is none."""
+    """Return the parts for the model; none if withheld, or if the answer is invalid."""
     if isinstance(answer, PassResult):
         return question.parts
     if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
         return ()
-    kept = zip(question.parts, answer.texts, strict=True)
-    return tuple(ResultPart(kind=one.kind, text=text, image=one.image) for one, text in kept if text is not None)
+    pairs = zip(question.parts, answer.texts, strict=True)
+    return tuple(ResultPart(kind=part.kind, text=text, image=part.image) for part, text in pairs if text is not None)

@@ -1,12 +1,15 @@
-"""What a person is shown before a server asks a model: who may answer, and how much of each limit is used."""
+"""Models and limits shown in the review of a sampling request."""
 
 from mcphost.serialization import Struct
 
 
 class ModelCandidate(Struct, frozen=True, kw_only=True):
-    """A model that may answer. Prices are US dollars for one token, `speed` tokens a second as measured in this run;
-    None and 0 mean unknown. `ceiling` is what this request can cost there in US dollars, about; `rank` is its place
-    among the user's own models, the most capable first."""
+    """A model that may answer; None and 0 mean unknown.
+
+    Prices are US dollars per token, `speed` is in tokens per second as measured in this run. `ceiling` is the
+    approximate maximum cost of this request in US dollars; `rank` is the place among the user's models, the most
+    capable first.
+    """
 
     name: str
     label: str
@@ -19,7 +22,7 @@ class ModelCandidate(Struct, frozen=True, kw_only=True):
 
 
 class LimitUsage(Struct, frozen=True):
-    """How much of one limit is used: "requests this minute", 3 of 10."""
+    """Usage of one limit, such as 3 of 10 "requests this minute"."""
 
     what: str
     used: int

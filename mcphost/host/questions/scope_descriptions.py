@@ -1,4 +1,4 @@
-"""OAuth scopes in plain words: what a person is told beside the raw name, which is all that counts."""
+"""Descriptions of OAuth scopes, shown next to the raw names, which are what counts."""
 
 import re
 
@@ -23,12 +23,12 @@ _MAX_LENGTH = 200
 
 
 def describe_scope(scope: str) -> str:
-    """What a scope permits, read from its name, which nobody vouches for; "" when it says nothing."""
+    """Return what a scope seems to permit, guessed from its name; "" if it is unclear."""
     if scope.lower() in _KNOWN:
         return _KNOWN[scope.lower()]
     name = scope[:_MAX_LENGTH]
     if "://" in name:
-        name = name.rpartition("/")[2]  # a scope that is an address says what it is about at its end
+        name = name.rpartition("/")[2]  # the last segment of an address names the scope
     parts = [part for part in _PARTS.split(name.lower()) if part]
     if not parts or not all(part.isascii() and part.isalnum() for part in parts):
         return ""

@@ -1,4 +1,4 @@
-"""Tells whether a field of a form asks for a secret, in several languages and however its words are disguised."""
+"""Detection of form fields that ask for secrets, in several languages and disguises."""
 
 import re
 import unicodedata
@@ -20,7 +20,7 @@ _SECRET = re.compile(
     r"|\bhas[lł]o\b|\bheslo\b|\bgeslo\b|jelszo|parool|\bsifre\b|mat[-_ ]khau|kata[-_ ]sandi",
     re.IGNORECASE,
 )
-# Words of other alphabets, as they are written: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
+# Words in other alphabets: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
 # Persian, Hindi, Thai, Chinese, Japanese, Korean.
 _SECRET_OTHER_SCRIPTS = re.compile(
     "пароль|парола|лозинка|секрет|κωδικ[όο]ς πρ[όο]σβασης|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
@@ -33,15 +33,15 @@ _DIGITS_AS_LETTERS = str.maketrans("013457@$!", "oieastasi")
 
 
 def looks_secret(name: str, title: str = "", description: str = "") -> bool:
-    """Whether a field seems to ask for what nobody should put into a form.
+    """Return whether a field seems to ask for a secret, which does not belong in a form.
 
-    A description that says "do not give us your PIN" asks for none.
+    A negated description ("do not give us your PIN") does not count.
     """
-    if any(_find_secret_word(read) for word in (name, title) for read in _variants(word)):
+    if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
         return True
-    for read in _variants(description):
-        found = _find_secret_word(read)
-        if found is not None and not _NEGATION.search(read[: found.start()]):
+    for variant in _variants(description):
+        match = _find_secret_word(variant)
+        if match is not None and not _NEGATION.search(variant[: match.start()]):
             return True
     return False
 
@@ -51,11 +51,11 @@ def _find_secret_word(text: str) -> "re.Match[str] | None":
 
 
 def _variants(text: str) -> Iterator[str]:
-    """The text as a person may read it: with its letters, as ASCII, without accents, with digits for letters."""
+    """Yield the text as a person may read it: as is, as ASCII without accents, with digits as letters."""
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
-    apart = _WORD_BOUNDARY.sub(" ", plain)
-    marked = normalize("NFD", read_as_ascii(apart))
-    bare = "".join(sign for sign in marked if not unicodedata.combining(sign))
-    yield bare
-    yield bare.translate(_DIGITS_AS_LETTERS)
+    separated = _WORD_BOUNDARY.sub(" ", plain)
+    decomposed = normalize("NFD", read_as_ascii(separated))
+    unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
+    yield unaccented
+    yield unaccented.translate(_DIGITS_AS_LETTERS)

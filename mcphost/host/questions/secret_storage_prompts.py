@@ -1,4 +1,4 @@
-"""Questions of `auth.secret_store`: where to store sign-ins, and the passphrase of their file."""
+"""Prompts of `auth.secret_store`: the storage of sign-ins, and the passphrase of the file."""
 
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.secret_storage_questions import (
@@ -13,7 +13,10 @@ StorageChoice = tuple[str, str]
 
 
 class SecretStoragePrompts:
-    """Asks the front; a refusal keeps sign-ins for this run, and leaves a file locked."""
+    """Prompts through the frontend.
+
+    A refusal keeps sign-ins in memory for this run and leaves an encrypted file locked.
+    """
 
     def __init__(self, frontend: Frontend) -> None:
         self._frontend = frontend
@@ -21,11 +24,11 @@ class SecretStoragePrompts:
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> StorageChoice:
-        """The place, and the pass phrase for an encrypted file."""
+        """Return the place, and the passphrase for an encrypted file."""
         verdict = await self._frontend.ask(
             ChooseSecretStorage(
                 server="",
-                why="a sign-in worked, and no keyring can keep it",
+                why="you are signed in, but no keyring can store that",
                 servers=servers,
                 reason=reason,
                 plain_file=plain_file,
@@ -39,8 +42,8 @@ class SecretStoragePrompts:
         return ("file" if isinstance(verdict, KeepInPlainFile) else "session"), ""
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """The pass phrase; None leaves it locked."""
+        """Return the passphrase, or None to leave the file locked."""
         verdict = await self._frontend.ask(
-            UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
+            UnlockSecrets(server="", why="sign-ins are stored in an encrypted file", file=file, note=note)
         )
         return verdict.pass_phrase if isinstance(verdict, EnterPassphrase) else None

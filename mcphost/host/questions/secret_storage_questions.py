@@ -1,4 +1,4 @@
-"""Where sign-ins are kept when no keyring can keep them, and the pass phrase of their file, as questions."""
+"""Questions about the storage of sign-ins without a keyring, and the passphrase of the file."""
 
 from typing import ClassVar
 
@@ -7,15 +7,15 @@ from mcphost.serialization import Struct
 
 
 class KeepInMemory(Struct, frozen=True):
-    """Keep the sign-in in memory; it is forgotten when mcphost ends."""
+    """Store the sign-in in memory until mcphost exits."""
 
 
 class KeepInPlainFile(Struct, frozen=True):
-    """Keep it, and later ones, in a file that only the user may read, as it is."""
+    """Store sign-ins unencrypted, in a file that only the user may read."""
 
 
 class KeepInEncryptedFile(Struct, frozen=True):
-    """Keep it, and later ones, in a file encrypted under this pass phrase."""
+    """Store sign-ins in a file encrypted with this passphrase."""
 
     pass_phrase: str
 
@@ -27,9 +27,10 @@ SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
 
 
 class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=True):
-    """There is no usable keyring (`reason`). Where should these sign-ins be kept? They are in use meanwhile.
+    """Where to store these sign-ins, as no keyring is usable (`reason`); they are in use already.
 
-    `is_new`: the encrypted file does not exist yet, so the pass phrase is chosen now. `note`: why it is asked again.
+    `is_new`: the encrypted file does not exist yet, so the passphrase is chosen now. `note`: why the question is
+    repeated.
     """
 
     KIND: ClassVar[str] = "keep_secrets"
@@ -41,11 +42,12 @@ class ChooseSecretStorage(Question[SecretStorageVerdict], frozen=True, kw_only=T
     note: str = ""
 
     def refusal(self) -> SecretStorageVerdict:
+        """Return the answer that refuses."""
         return KeepInMemory()
 
 
 class EnterPassphrase(Struct, frozen=True):
-    """What opens the file; never stored."""
+    """The passphrase of the file; never stored."""
 
     pass_phrase: str
 
@@ -54,18 +56,22 @@ class EnterPassphrase(Struct, frozen=True):
 
 
 class LeaveLocked(Struct, frozen=True):
-    """Do without what is in the file."""
+    """Continue without the content of the file."""
 
 
 UnlockVerdict = EnterPassphrase | LeaveLocked
 
 
 class UnlockSecrets(Question[UnlockVerdict], frozen=True, kw_only=True):
-    """The pass phrase of the file in which sign-ins are kept, asked for once a run. `note`: why it is asked again."""
+    """The passphrase of the file of sign-ins, asked once in a run.
+
+    `note`: why the question is repeated.
+    """
 
     KIND: ClassVar[str] = "unlock_secrets"
     file: str
     note: str = ""
 
     def refusal(self) -> UnlockVerdict:
+        """Return the answer that refuses."""
         return LeaveLocked()

@@ -1,4 +1,4 @@
-"""Signing in is a question like any other: who asks, where the address leads, and what it will permit."""
+"""Sign-in as a question to the user: who asks, where the address leads, what it permits."""
 
 from collections.abc import Awaitable, Callable
 from time import monotonic
@@ -10,37 +10,49 @@ from mcphost.host.questions.sign_in_questions import DeclineSignIn, PastedRedire
 from mcphost.unicode_forms import split_url
 
 OpenUrl = Callable[[str], Awaitable[bool]]
-"""Shows an http(s) address in a browser; whether that worked."""
+"""Opens an http(s) address in a browser and returns whether that worked."""
 
-OPENED = "Your browser has the address. This question goes away when you are done there."
-NO_BROWSER = "No browser could be opened here. Open the address yourself, and paste where it ended."
-NO_BROWSER_FOR_CODE = "No browser could be opened here. Open the address yourself, on any machine."
+OPENED = "Opened in your browser. This question closes when the sign-in is complete."
+NO_BROWSER = "No browser could be opened. Open the address yourself and paste the final address here."
+NO_BROWSER_FOR_CODE = "No browser could be opened. Open the address yourself, on any machine."
 
 
 class SignInPromptTerms(Protocol):
-    """What auth.authorization_flow tells of one address: for how long, and whether there is another way."""
+    """Terms of one sign-in address from auth.authorization_flow."""
 
     @property
-    def seconds(self) -> float: ...
+    def seconds(self) -> float:
+        """Seconds until the sign-in expires."""
+        ...
 
     @property
-    def whole(self) -> str: ...
+    def whole(self) -> str:
+        """The address with the device code in it, "" without one."""
+        ...
 
     @property
-    def interval(self) -> float: ...
+    def interval(self) -> float:
+        """Seconds between polls of the authorization server."""
+        ...
 
     @property
-    def switch(self) -> Callable[[], None] | None: ...
+    def switch(self) -> Callable[[], None] | None:
+        """Switches to the other sign-in method; None if there is none."""
+        ...
 
     @property
-    def others(self) -> tuple[str, ...]: ...
+    def others(self) -> tuple[str, ...]:
+        """Accounts that are already signed in there."""
+        ...
 
     @property
-    def warnings(self) -> tuple[str, ...]: ...
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to show first."""
+        ...
 
 
 class SignInPrompts:
-    """The person of auth.authorization_flow: asks the front, and opens the browser when told to and `open_url` can."""
+    """Prompts of auth.authorization_flow through the frontend and the browser."""
 
     def __init__(
         self,
@@ -48,7 +60,7 @@ class SignInPrompts:
         open_url: OpenUrl | None = None,
         can_open: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`can_open`: is there hope of a browser?"""
+        """*can_open* returns whether a browser may be available."""
         self._frontend = frontend
         self._open_url = open_url
         self._can_open = can_open
@@ -65,16 +77,16 @@ class SignInPrompts:
         note: str,
         terms: SignInPromptTerms,
     ) -> str | None:
-        """None: refused. "": a browser will answer, or the other way was taken. Else the redirect address pasted.
+        """Return None for a refusal, "" if the browser answers or the method changed, else the pasted address.
 
-        Whoever opens the browser here asks on, so that the wait is seen and can be ended.
+        After opening the browser, the question is asked again, so that the wait is visible and can be cancelled.
         """
-        until = monotonic() + terms.seconds
+        deadline = monotonic() + terms.seconds
         while True:
             now = monotonic()
             question = SignInQuestion(
                 server=server,
-                why=f"the server {server} wants to know who you are",
+                why=f"the server {server} requires you to sign in",
                 url=url,
                 host=split_url(url).netloc,
                 issuer=issuer,
@@ -83,7 +95,7 @@ class SignInPrompts:
                 code=code,
                 note=note,
                 whole=terms.whole,
-                seconds=max(0.0, until - now),
+                seconds=max(0.0, deadline - now),
                 interval=terms.interval,
                 asked=now,
                 other="" if terms.switch is None else "browser" if code else "code",
@@ -108,13 +120,13 @@ class SignInPrompts:
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """The client id and the secret that the user entered; None: refused, or nobody can be asked for that."""
+        """Return the client id and secret that the user entered, or None if refused or not possible."""
         if EnterClientId.KIND not in self._frontend.kinds:
             return None
         verdict = await self._frontend.ask(
             EnterClientId(
                 server=server,
-                why=f"the server {server} wants to know who you are",
+                why=f"the server {server} requires you to sign in",
                 issuer=issuer,
                 redirect_uri=redirect_uri,
                 account=account,

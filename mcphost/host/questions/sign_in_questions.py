@@ -1,4 +1,4 @@
-"""Asking the user to sign in to a server, in a browser or with a code, and the answers to it."""
+"""The sign-in question, with a browser or a device code, and its answers."""
 
 from typing import ClassVar, Literal
 
@@ -7,11 +7,11 @@ from mcphost.serialization import Struct
 
 
 class OpenInBrowser(Struct, frozen=True):
-    """The address is, or will be, open in a browser; its answer comes by itself."""
+    """The address is, or will be, open in a browser; the redirect arrives automatically."""
 
 
 class PastedRedirect(Struct, frozen=True):
-    """The address at which the sign-in ended, copied from a browser that could not come back to us."""
+    """The final address of the sign-in, pasted from a browser that could not reach mcphost."""
 
     redirect_url: str
 
@@ -20,7 +20,7 @@ class PastedRedirect(Struct, frozen=True):
 
 
 class SwitchSignInMethod(Struct, frozen=True):
-    """Rather with a code than in a browser, or the other way round; see `SignIn.other`."""
+    """Use a device code instead of a browser, or the reverse; see `SignInQuestion.other`."""
 
 
 class DeclineSignIn(Struct, frozen=True):
@@ -31,15 +31,16 @@ SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSig
 
 
 class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
-    """Sign in to a server? `url` is complete, `host` the part of it that says where it leads; `issuer` is who signs.
+    """A sign-in at *issuer*; `url` is complete, `host` is its host.
 
-    `note` says why it is asked again. It is withdrawn when a browser brings the answer, and after `seconds`; `asked` is
-    when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this machine.
+    `note` says why the question is repeated. It is withdrawn when the browser's redirect arrives, and after `seconds`;
+    `asked` is when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this
+    machine.
 
-    With a `code` the user enters that at the address, in any browser, and there is nothing to paste; `whole` is the
-    address with the code in it ("" for none), and the authorization server is asked each `interval` seconds. `other`
-    is the other way there is: "code", "browser", or "" for none. `others` are accounts that are signed in there
-    already: whoever would rather use one of them refuses, and chooses it. `warnings` are sentences to show first.
+    With a `code`, the user enters it at the address in any browser, and nothing is pasted. `whole` is the address with
+    the code in it ("" for none); the authorization server is polled every `interval` seconds. `other` is the
+    alternative method: "code", "browser", or "" for none. `others` are accounts already signed in there: to use one of
+    them, the user refuses and selects it. `warnings` are sentences to show first.
     """
 
     KIND: ClassVar[str] = "sign_in"
@@ -59,4 +60,5 @@ class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
     def refusal(self) -> SignInVerdict:
+        """Return the answer that refuses."""
         return DeclineSignIn()

@@ -1,4 +1,4 @@
-"""The arguments of a tool as fields of a form: what its inputSchema says, as far as a form can show it."""
+"""Tool arguments as form fields, as far as a form can show the inputSchema."""
 
 from typing import Any, cast
 
@@ -8,34 +8,31 @@ from mcphost.host.questions.forms import MAX_FIELDS, MAX_SCHEMA, parse_field
 from mcphost.serialization import Raw, dumps, loads, replace
 
 UNKNOWN_ARGUMENT = "not in the tool's schema"
-
-
 _MAX_REFERENCES = 8
 
 
 def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
-    """One field for each property and for each argument beyond them, properties first. Raises nothing.
+    """Return a field for each property, then for each further argument. Never raises.
 
-    A property of any other shape is a field of kind `json`. A field whose value in `arguments` is of another type than
-    its property says is one of the value's own kind, so that what is there can be shown and corrected. None has a
-    default: what is left out stays left out. Empty when the schema says nothing that a form could show, or too much:
-    then JSON is what is left.
+    A property of any other shape is a field of kind `json`, and so is a field whose argument does not have the
+    property's type, so that it can be shown and corrected. No field has a default: omitted arguments stay omitted. The
+    result is empty if the schema has nothing that a form can show, or too much; the arguments are then edited as JSON.
     """
-    whole = _object(schema)
-    properties, required = _object_member(whole, "properties"), whole.get("required")
-    must = cast("list[Any]", required) if isinstance(required, list) else []
+    root = _object(schema)
+    properties, required = _object_member(root, "properties"), root.get("required")
+    required_names = cast("list[Any]", required) if isinstance(required, list) else []
     names = [*properties, *(name for name in arguments if name not in properties)]
     if not names or len(names) > MAX_FIELDS:
         return ()
-    made: list[Field] = []
+    fields: list[Field] = []
     for name in names:
         if name in properties:
-            field = _property_field(name, _simplify_schema(properties[name], whole), name in must)
+            field = _property_field(name, _simplify_schema(properties[name], root), name in required_names)
         else:
             kind = "text" if isinstance(arguments[name], str) else "json"
             field = Field(name=name, kind=kind, description=UNKNOWN_ARGUMENT)
-        made.append(field if name not in arguments or _can_show(field, arguments[name]) else _to_json_field(field))
-    return tuple(made)
+        fields.append(field if name not in arguments or _can_show(field, arguments[name]) else _to_json_field(field))
+    return tuple(fields)
 
 
 def _object(schema: Raw | bytes) -> dict[str, Any]:
@@ -49,59 +46,59 @@ def _object(schema: Raw | bytes) -> dict[str, Any]:
 
 
 def _object_member(value: Any, name: str) -> dict[str, Any]:
-    found = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    member = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
 
 
-def _simplify_schema(entry: Any, whole: dict[str, Any]) -> Any:
-    """What a property comes down to: a reference within the schema is followed, "or null" is left away.
+def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
+    """Return the property's schema with references resolved and "or null" removed.
 
-    An optional argument of many libraries is one that may be null; leaving it out says the same.
+    Many libraries declare an optional argument as nullable; omitting it has the same meaning.
     """
     for _ in range(_MAX_REFERENCES):
         if not isinstance(entry, dict):
             break
-        words = cast("dict[str, Any]", entry)
-        inner = _inner_schema(words, whole)
-        if inner is None:
+        keywords = cast("dict[str, Any]", entry)
+        target = _inner_schema(keywords, root)
+        if target is None:
             break
-        entry = {**inner, **{key: value for key, value in words.items() if key in _KEPT_KEYWORDS}}
+        entry = {**target, **{key: value for key, value in keywords.items() if key in _KEPT_KEYWORDS}}
     return cast("Any", entry)
 
 
 _KEPT_KEYWORDS = ("title", "description", "default")
 
 
-def _inner_schema(words: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any] | None:
-    reference, kind = words.get("$ref"), words.get("type")
+def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, Any] | None:
+    reference, kind = keywords.get("$ref"), keywords.get("type")
     if isinstance(reference, str):
-        _, _, way = reference.partition("#/")
-        room, _, name = way.partition("/")
-        found = _object_member(whole, room).get(name) if room in ("$defs", "definitions") else None
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+        _, _, pointer = reference.partition("#/")
+        section, _, name = pointer.partition("/")
+        target = _object_member(root, section).get(name) if section in ("$defs", "definitions") else None
+        return cast("dict[str, Any]", target) if isinstance(target, dict) else None
     if isinstance(kind, list):
-        kinds = [one for one in cast("list[Any]", kind) if one != "null"]
-        return {**words, "type": kinds[0]} if len(kinds) == 1 else None
-    for word in ("anyOf", "oneOf"):
-        ways = words.get(word)
-        if isinstance(ways, list):
-            some = [one for one in cast("list[Any]", ways) if one != {"type": "null"}]
-            return cast("dict[str, Any]", some[0]) if len(some) == 1 and isinstance(some[0], dict) else None
+        kinds = [item for item in cast("list[Any]", kind) if item != "null"]
+        return {**keywords, "type": kinds[0]} if len(kinds) == 1 else None
+    for keyword in ("anyOf", "oneOf"):
+        variants = keywords.get(keyword)
+        if isinstance(variants, list):
+            non_null = [item for item in cast("list[Any]", variants) if item != {"type": "null"}]
+            return cast("dict[str, Any]", non_null[0]) if len(non_null) == 1 and isinstance(non_null[0], dict) else None
     return None
 
 
 def _property_field(name: str, schema: Any, required: bool) -> Field:
-    words = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    keywords = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
     try:
         field = parse_field(name, schema, required)
     except MalformedMessage:
-        title, about = (str(words.get(key, ""))[:10_000] for key in ("title", "description"))
-        field = Field(name=name, kind="json", title=title, description=about, required=required)
-    about = field.description
-    if words.get("default") is not None:
-        about = f"{about} (left out, it says, means {dumps(words['default'])[:200]})".strip()
-    # The user decides about a call of the model; nothing here is asked of the user.
-    return replace(field, default=None, secret=False, description=about)
+        title, description = (str(keywords.get(key, ""))[:10_000] for key in ("title", "description"))
+        field = Field(name=name, kind="json", title=title, description=description, required=required)
+    description = field.description
+    if keywords.get("default") is not None:
+        description = f"{description} (default: {dumps(keywords['default'])[:200]})".strip()
+    # The user reviews a call of the model; the server does not ask the user for these values.
+    return replace(field, default=None, secret=False, description=description)
 
 
 def _to_json_field(field: Field) -> Field:
@@ -109,7 +106,7 @@ def _to_json_field(field: Field) -> Field:
 
 
 def _can_show(field: Field, value: Any) -> bool:
-    """Whether the field's kind can show that value, be it right or wrong."""
+    """Return whether the field's kind can show this value, valid or not."""
     match field.kind:
         case "text":
             return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))

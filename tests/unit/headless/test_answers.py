@@ -248,7 +248,7 @@ def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> N
         (SAMPLING, {"accept": {"max_tokens": "x"}}, "not valid"),
         (REPLY, {"accept": {"content": [5]}}, "not valid"),
         (REPLY, {"accept": {}}, "not valid"),
-        (RESULT, {"accept": {"texts": ["a"]}}, "2 parts, and 1 texts"),
+        (RESULT, {"accept": {"texts": ["a"]}}, "2 parts, but 1 texts"),
         (RESULT, {"accept": {"texts": [None, "{"]}}, "structured content"),
         (RESULT, {"accept": {"texts": "ab"}}, "not valid"),
         (RESULT, {"accept": {"content": []}}, "does not take"),

@@ -414,7 +414,7 @@ async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
             peer.ask(str(number), method, {**params, "message": "x" * 1_500})
         refused = await peer.until(3)
         assert len(front.asked) == 3
-        assert all("hold more than" in reply["error"]["message"] for _, reply in refused)
+        assert all("would exceed" in reply["error"]["message"] for _, reply in refused)
 
 
 async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_texts_keep_to_their_length_and_format(schema: dict[str, Any], good: Any
     for value in good:
         assert sent({"type": "string", **schema}, value) == value
     for value in bad:
-        assert problem({"type": "string", **schema}, value).startswith("The form is not filled in correctly: 'x' must")
+        assert problem({"type": "string", **schema}, value).startswith("The form has invalid values: 'x' must")
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_several_choices_keep_to_their_number_and_are_sent_as_a_list(items: dict
     for value in (["r", "g", "b"], ["x"], ["r", "r"], "r", [5]):
         assert "must" in problem(schema, value)
     assert validate_content(fields({"x": schema}), {"x": []}) == {}
-    with pytest.raises(UsageError, match="must be filled in"):
+    with pytest.raises(UsageError, match="is required"):
         validate_content(fields({"x": schema}, "x"), {"x": []})
 
 
@@ -197,7 +197,7 @@ def test_required_fields_must_be_filled_in_and_empty_optional_ones_are_left_out(
     assert validate_content(form, {"name": "Ada", "note": None, "age": 3}) == {"name": "Ada", "age": 3}
     with pytest.raises(UsageError) as caught:
         validate_content(form, {"name": None, "age": "x", "other": 1})
-    for words in ("'name' must be filled in", "'age' must be a number", "no field 'other'"):
+    for words in ("'name' is required", "'age' must be a number", "no field 'other'"):
         assert words in caught.value.message
 
 

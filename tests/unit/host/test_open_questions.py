@@ -23,7 +23,7 @@ def sampling(content: bytes) -> Raw:
 def test_one_server_can_hold_only_so_many_bytes_in_open_questions() -> None:
     questions = QuestionBudget()
     with questions.reserve("a", MAX_SERVER_BYTES - 10):
-        with pytest.raises(TooManyQuestions, match="of this server hold more than 32 MB"), questions.reserve("a", 11):
+        with pytest.raises(TooManyQuestions, match="of this server would exceed 32 MB"), questions.reserve("a", 11):
             pass
         with questions.reserve("a", 10), questions.reserve("b", 20):
             pass

@@ -49,7 +49,7 @@ def test_a_form_asks_for_each_variable_once_and_in_order() -> None:
         ("x://{a}", {"b": "1"}, "no variable"),
         ("x://{a}", {"a": "y" * 9000}, "over"),
         ("x://{a}", {"a": "é" * 5000}, "too long"),
-        ("x://{a}", {"a": "\ud800"}, "cannot be written"),
+        ("x://{a}", {"a": "\ud800"}, "cannot be part"),
         ("{a}", {}, "empty"),
     ],
 )
