@@ -218,7 +218,7 @@ CHANGED = ReviewToolChanges(
 )
 ROOTS = ShareRoots(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"asked by its running tool {TOOL}",
     account=ACCOUNT,
     roots=tuple(
         Root(f"file:///mnt/shared/%E6%9D%B1%E4%BA%AC/projects/number-{n}/with/a/long/path/in/it", f"{WIDE} {n}")
@@ -226,7 +226,7 @@ ROOTS = ShareRoots(
     ),
     gone=("/mnt/lost", "/mnt/also lost"),
     origins=("in /home/me/projects/a long folder/.mcp.json, which you trusted",) * 14,
-    warnings=("", "Your home folder is in it.") * 7,
+    warnings=("", "It contains your home folder.") * 7,
 )
 ROOTS_EACH = replace(
     ROOTS,
@@ -237,7 +237,7 @@ ROOTS_EACH = replace(
 )
 SAMPLING = ReviewSampling(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"asked by its running tool {TOOL}",
     account=ACCOUNT,
     messages=tuple(
         {"role": ("user", "assistant")[n % 2], "content": {"type": "text", "text": f"{MIXED}\n{LINES[:900]}"}}
@@ -256,14 +256,14 @@ SAMPLING = ReviewSampling(
         "speedPriority": 0.8,
         "intelligencePriority": 0.5,
     },
-    reason='The server wishes for "sonnet", and its name has that. ' * 2,
+    reason='It matches the server\'s hint "sonnet". ' * 2,
     models=tuple(ModelCandidate(name=f"provider/model-{n}", label=f"m{n}") for n in range(12)),
     budget=(LimitUsage("requests this minute", 29, 30), LimitUsage("tokens this run", 1_999_000, 2_000_000)),
     tokens=52_000,
 )
 REPLY = ReviewReply(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"asked by its running tool {TOOL}",
     account=ACCOUNT,
     content=(
         {"type": "text", "text": f"{MIXED}\n\n{LINES}"},
@@ -274,7 +274,7 @@ REPLY = ReviewReply(
 )
 FORM = FillForm(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"asked by its running tool {TOOL}",
     account=ACCOUNT,
     message=f"{MIXED} Please fill in all of this, and do not forget what was said before. " * 4,
     fields=(
@@ -306,13 +306,13 @@ FORM = FillForm(
         Field(name="agree", kind="boolean", title="Agree to the terms"),
     ),
     warnings=(
-        "It asks for what looks like a secret: The full legal name.",
+        "It seems to ask for a secret: The full legal name.",
         "Its title says something else than its name.",
     ),
 )
 VISIT = VisitUrl(
     server=SERVER,
-    why=f"its tool {TOOL} runs and asks for it",
+    why=f"asked by its running tool {TOOL}",
     account=ACCOUNT,
     message=f"{MIXED} Go there and sign in. " * 6,
     url=ADDRESS,

@@ -266,27 +266,27 @@ def question(asked: Question[Any]) -> Step:
 ROOTS = ShareRoots(
     server="files",
     account="work",
-    why="it asks by itself, while no call of it runs",
+    why="asked on its own; no tool is running",
     roots=(Root("file:///home/me/projects/a%20long%20folder", "project"), Root("file:///srv/%E4%B8%AD%E6%96%87")),
     gone=("/mnt/lost",),
     origins=("where mcphost was started", "added by you"),
-    warnings=("", "Your home folder is in it."),
+    warnings=("", "It contains your home folder."),
 )
 ROOTS_EACH = replace(
     ROOTS,
-    why="it asked for them, and its tool read_file is about to run",
+    why="asked earlier; its tool read_file is about to run",
     askers=(
         RequestingServer(
-            server="files", account="work", why="it asked for them, and its tool read_file is about to run",
+            server="files", account="work", why="asked earlier; its tool read_file is about to run",
             roots=ROOTS.roots,
         ),
-        RequestingServer(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
-        RequestingServer(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
+        RequestingServer(server="git", why="asked on its own; no tool was running", roots=ROOTS.roots[:1]),
+        RequestingServer(server="中文-search", why="asked on its own; no tool was running", roots=ROOTS.roots),
     ),
 )  # fmt: skip
 SAMPLING = ReviewSampling(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="asked by its running tool summarize_issue",
     messages=(
         {"role": "user", "content": {"type": "text", "text": "Summarize this issue:\n" + "A line of it.\n" * 12}},
         {"role": "assistant", "content": {"type": "text", "text": "It is about 中文 paths."}},
@@ -299,7 +299,7 @@ SAMPLING = ReviewSampling(
     tools=({"name": "read_comment"}, {"name": "read_diff"}),
     include_context="thisServer",
     conversation="user: What is new?\n\nassistant: Three issues.",
-    reason='The server wishes for "sonnet", and its name has that.',
+    reason='It matches the server\'s hint "sonnet".',
     models=(
         ModelCandidate(name="anthropic/claude-sonnet", label="s", input_price=3e-6, output_price=15e-6),
         ModelCandidate(name="ollama_chat/llama3.1", label="l"),
@@ -314,7 +314,7 @@ SAMPLING = ReviewSampling(
 )
 FORM = FillForm(
     server="github",
-    why="its tool create_issue runs and asks for it",
+    why="asked by its running tool create_issue",
     message="Who should be named as the reporter?",
     fields=(
         Field(name="name", kind="text", title="Your name", required=True, min_length=2),
@@ -326,24 +326,24 @@ FORM = FillForm(
 )
 LONG_FORM = FillForm(
     server="everything",
-    why="its tool trigger-elicitation-request runs and asks for it",
+    why="asked by its running tool trigger-elicitation-request",
     message="Please provide inputs for the following fields:",
     fields=thirteen(),
 )
 SECRET_FORM = FillForm(
     server="github",
-    why="its tool create_issue runs and asks for it",
+    why="asked by its running tool create_issue",
     message="Sign in.",
     fields=(
         Field(name="user", kind="text", title="User", required=True),
         Field(name="pat", kind="text", title="Access key", description="From your settings.", secret=True),
         Field(name="age", kind="integer", minimum=1, maximum=150),
     ),
-    warnings=("It asks for what looks like a secret: Access key.",),
+    warnings=("It seems to ask for a secret: Access key.",),
 )
 VISIT = VisitUrl(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="asked by its running tool summarize_issue",
     message="Connect your account so that private issues can be read.",
     url="https://xn--gthub-cta.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 40,
     host="xn--gthub-cta.com",
@@ -351,7 +351,7 @@ VISIT = VisitUrl(
 )
 REPLY = ReviewReply(
     server="github",
-    why="its tool summarize_issue runs and asks for it",
+    why="asked by its running tool summarize_issue",
     content=(
         {"type": "text", "text": "Paths with **wide** letters are cut one cell too early."},
         {"type": "tool_use", "id": "1", "name": "read_comment", "input": {"number": 4}},

@@ -72,7 +72,7 @@ async def test_the_page_says_of_each_folder_where_it_comes_from_and_which_server
         for words in ("where mcphost was started", str(work), "github: you refused", "[bold]"):
             assert words in it.text(), words
         await it.pilot.press("down", "down")
-        await it.until(lambda: "no: it is not there" in it.text(), "why it is not told")
+        await it.until(lambda: "no: it does not exist" in it.text(), "why it is not told")
         assert "lost␛[2J" in it.text()
         assert not {"\x1b", "\u202e"} & set(it.text())
         it.host.views = (replace(it.host.views[0], known_roots=KnownRoots(())),)
@@ -114,7 +114,7 @@ async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_i
         await it.pilot.press("ctrl+o", "a")
         await it.type("nowhere")
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: it.text().count("nowhere cannot be told to servers: it is not there.") == 2)
+        await it.until(lambda: it.text().count("nowhere cannot be shared with servers: it does not exist.") == 2)
         await it.until(lambda: not it.app.screen.query(OptionList), "suggestions for what was typed before are gone")
         await it.pilot.press("escape")
         await it.until(lambda: "ctrl+s add" not in it.text())

@@ -1,1 +1,1 @@
-"""What servers ask of us: the user's model, a form, an address, folders; each put to the user."""
+"""Requests from servers: elicitation, sampling and roots."""

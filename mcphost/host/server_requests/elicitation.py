@@ -1,4 +1,4 @@
-"""Elicitation: a server's form or address, put to the user; and what came of it, said as the specification wants it."""
+"""Elicitation: a server's form or address is shown to the user, and the action is returned."""
 
 from collections.abc import Callable
 
@@ -31,12 +31,12 @@ MAX_URLS = 10
 MAX_PENDING = 100
 MAX_NOTICES = 20
 SHORT_SCHEMA = 8 * 1024
-"""Bytes of a form that is read at once; a longer one is read on a thread, because each of its words is looked at."""
+"""Bytes of a form that is parsed on the event loop; a longer one is parsed in a thread."""
 Notify = Callable[[str, str], None]
 
 
 class ElicitationHandler:
-    """Answers one server. `tell` says one sentence to the user, with a hint."""
+    """Handler of one server's elicitation; *notify* shows a message and a hint to the user."""
 
     def __init__(self, server: str, frontend: Frontend, notify: Notify, open_url: OpenUrl | None = None) -> None:
         self._server = server
@@ -49,13 +49,13 @@ class ElicitationHandler:
     async def answer(
         self, ask: Elicit, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """Put it to the user: accept, decline and cancel are the user's and told apart.
+        """Ask the user and return accept, decline or cancel.
 
-        A form or address that breaks the specification is not shown; the server gets -32602 where there are errors
-        to get, and a cancel where there are none.
+        A form or address that violates the specification is not shown. The server gets -32602 where the revision has
+        errors, else a cancel.
         """
         if ask.mode not in ("form", "url") or not self._is_declared(ask.mode, context.revision):
-            return ServerRequestRejection(f"Elicitation of mode {ask.mode[:40]!r} was not offered.", INVALID_PARAMS)
+            return ServerRequestRejection(f"Elicitation of mode {ask.mode[:40]!r} is not supported.", INVALID_PARAMS)
         try:
             if len(ask.message) > MAX_MESSAGE:
                 raise MalformedMessage(f"The message is longer than {MAX_MESSAGE:,} characters.")
@@ -69,10 +69,10 @@ class ElicitationHandler:
             return ElicitResult("cancel")
 
     def _report_refusal(self, why: str) -> None:
-        """Tell why a request cannot be shown, each reason once and the first 20 of them."""
+        """Notify the user of the refusal, once for each of the first 20 reasons."""
         if why not in self._reported and len(self._reported) < MAX_NOTICES:
             self._reported.add(why)
-            self._notify(f"{self._server} asked for something that cannot be shown: {why}", "It was refused.")
+            self._notify(f"Refused an invalid request of {self._server}: {why}", "")
 
     def _is_declared(self, mode: str, revision: Revision) -> bool:
         kind = VisitUrl.KIND if mode == "url" else FillForm.KIND
@@ -83,8 +83,8 @@ class ElicitationHandler:
             fields = await anyio.to_thread.run_sync(parse_form, ask.requested_schema)
         else:
             fields = parse_form(ask.requested_schema)
-        secret = [field.title or field.name for field in fields if field.secret]
-        warnings = (f"It asks for what looks like a secret: {', '.join(secret)[:500]}.",) if secret else ()
+        secrets = [field.title or field.name for field in fields if field.secret]
+        warnings = (f"It seems to ask for a secret: {', '.join(secrets)[:500]}.",) if secrets else ()
         question = FillForm(server=self._server, why=why, message=ask.message, fields=fields, warnings=warnings)
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, Accept):
@@ -92,27 +92,27 @@ class ElicitationHandler:
         try:
             return ElicitResult("accept", validate_content(fields, verdict.content))
         except UsageError as error:
-            # A front that lets a wrong answer through; the server must not get it.
+            # The frontend accepted invalid content; the server must not get it.
             return ServerRequestRejection(error.message, INTERNAL_ERROR)
 
     async def _answer_url(self, ask: Elicit, why: str, context: ServerRequestContext) -> ElicitResult:
         if context.revision.era == "handshake" and not ask.elicitation_id:
             raise MalformedMessage("The address has no elicitationId.")
         question = self._make_question(ask, why)
-        # Kept before it is shown: the server may be quicker than the answer.
+        # Tracked before it is shown: the server may be faster than the answer.
         self._track_pending(question.elicitation)
         verdict = await self._ask_and_open(question)
         if not isinstance(verdict, AcceptUrl):
             self._pending.pop(question.elicitation, None)
         elif self._open_url is not None:
             self._notify(
-                f"{question.host} is open in your browser; {self._server} goes on when it hears from there.",
-                "Escape stops the call.",
+                f"Opened {question.host} in your browser; {self._server} continues when you are done there.",
+                "Press Escape to cancel the call.",
             )
         return _make_reply(verdict)
 
     async def _ask_and_open(self, question: VisitUrl) -> UrlVerdict:
-        """The user's answer; a browser that cannot be opened counts as going away."""
+        """Return the user's answer, or a cancel if no browser could be opened."""
         verdict = await self._frontend.ask(question)
         if isinstance(verdict, AcceptUrl) and self._open_url is not None and not await self._open_url(question.url):
             self._notify(f"No browser could be opened for {question.url}", "Open it elsewhere, or set $BROWSER.")
@@ -120,64 +120,67 @@ class ElicitationHandler:
         return verdict
 
     def _make_question(self, ask: Elicit, why: str) -> VisitUrl:
-        leads = inspect_url(ask.url or "")
+        inspected = inspect_url(ask.url or "")
         return VisitUrl(
-            server=self._server, why=why, message=ask.message, url=leads.url, host=leads.host,
-            elicitation=ask.elicitation_id or "", warnings=leads.warnings,
+            server=self._server, why=why, message=ask.message, url=inspected.url, host=inspected.host,
+            elicitation=ask.elicitation_id or "", warnings=inspected.warnings,
         )  # fmt: skip
 
     async def visit_required_urls(
         self, ask: UrlElicitationRequired, why: str, context: ServerRequestContext
     ) -> ElicitResult | ServerRequestRejection:
-        """The addresses a call needs visited first; accept once the user, or the server, says that they are done."""
+        """Ask the user to visit the addresses that a call needs; accept once all are complete.
+
+        Either the user or the server reports completion.
+        """
         if not 0 < len(ask.elicitations) <= MAX_URLS or not self._is_declared("url", context.revision):
-            return ServerRequestRejection("The server wants addresses visited that cannot be shown here.")
-        done: list[anyio.Event] = []
+            return ServerRequestRejection("The required addresses cannot be shown here.")
+        completions: list[anyio.Event] = []
         try:
-            questions = [self._make_question(one, why) for one in ask.elicitations]
+            questions = [self._make_question(elicitation, why) for elicitation in ask.elicitations]
         except MalformedMessage as error:
             return ServerRequestRejection(error.message)
-        for one, question in zip(ask.elicitations, questions, strict=True):
-            done.append(self._track_pending(one.elicitation_id or ""))
+        for elicitation, question in zip(ask.elicitations, questions, strict=True):
+            completions.append(self._track_pending(elicitation.elicitation_id or ""))
             verdict = await self._ask_and_open(question)
             if not isinstance(verdict, AcceptUrl):
                 self._pending.pop(question.elicitation, None)
                 return _make_reply(verdict)
-        return ElicitResult("accept" if await self._wait_until_done(done, questions, why) else "cancel")
+        return ElicitResult("accept" if await self._wait_until_done(completions, questions, why) else "cancel")
 
-    async def _wait_until_done(self, done: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
-        """Whether to repeat the call: what the user says, or yes as soon as the server says that all is done."""
+    async def _wait_until_done(self, completions: list[anyio.Event], questions: list[VisitUrl], why: str) -> bool:
+        """Return whether to repeat the call: the user's answer, or True once the server reports completion."""
         if RetryCall.KIND not in self._frontend.kinds:
             return True
-        again = True
+        repeat = True
         async with anyio.create_task_group() as group:
 
-            async def told() -> None:
-                for event in done:
+            async def wait_for_server() -> None:
+                for event in completions:
                     await event.wait()
                 group.cancel_scope.cancel()
 
-            group.start_soon(told)
+            group.start_soon(wait_for_server)
             urls = tuple(question.url for question in questions)
-            again = await self._frontend.ask(RetryCall(server=self._server, why=why, urls=urls))
+            repeat = await self._frontend.ask(RetryCall(server=self._server, why=why, urls=urls))
             group.cancel_scope.cancel()
-        return again
+        return repeat
 
-    def _track_pending(self, ident: str) -> anyio.Event:
-        """The event of that elicitation's completion; never set for one without an id."""
+    def _track_pending(self, elicitation_id: str) -> anyio.Event:
+        """Return the completion event of an elicitation; it is never set for one without an id."""
         event = anyio.Event()
-        if ident:
+        if elicitation_id:
             while len(self._pending) >= MAX_PENDING:
                 del self._pending[next(iter(self._pending))]
-            event = self._pending.setdefault(ident, event)
+            event = self._pending.setdefault(elicitation_id, event)
         return event
 
-    def on_elicitation_complete(self, ident: str) -> None:
+    def on_elicitation_complete(self, elicitation_id: str) -> None:
         """See RequestHandler.on_elicitation_complete."""
-        event = self._pending.pop(ident, None)
+        event = self._pending.pop(elicitation_id, None)
         if event is not None:
             event.set()
-            self._notify(f"{self._server} says that what it sent you to is done.", "")
+            self._notify(f"{self._server} reports that you are done in the browser.", "")
 
 
 def _make_reply(verdict: object) -> ElicitResult:

@@ -1,4 +1,4 @@
-"""One question about folders for all servers that wait for its answer at the same moment."""
+"""One question about folders for all servers that wait at the same moment."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from mcphost.host.server_requests.root_list import RootFolder
 from mcphost.serialization import Struct
 from mcphost.store.roots import FolderAnswers
 
-UNSOLICITED_REASON = "it asked by itself, while no call of it ran"
+UNSOLICITED_REASON = "asked on its own; no tool was running"
 _VERDICTS: dict[str, RootsVerdict] = {
     "once": ShareOnce(), "session": ShareSession(), "always": ShareAlways(), "never": NeverShare(),
     "deny": DoNotShare(),
@@ -33,7 +33,7 @@ _VERDICTS: dict[str, RootsVerdict] = {
 
 
 class FolderRequest(Struct, frozen=True):
-    """What one server wants to know: the folders that nothing was said about, and those that cannot be read now."""
+    """One server's request: the undecided folders, and those that cannot be read now."""
 
     server: str
     why: str
@@ -43,34 +43,34 @@ class FolderRequest(Struct, frozen=True):
 
 
 class WaitingServer(Protocol):
-    """A server's side of it; see Sharing."""
+    """The server's side of a folder question; see RootSharing."""
 
     @property
     def server(self) -> str:
-        """Its name."""
+        """The server's name."""
         ...
 
     @property
     def frontend(self) -> Frontend:
-        """Whoever answers its questions."""
+        """The frontend that answers the server's questions."""
         ...
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it asked and has no answer."""
+        """Whether the server's request has no answer yet."""
         ...
 
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """What there is to ask now."""
+        """Return the request to ask about now, or None."""
         ...
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Take the answer."""
+        """Apply the user's answer."""
         ...
 
 
 class FolderQuestions:
-    """Asks about folders, one question at a time; each is about every server that waits when it opens."""
+    """Queue of folder questions; each covers every server that waits when it opens."""
 
     def __init__(
         self,
@@ -78,9 +78,9 @@ class FolderQuestions:
         answers: FolderAnswers | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`journal` records what was chosen for each of several servers; `answers` None keeps none for good.
+        """*audit* records the choice for each of several servers; without *answers* none is stored.
 
-        `clock`, in seconds, says for how long a refusal holds.
+        *clock* returns seconds and limits how long a refusal is repeated.
         """
         self._audit = audit
         self.answers = answers
@@ -89,35 +89,35 @@ class FolderQuestions:
         self._lock = anyio.Lock()
 
     def register(self, server: WaitingServer) -> None:
-        """Add a server whose questions may be asked together with those of others."""
+        """Add a server whose questions may be combined with those of others."""
         self._servers.append(server)
 
     async def ask(self, server: WaitingServer, why: str) -> bool:
-        """Ask for this server, unless there is nothing to ask any more; whether it was. Raises StoreError, Declined.
+        """Ask for this server if it still waits; return whether it did. Raises StoreError or ConsentDenied.
 
-        Cancelling withdraws the question; whoever else waits for its answer asks it again.
+        Cancelling withdraws the question; other waiting servers ask it again.
         """
         if await server.pending_request(why) is None:
             return False
         with pause_call_deadlines():
             async with self._lock:
-                # Answered with another server's question, or for a call beside this one.
-                mine = await server.pending_request(why) if server.is_waiting else None
-                if mine is None:
+                # May be answered by another server's question or a concurrent call.
+                request = await server.pending_request(why) if server.is_waiting else None
+                if request is None:
                     return True
-                asked: list[tuple[WaitingServer, FolderRequest]] = [(server, mine)]
+                requests: list[tuple[WaitingServer, FolderRequest]] = [(server, request)]
                 for other in self._servers:
-                    theirs = await _pending_request(other) if other is not server and other.is_waiting else None
-                    if theirs is not None:
-                        asked.append((other, theirs))
-                verdict = await server.frontend.ask(_make_question([request for _, request in asked]))
-                for one, request in asked:
-                    choice = _server_verdict(verdict, one is server, request.server)
-                    if len(asked) > 1 and self._audit is not None:
-                        act = AuditSubject(kind="roots", server=request.server)
+                    other_request = await _pending_request(other) if other is not server and other.is_waiting else None
+                    if other_request is not None:
+                        requests.append((other, other_request))
+                verdict = await server.frontend.ask(_make_question([item for _, item in requests]))
+                for waiting, item in requests:
+                    choice = _server_verdict(verdict, waiting is server, item.server)
+                    if len(requests) > 1 and self._audit is not None:
+                        subject = AuditSubject(kind="roots", server=item.server)
                         name = next((name for name, known in _VERDICTS.items() if known == choice), "deny")
-                        await self._audit.record_decision(act, name, who=server.frontend.who)
-                    await one.apply_verdict(request, choice)
+                        await self._audit.record_decision(subject, name, who=server.frontend.who)
+                    await waiting.apply_verdict(item, choice)
         return True
 
 
@@ -125,31 +125,34 @@ async def _pending_request(server: WaitingServer) -> FolderRequest | None:
     try:
         return await server.pending_request(UNSOLICITED_REASON)
     except (StoreError, ConsentDenied):
-        return None  # it hears of that when it needs the answer itself
+        return None  # raised again when that server's own request is answered
 
 
 def _server_verdict(verdict: RootsVerdict, is_first: bool, server: str) -> RootsVerdict:
-    """The answer for one server; what was not chosen for it is refused."""
+    """Return the answer for one server; without a choice it is a refusal."""
     if isinstance(verdict, SharePerServer):
         return _VERDICTS.get(verdict.choices.get(server, "deny"), DoNotShare())
     return verdict if is_first and isinstance(verdict, tuple(map(type, _VERDICTS.values()))) else DoNotShare()
 
 
 def _make_question(requests: list[FolderRequest]) -> ShareRoots:
-    folders = {one.path: one for request in requests for one in request.folders}
+    folders = {folder.path: folder for request in requests for folder in request.folders}
     first = requests[0]
     return ShareRoots(
         server=first.server,
         why=first.why,
-        roots=tuple(one.root for one in folders.values()),
+        roots=tuple(folder.root for folder in folders.values()),
         gone=first.gone,
-        origins=tuple(one.origin for one in folders.values()),
-        warnings=tuple(one.warning for one in folders.values()),
+        origins=tuple(folder.origin for folder in folders.values()),
+        warnings=tuple(folder.warning for folder in folders.values()),
         askers=tuple(
             RequestingServer(
-                server=one.server, why=one.why, account=one.account, roots=tuple(each.root for each in one.folders)
+                server=request.server,
+                why=request.why,
+                account=request.account,
+                roots=tuple(folder.root for folder in request.folders),
             )
-            for one in requests
+            for request in requests
         )
         if len(requests) > 1
         else (),

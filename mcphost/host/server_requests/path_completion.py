@@ -1,4 +1,4 @@
-"""Suggests folders for a path that is being typed."""
+"""Completion of folder paths."""
 
 import os
 from collections.abc import Iterator
@@ -7,21 +7,21 @@ from mcphost.protocol.completion import Completion
 
 MAX_SUGGESTIONS = 50
 MAX_ENTRIES = 5_000
-"""Entries of one folder that are looked at; a folder may have millions."""
+"""Entries of one folder that are examined; a folder may have millions."""
 
 
 def complete_path(typed: str) -> Completion:
-    """Folders whose path begins so, written as it is; hidden ones once their dot is typed.
+    """Return folders whose path begins with *typed*; hidden ones only after a typed dot.
 
-    Looks at the file system, so it may block; raises nothing.
+    Reads the file system, so it may block; never raises.
     """
     if typed == "~":
         return Completion(("~/",))
     head, _, start = typed.rpartition("/")
     base = f"{head}/" if "/" in typed else ""
     try:
-        where = os.path.expanduser(base) or "."
-        names = sorted(_matching_folders(where, start), key=str.casefold)
+        folder = os.path.expanduser(base) or "."
+        names = sorted(_matching_folders(folder, start), key=str.casefold)
     except (OSError, ValueError):
         return Completion()
     return Completion(
@@ -29,13 +29,13 @@ def complete_path(typed: str) -> Completion:
     )
 
 
-def _matching_folders(where: str, start: str) -> Iterator[str]:
-    with os.scandir(where) as entries:
+def _matching_folders(folder: str, start: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
         for count, entry in enumerate(entries):
             if count >= MAX_ENTRIES:
                 return
-            fits = entry.name.casefold().startswith(start.casefold())
-            if fits and (start.startswith(".") or not entry.name.startswith(".")) and _is_folder(entry):
+            matches = entry.name.casefold().startswith(start.casefold())
+            if matches and (start.startswith(".") or not entry.name.startswith(".")) and _is_folder(entry):
                 yield entry.name
 
 

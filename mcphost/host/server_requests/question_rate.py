@@ -1,4 +1,7 @@
-"""How many questions one server may open and take back: each leaves a row in the ledger, and nobody could answer it."""
+"""Rate limit of one server's questions that are opened and withdrawn.
+
+Each leaves an audit row, and the user could not answer them.
+"""
 
 import math
 from collections.abc import Generator
@@ -10,13 +13,13 @@ from mcphost.host.questions.question_budget import TooManyQuestions
 
 BURST = 20
 SECONDS_PER_TOKEN = 3.0
-"""One more question may be taken back after so long."""
+"""Seconds until another question may be withdrawn."""
 AUDIT_INTERVAL = 600.0
-"""Refusals of so long have one row together."""
+"""Seconds of refusals that share one audit row."""
 
 
 class QuestionRateLimiter:
-    """A token bucket for the questions of one server; only one that is taken back costs a token."""
+    """A token bucket for one server's questions; only withdrawn ones cost a token."""
 
     def __init__(self, server: str, audit: AuditLog) -> None:
         self._server = server
@@ -28,14 +31,14 @@ class QuestionRateLimiter:
 
     @contextmanager
     def acquire(self) -> Generator[None]:
-        """Stand around one question. Raises TooManyQuestions when too many were taken back before."""
+        """Track one question. Raises TooManyQuestions after too many withdrawn ones."""
         now = monotonic()
         self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
         self._refilled_at = now
         if self._tokens < 1:
             self._record_refusal(now)
             seconds = math.ceil((1 - self._tokens) * SECONDS_PER_TOKEN)
-            raise TooManyQuestions(f"Too many questions were taken back; ask again in {seconds} seconds.")
+            raise TooManyQuestions(f"Too many questions were withdrawn; ask again in {seconds} seconds.")
         try:
             yield
         except Exception:
@@ -48,6 +51,6 @@ class QuestionRateLimiter:
         self._refused += 1
         if now - self._recorded_at >= AUDIT_INTERVAL:
             self._recorded_at = now
-            act = AuditSubject(kind="form", server=self._server, name="too many questions")
-            self._audit.queue_event(act, "refused", detail={"questions": self._refused})
+            subject = AuditSubject(kind="form", server=self._server, name="too many questions")
+            self._audit.queue_event(subject, "refused", detail={"questions": self._refused})
             self._refused = 0

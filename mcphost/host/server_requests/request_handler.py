@@ -1,7 +1,6 @@
-"""Responder for one server: what we declare and how its asks are answered.
+"""Handler of the requests of one server, and the client capabilities declared to it.
 
-Declared is only what somebody can answer: a front end that cannot put a question to anybody has no capability for it
-(specification: basic/lifecycle, capability negotiation).
+A capability is declared only if the frontend can answer it (specification: basic/lifecycle, capability negotiation).
 """
 
 import itertools
@@ -46,7 +45,7 @@ A = TypeVar("A")
 
 
 class ServerRequestHandlerFactory:
-    """Makes the desk of each server; all of them share the front, the models and the roots."""
+    """Factory of the handlers of all servers, which share frontend, models and roots."""
 
     def __init__(
         self,
@@ -59,9 +58,10 @@ class ServerRequestHandlerFactory:
         questions: QuestionBudget | None = None,
         folders: FolderAnswers | None = None,
     ) -> None:
-        """`questions` bounds what all servers have open together; `folders` keeps lasting answers about folders.
+        """*questions* limits the open questions of all servers; *folders* stores lasting answers.
 
-        `open_url` shows an address the user agreed to visit; None: whoever is behind the front does that."""
+        *open_url* opens an address that the user agreed to visit; without it, the frontend does.
+        """
         self.frontend = front
         self.open_url = open_url
         self.models = models
@@ -78,35 +78,35 @@ class ServerRequestHandlerFactory:
         account: Callable[[], str] = lambda: "",
         digest: Callable[[], str] = lambda: "",
     ) -> "ServerRequestHandler":
-        """A desk for that server; it lives as long as the server's entry, over reconnects.
+        """Return a handler that lives as long as the server's entry, across reconnects.
 
-        `limits` are those of SamplingLimits that are other numbers for this server; `account` says with which account
-        it is used when it asks, `digest` how it is started or reached.
+        *limits* overrides SamplingLimits for this server; *account* returns the account in use, *digest* the digest of
+        what is started or reached.
         """
         return ServerRequestHandler(server, self, limits or {}, account, digest)
 
 
 MAX_CALL_NUMBERS = 100
-"""Calls of which the number is remembered."""
+"""Calls whose number is remembered."""
 _call_number: ContextVar[int] = ContextVar("number", default=0)
-"""Of the call that is answered for: whoever makes the question is floors away from where that is known."""
+"""The number of the call that a request belongs to; a context variable, as questions are made several layers above."""
 
 
 class AttributingFrontend(FrontendWrapper):
-    """Puts into each question with which account the server that asks is used, and for which call it asks."""
+    """A frontend that adds the server's account and the call number to each question."""
 
     def __init__(self, frontend: Frontend, account: Callable[[], str]) -> None:
         super().__init__(frontend)
         self._account = account
 
     async def ask(self, question: Question[A]) -> A:
-        """The user's answer; calls that may wait for it do not count the time."""
+        """Return the user's answer; deadlines of calls pause meanwhile."""
         with pause_call_deadlines():
             return await self._frontend.ask(replace(question, account=self._account(), number=_call_number.get()))
 
 
 class ServerRequestHandler:
-    """Answers one server."""
+    """Handler of the requests of one server."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class ServerRequestHandler:
     @cached_property
     def _sampling(self) -> "SamplingHandler":
         from mcphost.host.server_requests.sampling import (
-            SamplingHandler,  # with the first request: few servers ever sample
+            SamplingHandler,  # imported late: few servers use sampling
         )
         from mcphost.host.server_requests.sampling_budget import SamplingBudget
 
@@ -141,7 +141,7 @@ class ServerRequestHandler:
 
     @cached_property
     def _elicitation(self) -> "ElicitationHandler":
-        from mcphost.host.server_requests.elicitation import ElicitationHandler  # with the first form or address
+        from mcphost.host.server_requests.elicitation import ElicitationHandler  # imported late
 
         return ElicitationHandler(self._server, self._frontend, self._factory.notify, self._factory.open_url)
 
@@ -155,10 +155,10 @@ class ServerRequestHandler:
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """What we declare, in the shape of the newest revision; `client.client_info` shapes it for the others.
+        """The declared capabilities in the shape of the newest revision; `client.client_info` converts them.
 
-        `sampling.context` is never there: servers are not invited to wish for the conversation. Those of revisions that
-        know no such capability may wish for it, and get it only where the user grants that request.
+        `sampling.context` is never declared: servers are not invited to request the conversation. Servers of revisions
+        without that capability may request it, and get it only if the user adds it to that request.
         """
         kinds = self._frontend.kinds
         declared: dict[str, Any] = {}
@@ -174,7 +174,7 @@ class ServerRequestHandler:
         return declared
 
     async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        """Put it to the user and reply; see Responder. Raises nothing of its own."""
+        """Ask the user and return the result; see RequestHandler. Never raises itself."""
         try:
             with self._rate_limiter.acquire(), self._question_budget.reserve(self._server, server_request_size(ask)):
                 return await self._dispatch(ask, context)
@@ -198,53 +198,53 @@ class ServerRequestHandler:
             _call_number.reset(token)
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """See RequestHandler."""
+        """Track a client request; see RequestHandler."""
         return self.root_sharing.track_request(context.method)
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """See RequestHandler."""
+        """Ask deferred questions before a client request; see RequestHandler."""
         if context.method not in METHODS_NEEDING_ROOTS:
             return False
         await self.root_sharing.prepare(_deferred_reason(context))
         return True
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """See RequestHandler."""
+        """Remove roots that must not be sent any more; see RequestHandler."""
         return self.root_sharing.filter_reply(reply) if isinstance(reply, ListRootsResult) else reply
 
     def on_request_cancelled(self, method: str) -> None:
-        """See RequestHandler."""
+        """Note a cancelled server request; see RequestHandler."""
         if method == ListRoots.METHOD:
             self.root_sharing.on_request_cancelled()
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """See RequestHandler."""
+        """Complete an elicitation; see RequestHandler."""
         self._elicitation.on_elicitation_complete(elicitation)
 
 
 def _deferred_reason(context: ServerRequestContext) -> str:
-    """Why a question that was put off comes now."""
+    """Return the reason of a deferred question."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
-            return f"it asked for them, and you are about to read {name}"
+            return f"asked earlier; you are about to read {name}"
         case "prompts/get":
-            return f"it asked for them, and its prompt {name} is about to be filled"
+            return f"asked earlier; its prompt {name} is about to be used"
         case _:
-            return f"it asked for them, and its tool {name} is about to run"
+            return f"asked earlier; its tool {name} is about to run"
 
 
 def _reason(context: ServerRequestContext) -> str:
-    """On whose behalf, in one short sentence; the name is the server's, and cleaned."""
+    """Return the reason in one short phrase; the name is the server's, sanitized."""
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":
-            return f"its tool {name} runs and asks for it"
+            return f"asked by its running tool {name}"
         case "resources/read":
-            return f"it asks for it before it gives {name}"
+            return f"asked while reading {name}"
         case "prompts/get":
-            return f"it asks for it to fill the prompt {name}"
+            return f"asked by its prompt {name}"
         case _:
             if context.candidate_calls:
-                return f"one of its {len(context.candidate_calls)} calls that run asks for it, without saying which"
-            return "it asks by itself, while no call of it runs"
+                return f"asked by one of its {len(context.candidate_calls)} running calls"
+            return "asked on its own; no tool is running"

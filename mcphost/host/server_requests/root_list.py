@@ -1,4 +1,4 @@
-"""The list of folders that servers may be told of: what files name and the user changed, put together and looked at."""
+"""The list of folders that servers may receive: configured folders with the user's edits."""
 
 import os
 from collections.abc import Iterable
@@ -15,18 +15,18 @@ from mcphost.store.roots import FolderEdit
 from mcphost.unicode_forms import split_url
 
 RootScope = Literal["run", "project", "user"]
-"""How long an edit holds: until mcphost ends, whenever it is started in this folder, or wherever it is started."""
+"""Scope of an edit: this run, every run started in this folder, or every run."""
 ROOT_SCOPES: tuple[RootScope, ...] = ("run", "project", "user")
 EditLayers = tuple[tuple[RootScope, tuple[FolderEdit, ...]], ...]
-"""What the user changed, the narrowest last: that decides."""
+"""The user's edits by scope; the last and narrowest scope decides."""
 
 
 class RootFolder(Struct, frozen=True, kw_only=True):
-    """One folder as it was when it was looked at.
+    """A folder as it was when inspected.
 
-    `path` is the real folder, links followed; as it is written when it cannot be told. "out": the user took it out of
-    the list. `keep` is the edit that decides about it, "" when none does. `why` says why it is "gone", `warning` why
-    one may not want it to be told; each one sentence. `written` is how it is named where that reads differently.
+    `path` is the real folder, links followed; as configured if it cannot be shared. "out": the user removed it. `scope`
+    is the scope of the edit that decides, "" for none. `why` is why it is "gone", `warning` why sharing it is a risk;
+    each one sentence. `configured_path` is the configured path if it differs.
     """
 
     path: str
@@ -41,12 +41,12 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
     @property
     def root(self) -> Root:
-        """As a server is told."""
+        """The root as sent to servers."""
         return Root(file_uri(Path(self.path)), replace_surrogates(self.name) or None)
 
     @property
     def origin(self) -> str:
-        """Where it comes from, in words."""
+        """The source of the folder, as a phrase."""
         match self.source:
             case "started":
                 return "where mcphost was started"
@@ -61,35 +61,37 @@ class RootFolder(Struct, frozen=True, kw_only=True):
 
 
 class RootFolders(Struct, frozen=True):
-    """All of them, in order."""
+    """All folders of the list, in order."""
 
     folders: tuple[RootFolder, ...] = ()
 
     @property
     def available(self) -> tuple[RootFolder, ...]:
-        """Those that a server may be told of now, each once."""
-        return tuple([one for one in self.folders if one.state == "there"][:ROOTS_LIMIT])
+        """The distinct folders that servers may receive now."""
+        return tuple([folder for folder in self.folders if folder.state == "there"][:ROOTS_LIMIT])
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The same as roots."""
-        return tuple(one.root for one in self.available)
+        """The available folders as roots."""
+        return tuple(folder.root for folder in self.available)
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Those that are in the list and cannot be read now."""
-        return tuple(one.path for one in self.folders if one.state == "gone")
+        """The listed folders that cannot be read now."""
+        return tuple(folder.path for folder in self.folders if folder.state == "gone")
 
     def find(self, path: str) -> RootFolder | None:
-        """The one at that path, as it really is or as it is written."""
-        wanted = _spellings(path)
-        return next((one for one in self.folders if wanted & {one.path, one.configured_path}), None)
+        """Return the folder with this real or configured path, or None."""
+        spellings = _spellings(path)
+        return next((folder for folder in self.folders if spellings & {folder.path, folder.configured_path}), None)
 
 
 class KnownRoots(Struct, frozen=True):
-    """What a server knows of the user's folders: `roots` is what it was told last, None for nothing yet; `refused`
-    whether the user refused last; `agreed` whether it is told the same again without a question, in this run or, with
-    `for_good`, also later."""
+    """What a server knows of the user's folders.
+
+    `roots` is what it was sent last, None for nothing yet; `is_refused` whether the user's last answer was a refusal;
+    `is_approved` whether the same is sent again without a question, in this run or, with `is_permanent`, also later.
+    """
 
     roots: tuple[Root, ...] | None = None
     is_refused: bool = False
@@ -98,7 +100,7 @@ class KnownRoots(Struct, frozen=True):
 
 
 def startup_roots() -> tuple[RootConfig, ...]:
-    """The folder the program was started in, by its name; none when it is gone."""
+    """Return the folder in which mcphost was started, named after itself; nothing if it is gone."""
     try:
         here = Path.cwd()
     except OSError:
@@ -107,40 +109,42 @@ def startup_roots() -> tuple[RootConfig, ...]:
 
 
 def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
-    """What the configuration names: the user's folders, or the one of the start, then those of trusted files.
+    """Return the configured folders: the user's, or the start folder, then those of trusted files.
 
-    A user who wrote down that there are none is not overruled by a file.
+    An empty list of the user's is not extended by a file.
     """
     if config.roots is None:
         return (*startup_roots(), *config.more_roots)
     if not config.roots:
         return ()
-    named: list[RootConfig] = []
-    for one in (*config.roots, *config.more_roots):
-        here = startup_roots() if one.path == STARTED_IN else (one,)
-        named += (replace(root, name=one.name or root.name) for root in here)
-    return tuple(named)
+    roots: list[RootConfig] = []
+    for configured in (*config.roots, *config.more_roots):
+        here = startup_roots() if configured.path == STARTED_IN else (configured,)
+        roots += (replace(root, name=configured.name or root.name) for root in here)
+    return tuple(roots)
 
 
 def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> RootFolders:
-    """Put it together and look at each. A file system may hang, so this belongs on a thread; raises nothing."""
-    found: dict[str, RootFolder] = {}
-    for one in configured:
-        seen = _inspect(one)
-        found.setdefault(seen.path, seen)
-    for keep, edits in layers:
+    """Apply the edits and inspect each folder. May block on a file system; never raises."""
+    folders: dict[str, RootFolder] = {}
+    for root in configured:
+        folder = _inspect(root)
+        folders.setdefault(folder.path, folder)
+    for scope, edits in layers:
         for edit in edits:
-            old = RootFolders(tuple(found.values())).find(edit.path)
-            if old is None:
+            existing = RootFolders(tuple(folders.values())).find(edit.path)
+            if existing is None:
                 if edit.told:
-                    seen = _inspect(RootConfig(edit.path, edit.name, "added"))
-                    found[seen.path] = replace(seen, scope=keep)
+                    folder = _inspect(RootConfig(edit.path, edit.name, "added"))
+                    folders[folder.path] = replace(folder, scope=scope)
             elif edit.told:
-                seen = _inspect(RootConfig(old.configured_path or old.path, edit.name, old.source, old.file))
-                found[old.path] = replace(seen, scope=keep)
+                folder = _inspect(
+                    RootConfig(existing.configured_path or existing.path, edit.name, existing.source, existing.file)
+                )
+                folders[existing.path] = replace(folder, scope=scope)
             else:
-                found[old.path] = replace(old, scope=keep, state="out")
-    return RootFolders(tuple(found.values()))
+                folders[existing.path] = replace(existing, scope=scope, state="out")
+    return RootFolders(tuple(folders.values()))
 
 
 def _spellings(path: str) -> set[str]:
@@ -151,28 +155,28 @@ def _spellings(path: str) -> set[str]:
         return {path}
 
 
-def _inspect(one: RootConfig) -> RootFolder:
-    seen = RootFolder(path=one.path, name=one.name, source=one.source, file=one.file)
+def _inspect(root: RootConfig) -> RootFolder:
+    folder = RootFolder(path=root.path, name=root.name, source=root.source, file=root.file)
     try:
-        written = Path(one.path).expanduser()
-        # Resolved first, so that what is shown and told is the real folder and not a link to somewhere else.
-        path = written.resolve(strict=True)
+        expanded = Path(root.path).expanduser()
+        # Resolved first, so that the real folder is shown and shared, not a link to it.
+        path = expanded.resolve(strict=True)
         if not path.is_dir():
-            return replace(seen, state="gone", why="it is not a folder")
+            return replace(folder, state="gone", why="it is not a folder")
         if not os.access(path, os.R_OK | os.X_OK):
-            return replace(seen, state="gone", why="you may not read it")
+            return replace(folder, state="gone", why="you may not read it")
     except FileNotFoundError:
-        return replace(seen, state="gone", why="it is not there")
+        return replace(folder, state="gone", why="it does not exist")
     except PermissionError:
-        return replace(seen, state="gone", why="you may not read it")
+        return replace(folder, state="gone", why="you may not read it")
     except (OSError, RuntimeError, ValueError):
-        return replace(seen, state="gone", why="its path leads nowhere")
+        return replace(folder, state="gone", why="its path is invalid")
     real = str(path)
-    other = one.path if os.path.normpath(written) != real else ""
-    return replace(seen, path=real, configured_path=other, warning=_warning(real, one))
+    configured_path = root.path if os.path.normpath(expanded) != real else ""
+    return replace(folder, path=real, configured_path=configured_path, warning=_warning(real, root))
 
 
-def _warning(real: str, one: RootConfig) -> str:
+def _warning(real: str, root: RootConfig) -> str:
     if real == "/":
         return "It is the whole file system."
     try:
@@ -180,20 +184,20 @@ def _warning(real: str, one: RootConfig) -> str:
     except (OSError, RuntimeError):
         home = ""
     if real == home:
-        return "It is your whole home folder, keys and settings of programs included."
+        return "It is your whole home folder, including keys and settings of programs."
     if home.startswith(f"{real}/"):
-        return "Your home folder is in it."
-    if one.source == "project":
-        base = os.path.realpath(os.path.dirname(one.file))
+        return "It contains your home folder."
+    if root.source == "project":
+        base = os.path.realpath(os.path.dirname(root.file))
         if real != base and not real.startswith(base.rstrip("/") + "/"):
-            return "It is outside of the project whose file names it."
+            return "It is outside the project whose file names it."
     return ""
 
 
 def file_uri(path: PurePath) -> str:
-    """The absolute path as a file: URI (RFC 8089); every byte that is not plain is percent-encoded.
+    """Return the absolute path as a file: URI (RFC 8089), with special bytes percent-encoded.
 
-    A drive of Windows is `file:///C:/…`, a share of it `file://host/share/…`.
+    A Windows drive is `file:///C:/…`, a share `file://host/share/…`.
     """
     if isinstance(path, PureWindowsPath):
         drive = path.drive.replace("\\", "/")
@@ -203,7 +207,7 @@ def file_uri(path: PurePath) -> str:
 
 
 def uri_path(uri: str) -> str:
-    """What a file: URI names, for people; bytes that are no text stay visible as `\\xff`."""
+    r"""Return the path of a file: URI for display; invalid bytes are shown as `\xff`."""
     parts = split_url(uri)
     path = unquote(parts.path, errors="backslashreplace")
     if parts.netloc:

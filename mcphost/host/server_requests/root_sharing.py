@@ -1,6 +1,6 @@
-"""Tells one server the user's folders: only what the user agreed to show it, and only what is still in the list.
+"""Roots requests of one server, answered with the listed folders that the user agreed to share.
 
-A server that asks while no call, read or prompt of it runs is asked about when the first of these needs the answer.
+If a server asks while none of its calls, reads or prompts is running, the question is deferred to the first of these.
 """
 
 import math
@@ -36,21 +36,21 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
 
 HOLD_SECONDS = 50.0
-"""How long a roots/list waits for the first call; the SDKs give up on an answer after 60 s."""
+"""Seconds that a roots/list waits for the first call; the SDKs give up after 60 s."""
 METHODS_NEEDING_ROOTS = frozenset({CallTool.METHOD, ReadResource.METHOD, GetPrompt.METHOD})
-"""What a server may need the folders for."""
+"""Client requests for which a server may need the folders."""
 BLOCKED_TIMEOUT = 2.0
-"""How long a request of ours may go unanswered while a roots/list waits: the server may want its answer first."""
+"""Seconds that another client request may wait while a roots/list waits: the server may need that answer first."""
 RELIST_SECONDS = 1.0
-"""How long a call waits for a server to list again that was told to."""
+"""Seconds that a call waits for the server to list again after a change notification."""
 REFUSAL_SECONDS = 60.0
-"""How long a refusal answers the same question again."""
+"""Seconds for which a refusal also answers the same request."""
 MAX_HELD_REQUESTS = 5
-"""Requests of one server that wait; what comes beyond is answered with an empty list."""
+"""Waiting requests of one server; further ones are answered with an empty list."""
 
 
 def _ignore_notice(text: str, hint: str) -> None:
-    """Nobody is told."""
+    """Ignore the notice."""
 
 
 def _empty_text() -> str:
@@ -58,25 +58,25 @@ def _empty_text() -> str:
 
 
 class _ServerFolders(Struct, frozen=True):
-    """The list as it is for one server: what it may be told, and why."""
+    """The list as it applies to one server."""
 
     folders: RootFolders
     version: int
     allowed: tuple[RootFolder, ...]
     approved: dict[str, str]
-    """Paths that it is told, with the id of the lasting answer or "" for one of this run."""
+    """Shared paths, with the id of the lasting answer or "" for this run."""
 
     @property
     def undecided(self) -> tuple[RootFolder, ...]:
-        """The folders that nothing was said about."""
-        return tuple(one for one in self.allowed if one.path not in self.approved)
+        """The folders without a decision."""
+        return tuple(folder for folder in self.allowed if folder.path not in self.approved)
 
 
 class RootSharing:
-    """Answers roots/list of one server; it hears of a folder only after the user agreed to show it that one.
+    """Roots of one server; it receives a folder only after the user agreed to share it.
 
-    An answer for good is kept by the server's name, its `digest` and the real folder.
-    `tell` receives why an answer could not be kept: then it holds for this run. `questions` are those of all servers.
+    A lasting answer is stored with the server's name, its `digest` and the real folder. `notify` receives failures of
+    the store; the answer is then valid for this run. `folder_questions` is shared by all servers.
     """
 
     def __init__(
@@ -109,14 +109,14 @@ class RootSharing:
         self._refused_roots: frozenset[Root] = frozenset()
         self._permanent_uris: frozenset[str] = frozenset()
         self.has_answers = False
-        """Whether a folder of the list may be told though nobody can be asked; known after `begin`."""
-        # What the server knows.
+        """Whether a stored answer shares a folder without a question; set by `begin_connection`."""
+        # What the server has received.
         self._sent_roots: tuple[Root, ...] | None = None
         self._recorded_roots: tuple[Root, ...] | None = None
         self._is_refused = False
         self._sent_version: int | None = None
         self._reply_count = 0
-        # What waits.
+        # Waiting requests.
         self._is_ready = False
         self._running_calls = 0
         self._other_requests: dict[object, float] = {}
@@ -130,61 +130,61 @@ class RootSharing:
 
     @property
     def known_roots(self) -> KnownRoots:
-        """What the server knows."""
-        told = self._sent_roots or ()
-        for_good = bool(told) and {root.uri for root in told} <= self._permanent_uris
-        agreed = bool(self._session_roots) and {*told} <= self._session_roots
-        return KnownRoots(self._sent_roots, self._is_refused, for_good or agreed, for_good)
+        """What the server knows of the folders."""
+        sent = self._sent_roots or ()
+        is_permanent = bool(sent) and {root.uri for root in sent} <= self._permanent_uris
+        is_approved = bool(self._session_roots) and {*sent} <= self._session_roots
+        return KnownRoots(self._sent_roots, self._is_refused, is_permanent or is_approved, is_permanent)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the server asked and has no answer that was meant for it."""
+        """Whether a request of the server has no final answer yet."""
         return self._held_count > 0 or self._is_answer_pending or self._asking_count > 0
 
     async def begin_connection(self) -> None:
-        """Begin a connection, before its first request: nothing was asked for yet. Raises StoreError."""
+        """Reset the state before the first request of a connection. Raises StoreError."""
         self._is_answer_pending = self._needs_relisting = False
         if not self._can_ask:
             self.has_answers = bool((await self._inspect_folders()).approved)
 
     def mark_ready(self) -> None:
-        """Calls may be made from now on; what waits is asked about with the first."""
+        """Note that calls are possible; deferred requests are asked about with the first."""
         self._is_ready = True
 
     # -- answering
     async def answer(
         self, why: str, context: ServerRequestContext | None = None
     ) -> ListRootsResult | ServerRequestRejection:
-        """The roots, or the refusal of the user; later, when nothing needs them yet. Raises StoreError, Declined.
+        """Return the roots or a refusal, waiting until a call needs them. Raises StoreError or ConsentDenied.
 
-        A request that is taken back, or waits too long, is asked about with the next call.
+        A request that is cancelled or waits too long is asked about with the next call.
         """
         context = context or ServerRequestContext()
-        seen = await self._inspect_folders()
-        is_tied = context.method in METHODS_NEEDING_ROOTS
+        folders = await self._inspect_folders()
+        belongs_to_call = context.method in METHODS_NEEDING_ROOTS
         if (
-            seen.undecided
+            folders.undecided
             and self._can_ask
             and context.revision.era == "handshake"
-            and not (self._running_calls or is_tied)
+            and not (self._running_calls or belongs_to_call)
         ):
-            if seen.approved:
-                # It is told what was agreed to, and asked about what is new with its next call.
+            if folders.approved:
+                # Send the approved folders now; ask about the new ones with the next call.
                 self._is_answer_pending = True
-                return await self._make_reply(seen, was_asked=False)
+                return await self._make_reply(folders, was_asked=False)
             if not await self._wait_for_decision():
                 return ListRootsResult(())
-            seen = await self._inspect_folders()
-        asked = bool(seen.undecided) and await self._ask_user(why)
-        if asked or seen.undecided:
-            seen = await self._inspect_folders()
-        if seen.allowed and not seen.approved and seen.undecided:
+            folders = await self._inspect_folders()
+        was_asked = bool(folders.undecided) and await self._ask_user(why)
+        if was_asked or folders.undecided:
+            folders = await self._inspect_folders()
+        if folders.allowed and not folders.approved and folders.undecided:
             self._note_refusal()
             return ServerRequestRejection("The user does not share folders with this server.")
-        return await self._make_reply(seen, was_asked=asked)
+        return await self._make_reply(folders, was_asked=was_asked)
 
     def on_request_cancelled(self) -> None:
-        """Ask with the next call: the server wanted to know the folders, and gave up before it heard."""
+        """Defer the question to the next call, because the server gave up waiting."""
         self._is_answer_pending = True
 
     @property
@@ -192,7 +192,7 @@ class RootSharing:
         return ShareRoots.KIND in self.frontend.kinds
 
     async def _ask_user(self, why: str) -> bool:
-        """Have the user asked; whether they were. Raises StoreError, Declined."""
+        """Ask the user if possible; return whether they were asked. Raises StoreError or ConsentDenied."""
         if not self._can_ask:
             return False
         self._asking_count += 1
@@ -202,49 +202,51 @@ class RootSharing:
             self._asking_count -= 1
 
     async def _make_reply(self, server_folders: _ServerFolders, *, was_asked: bool) -> ListRootsResult:
-        """What is agreed to and there, recorded before it leaves where it differs from what was told last."""
+        """Return the approved folders; record them first if they differ from the last reply."""
         reply = self._roots.filter_reply(
-            ListRootsResult(tuple(one.root for one in server_folders.allowed if one.path in server_folders.approved))
+            ListRootsResult(
+                tuple(folder.root for folder in server_folders.allowed if folder.path in server_folders.approved)
+            )
         )
         if self._once_replies_left:
             self._once_replies_left -= 1
         if server_folders.allowed and reply.roots != self._recorded_roots:
-            grants = sorted({ident for ident in server_folders.approved.values() if ident})
+            grants = sorted({grant_id for grant_id in server_folders.approved.values() if grant_id})
             who = "answer" if was_asked else "grant" if all(server_folders.approved.values()) else "session"
             if not was_asked:
-                act = AuditSubject(kind="roots", server=self.server)
-                await self._audit.record_decision(act, "shared", who=who, grant=", ".join(grants))
-            act = AuditSubject(
+                subject = AuditSubject(kind="roots", server=self.server)
+                await self._audit.record_decision(subject, "shared", who=who, grant=", ".join(grants))
+            subject = AuditSubject(
                 kind="roots", server=self.server, arguments={"roots": [root.uri for root in reply.roots]}
             )
-            await self._audit.record_event(act, "told", decision=pluralize(len(reply.roots), "folder"), who=who)
+            await self._audit.record_event(subject, "told", decision=pluralize(len(reply.roots), "folder"), who=who)
             self._recorded_roots = reply.roots
             reply = self._roots.filter_reply(reply)
         return self._record_reply(reply, server_folders.version)
 
     async def _inspect_folders(self) -> _ServerFolders:
-        """The list now, and what was said about it. While the store fails nothing in it counts as agreed.
+        """Return the current list and its decisions; no stored approval counts if the store fails.
 
         Raises StoreError when the list itself cannot be read.
         """
         folders = await self._roots.refresh()
         version = self._roots.version
         try:
-            kept = await self._answers.of(self.server, self._digest()) if self._answers is not None else {}
+            stored = await self._answers.of(self.server, self._digest()) if self._answers is not None else {}
         except StoreError as error:
             self._notify(error.message, error.hint)
-            kept = {}
-        self._permanent_uris = frozenset(file_uri(Path(path)) for path, one in kept.items() if one.shared)
-        never = self._never_paths | {path for path, one in kept.items() if not one.shared}
-        may = tuple(one for one in folders.available if one.path not in never)
-        run = self._session_roots | (self._once_roots if self._once_replies_left else frozenset[Root]())
-        agreed = {one.path: kept[one.path].id for one in may if one.path in kept}
-        agreed |= {one.path: "" for one in may if one.path not in kept and one.root in run}
-        return _ServerFolders(folders, version, may, agreed)
+            stored = {}
+        self._permanent_uris = frozenset(file_uri(Path(path)) for path, answer in stored.items() if answer.shared)
+        denied = self._never_paths | {path for path, answer in stored.items() if not answer.shared}
+        allowed = tuple(folder for folder in folders.available if folder.path not in denied)
+        session = self._session_roots | (self._once_roots if self._once_replies_left else frozenset[Root]())
+        approved = {folder.path: stored[folder.path].id for folder in allowed if folder.path in stored}
+        approved |= {folder.path: "" for folder in allowed if folder.path not in stored and folder.root in session}
+        return _ServerFolders(folders, version, allowed, approved)
 
-    # -- waiting until it is needed
+    # -- waiting for a call
     async def _wait_for_decision(self) -> bool:
-        """Wait until a call needs the answer, or the user gave one; False when nobody did in time."""
+        """Wait until a call needs the answer or the user has given one; return False on timeout."""
         if self._held_count >= MAX_HELD_REQUESTS:
             return False
         self._held_count += 1
@@ -257,14 +259,14 @@ class RootSharing:
         return is_needed
 
     async def _wait_until_needed(self) -> bool:
-        ends, before = anyio.current_time() + HOLD_SECONDS, self._decision_count
+        deadline, before = anyio.current_time() + HOLD_SECONDS, self._decision_count
         while self._decision_count == before:
-            until = min((ends, *(began + BLOCKED_TIMEOUT for began in self._other_requests.values())))
+            until = min((deadline, *(began + BLOCKED_TIMEOUT for began in self._other_requests.values())))
             if not self._preparing_count and until <= anyio.current_time():
                 return False
-            stir = self._wakeup
+            wakeup = self._wakeup
             with anyio.CancelScope(deadline=math.inf if self._preparing_count else until):
-                await stir.wait()
+                await wakeup.wait()
         return True
 
     def _wake(self) -> None:
@@ -273,7 +275,7 @@ class RootSharing:
 
     @contextmanager
     def track_request(self, method: str) -> Generator[None]:
-        """Around each request of ours in the handshake era."""
+        """Track a client request of the handshake era."""
         if method in METHODS_NEEDING_ROOTS and self._is_ready:
             self._running_calls += 1
             try:
@@ -281,19 +283,19 @@ class RootSharing:
             finally:
                 self._running_calls -= 1
             return
-        one = object()
-        self._other_requests[one] = anyio.current_time()
+        token = object()
+        self._other_requests[token] = anyio.current_time()
         if self._held_count:
             self._wake()
         try:
             yield
         finally:
-            del self._other_requests[one]
+            del self._other_requests[token]
 
     async def prepare(self, why: str) -> bool:
-        """Before a call, read or prompt: ask what was put off; whether something was answered. Raises nothing.
+        """Ask a deferred question before a call, read or prompt; return whether there was one. Never raises.
 
-        A server that no longer waits for its answer is told that the list changed, and has a moment to list again.
+        A server that no longer waits gets a change notification and a moment to list again.
         """
         if not self._is_ready or not (self._held_count or self._is_answer_pending):
             return False
@@ -316,7 +318,7 @@ class RootSharing:
         return True
 
     def _release_held(self) -> None:
-        """Let held requests be answered, and one that is gone be made again."""
+        """Answer held requests, and have a cancelled one repeated."""
         if self._is_answer_pending and not (self._held_count or self._asking_count):
             self._needs_relisting = not self._is_refused
             self._roots.notify_change()
@@ -326,17 +328,17 @@ class RootSharing:
 
     # -- the question
     async def pending_request(self, why: str) -> FolderRequest | None:
-        """What there is to ask now; None for nothing, or for what was refused a moment ago. Raises StoreError."""
-        seen = await self._inspect_folders()
-        roots = frozenset(one.root for one in seen.undecided)
+        """Return the request to ask about now; None for nothing or a recent refusal. Raises StoreError."""
+        folders = await self._inspect_folders()
+        roots = frozenset(folder.root for folder in folders.undecided)
         was_refused = roots == self._refused_roots and self._clock() - self._refused_at < REFUSAL_SECONDS
         if not roots or was_refused:
             return None
-        return FolderRequest(self.server, why, self._account(), seen.undecided, seen.folders.missing)
+        return FolderRequest(self.server, why, self._account(), folders.undecided, folders.folders.missing)
 
     async def apply_verdict(self, request: FolderRequest, verdict: RootsVerdict) -> None:
-        """Take the user's answer for this server. Raises ConsentDenied."""
-        roots = frozenset(one.root for one in request.folders)
+        """Apply the user's answer for this server. Raises ConsentDenied."""
+        roots = frozenset(folder.root for folder in request.folders)
         if isinstance(verdict, ShareOnce | ShareSession | ShareAlways):
             self._is_refused = False
         else:
@@ -352,24 +354,24 @@ class RootSharing:
         self._release_held()
 
     async def _save_answer(self, folders: tuple[RootFolder, ...], *, shared: bool) -> None:
-        """Keep an answer for good, recorded first; for this run when the store fails. Raises ConsentDenied."""
+        """Record and store a lasting answer; if the store fails, for this run. Raises ConsentDenied."""
         decision = "always" if shared else "never"
-        for one in folders:
-            act = AuditSubject(
-                kind="roots", server=self.server, name=replace_surrogates(one.path), definition=self._digest()
+        for folder in folders:
+            subject = AuditSubject(
+                kind="roots", server=self.server, name=replace_surrogates(folder.path), definition=self._digest()
             )
-            await self._audit.record_event(act, "kept", decision=decision, who=self.frontend.who)
-        paths = [one.path for one in folders]
+            await self._audit.record_event(subject, "kept", decision=decision, who=self.frontend.who)
+        paths = [folder.path for folder in folders]
         try:
             if self._answers is None:
-                raise StoreError("Answers about folders are not kept here.")
+                raise StoreError("Answers about folders are not stored here.")
             await self._answers.give(self.server, self._digest(), paths, shared=shared)
         except StoreError as error:
             self._notify(error.message, error.hint)
-            self._session_roots |= {one.root for one in folders} if shared else frozenset[Root]()
+            self._session_roots |= {folder.root for folder in folders} if shared else frozenset[Root]()
             self._never_paths |= frozenset[str]() if shared else frozenset(paths)
             return
-        self._permanent_uris |= {one.root.uri for one in folders} if shared else frozenset[str]()
+        self._permanent_uris |= {folder.root.uri for folder in folders} if shared else frozenset[str]()
 
     # -- what the server knows
     def _record_reply(self, reply: ListRootsResult, version: int) -> ListRootsResult:
@@ -394,31 +396,31 @@ class RootSharing:
         )
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """What of a reply may leave now."""
-        left = self._roots.filter_reply(reply)
-        self._sent_roots = left.roots
-        return left
+        """Return the part of a reply that may be sent now."""
+        filtered = self._roots.filter_reply(reply)
+        self._sent_roots = filtered.roots
+        return filtered
 
     async def send_list_changes(self, session: Session, warn: Callable[[str], None]) -> None:
-        """While a session lasts: tell a server of the handshake era that the list it was told is no longer the list.
+        """Notify a server of the handshake era of list changes, for the lifetime of a session.
 
-        One that never was told has nothing that could be out of date; the other era asks when it wants to know.
+        A server that received no list has none that could be outdated; servers of the other era ask when necessary.
         """
         self.mark_ready()
         try:
             if session.facts.era != "handshake":
                 await anyio.sleep_forever()
             while True:
-                is_old = self._sent_version is not None and self._sent_version != self._roots.version
-                if not (is_old or self._needs_relisting):
+                is_outdated = self._sent_version is not None and self._sent_version != self._roots.version
+                if not (is_outdated or self._needs_relisting):
                     await self._roots.wait_for_change()
                     continue
-                self._sent_version = self._roots.version if is_old else self._sent_version
+                self._sent_version = self._roots.version if is_outdated else self._sent_version
                 self._needs_relisting = False
                 await _send_list_changed(session, warn)
                 self._wake()
         finally:
-            # The next session is with a program that was told nothing.
+            # The next session's server has received nothing.
             self._sent_roots = self._recorded_roots = self._sent_version = None
             self._is_ready = self._is_answer_pending = self._needs_relisting = False
             self._once_replies_left = 0
@@ -428,4 +430,4 @@ async def _send_list_changed(session: Session, warn: Callable[[str], None]) -> N
     try:
         await session.notify(RootsListChangedNotification())
     except McpHostError as error:
-        warn(f"It could not be told that the folders changed: {error.message}")
+        warn(f"The change of the folders could not be sent: {error.message}")

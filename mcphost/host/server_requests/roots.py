@@ -1,6 +1,6 @@
-"""Roots: the folders the user lets servers know of, changed by the user while everything runs.
+"""Roots: the folders that servers may receive, editable by the user at any time.
 
-Specification: client/roots. A root says where the user works; it confines nobody.
+Specification: client/roots. A root says where the user works; it does not restrict a server.
 """
 
 import itertools
@@ -35,16 +35,16 @@ from mcphost.store.roots import FolderEdit, StoredFolders
 
 
 class _SharedInspection:
-    """A look at the list for all who wait for it, and what it found."""
+    """One inspection of the list for all concurrent callers, and its result."""
 
     def __init__(self) -> None:
         self.result: RootFolders | None = None
-        """None when it failed, or was cancelled."""
+        """None if it failed or was cancelled."""
         self.done = anyio.Event()
 
 
 class Roots:
-    """The user's roots of this run. Edits of another mcphost that are kept show at the next look."""
+    """The user's roots in this run; edits stored by another mcphost appear at the next inspection."""
 
     def __init__(
         self,
@@ -54,12 +54,12 @@ class Roots:
         *,
         put: Callable[[HostEvent], None] = lambda event: None,
     ) -> None:
-        """`named` is what the configuration names; without `stored` every edit ends with the run."""
+        """Without *stored_folders*, every edit ends with the run."""
         self.version = 0
-        """Grows with every change of what servers may be told."""
+        """Increases with every change of what servers may receive."""
 
         self.project = next((one.path for one in startup_roots()), "")
-        """The folder that "project" means in `keep`; empty when there is none."""
+        """The folder of the "project" scope, "" for none."""
 
         self._configured = configured
         self._stored_folders = stored_folders
@@ -74,23 +74,23 @@ class Roots:
         self._lock = anyio.Lock()
         self._pending_inspection: _SharedInspection | None = None
 
-    # -- looking
+    # -- inspecting
     async def refresh(self) -> RootFolders:
-        """The list, each folder looked at, on a thread: a file system may hang. Raises StoreError."""
+        """Inspect each folder in a thread, as a file system may hang; return the list. Raises StoreError."""
         number = next(self._inspection_numbers)
-        found = await self._inspect_shared()
+        folders = await self._inspect_shared()
         if self._last_folders is not None and number < self._newest_inspection:
-            return self._last_folders  # whoever began later saw what was changed since
-        before, self._last_folders, self._newest_inspection = self._last_folders, found, number
-        if before is not None and before != found:
-            if before.roots != found.roots:
+            return self._last_folders  # a later inspection has newer edits
+        before, self._last_folders, self._newest_inspection = self._last_folders, folders, number
+        if before is not None and before != folders:
+            if before.roots != folders.roots:
                 self.version += 1
                 self.notify_change()
-            self.publish(RootsChanged(tuple(folder_info(one) for one in found.folders)))
-        return found
+            self.publish(RootsChanged(tuple(folder_info(folder) for folder in folders.folders)))
+        return folders
 
     async def _inspect_shared(self) -> RootFolders:
-        """Look once for all who come in one turn of the event loop, as servers that start together do.
+        """Inspect once for all callers in one turn of the event loop, such as servers that start together.
 
         Raises StoreError.
         """
@@ -101,7 +101,7 @@ class Roots:
         shared = self._pending_inspection = _SharedInspection()
         try:
             await anyio.lowlevel.checkpoint()
-            self._pending_inspection = None  # who comes from now on may know of a change that this look misses
+            self._pending_inspection = None  # later callers may know of newer edits
             shared.result = await self._inspect()
             return shared.result
         finally:
@@ -114,86 +114,86 @@ class Roots:
         return await anyio.to_thread.run_sync(inspect_roots, self._configured, layers, abandon_on_cancel=True)
 
     async def inspect_folder(self, path: str) -> RootFolder:
-        """That folder as it would be added. Raises UsageError for what is none that can be read."""
+        """Return the folder as it would be added. Raises UsageError for one that cannot be read."""
         _check_input(path, "")
         return await anyio.to_thread.run_sync(_inspect_path, path, abandon_on_cancel=True)
 
     async def suggest(self, typed: str) -> Completion:
-        """Folders whose path begins so."""
+        """Return folders whose path begins with *typed*."""
         return await anyio.to_thread.run_sync(complete_path, typed, abandon_on_cancel=True)
 
     def filter_reply(self, reply: ListRootsResult) -> ListRootsResult:
-        """What of it a server may be told at this very moment; returns at once."""
+        """Return the part of the reply that may be sent at this moment, without waiting."""
         known = set(self._last_folders.roots if self._last_folders else ()) - self._leaving_roots
         return ListRootsResult(tuple(root for root in reply.roots if root in known))
 
     def notify_change(self) -> None:
-        """Wake whoever waits in `moved`."""
+        """Wake the callers of `wait_for_change`."""
         self._changed.set()
         self._changed = anyio.Event()
 
     async def wait_for_change(self) -> None:
-        """Wait for the next change of the list, or of what a server was told of it."""
+        """Wait for the next change of the list or of what a server received."""
         await self._changed.wait()
 
     # -- editing, by the user only
     async def add(self, path: str, name: str | None = None, scope: RootScope = "run") -> RootFolder:
-        """Let servers be told of it from now on; a folder of the list gets that name, or is put back. None is
-        the name it has.
+        """Add a folder, or rename or restore a listed one; a *name* of None keeps its name.
 
-        `~` and paths relative to where mcphost was started are understood; what is kept is the real folder. Raises
-        UsageError for what is no readable folder, StoreError, Declined.
+        `~` and paths relative to the start folder are allowed; the real folder is stored. Raises UsageError for a
+        folder that cannot be read, StoreError or ConsentDenied.
         """
         _check_input(path, name or "")
         async with self._lock:
-            seen = await self.inspect_folder(path)
+            inspected = await self.inspect_folder(path)
             before = await self.refresh()
-            old = before.find(path) or before.find(seen.path)
-            if len(before.available) >= ROOTS_LIMIT and (old is None or old.state != "there"):
-                raise UsageError(f"At most {ROOTS_LIMIT} folders are told.", "Take one out first.")
-            event = "added" if old is None or old.state == "out" else "named"
-            name = name if name is not None else old.name if old else ""
-            if old is not None and (old.state, old.name, old.scope) == ("there", name, scope):
-                raise UsageError(f"{sanitize(old.path, keep_newlines=False)} is in the list already.")
-            await self._record_edit(event, seen.path, name, scope)
-            if old is not None:
-                await self._delete_edit(scope, old)
-            await self._save_edit(scope, FolderEdit(seen.path, name))
-            return (await self.refresh()).find(seen.path) or seen
+            existing = before.find(path) or before.find(inspected.path)
+            if len(before.available) >= ROOTS_LIMIT and (existing is None or existing.state != "there"):
+                raise UsageError(f"At most {ROOTS_LIMIT} folders can be shared.", "Remove one first.")
+            event = "added" if existing is None or existing.state == "out" else "named"
+            name = name if name is not None else existing.name if existing else ""
+            if existing is not None and (existing.state, existing.name, existing.scope) == ("there", name, scope):
+                raise UsageError(f"{sanitize(existing.path, keep_newlines=False)} is already in the list.")
+            await self._record_edit(event, inspected.path, name, scope)
+            if existing is not None:
+                await self._delete_edit(scope, existing)
+            await self._save_edit(scope, FolderEdit(inspected.path, name))
+            return (await self.refresh()).find(inspected.path) or inspected
 
     async def remove(self, path: str, scope: RootScope = "run") -> RootFolder:
-        """Servers are not told of it any more, from this moment on; what was taken out may be so for longer.
+        """Remove a folder from the list, effective at once; *scope* may extend an earlier removal.
 
-        Raises UsageError when it is not in the list, StoreError when it could not be kept: then it holds for this run.
+        Raises UsageError when it is not listed, StoreError when it could not be stored: it is then removed for this
+        run.
         """
         _check_input(path, "")
-        # Before anything is waited for: an answer that is on its way must not hold it any more.
+        # Before any await: an answer that is being prepared must not contain it any more.
         known = self._last_folders.find(path) if self._last_folders else None
         leaving = {known.root} if known is not None and known.state == "there" else set[Root]()
         self._leaving_roots |= leaving
         try:
             async with self._lock:
-                old = (await self.refresh()).find(path)
-                if old is None or (old.state, old.scope) == ("out", scope):
+                existing = (await self.refresh()).find(path)
+                if existing is None or (existing.state, existing.scope) == ("out", scope):
                     raise UsageError(
-                        f"{sanitize(path, keep_newlines=False)} is not among the folders.", "See the list for what is."
+                        f"{sanitize(path, keep_newlines=False)} is not in the list.", "Choose a listed folder."
                     )
                 if self._audit is not None:
-                    # Soon is enough: nobody can be kept from telling less, whatever becomes of the ledger.
-                    act = AuditSubject(kind="roots", name=replace_surrogates(old.path))
-                    self._audit.queue_record(self._audit.make_record(act, "removed", decision=scope, who="person"))
-                await self._remove_folder(scope, old)
-                return (await self.refresh()).find(path) or replace(old, state="out", scope="")
+                    # Queued: a failing audit log must not prevent sharing less.
+                    subject = AuditSubject(kind="roots", name=replace_surrogates(existing.path))
+                    self._audit.queue_record(self._audit.make_record(subject, "removed", decision=scope, who="person"))
+                await self._remove_folder(scope, existing)
+                return (await self.refresh()).find(path) or replace(existing, state="out", scope="")
         finally:
             self._leaving_roots -= leaving
 
-    async def _remove_folder(self, scope: RootScope, old: RootFolder) -> None:
-        edit = FolderEdit(old.configured_path or old.path, old.name, told=False)
+    async def _remove_folder(self, scope: RootScope, folder: RootFolder) -> None:
+        edit = FolderEdit(folder.configured_path or folder.path, folder.name, told=False)
         try:
-            await self._delete_edit(scope, old)
-            rest = await self._inspect()
-            left = rest.find(old.path)
-            if left is not None and left.state != "out":
+            await self._delete_edit(scope, folder)
+            folders = await self._inspect()
+            remaining = folders.find(folder.path)
+            if remaining is not None and remaining.state != "out":
                 await self._save_edit(scope, edit)
         except StoreError:
             self._run_edits[edit.path] = edit
@@ -203,10 +203,10 @@ class Roots:
     async def _record_edit(self, event: str, path: str, name: str, scope: RootScope) -> None:
         if self._audit is not None:
             detail = {"name": name} if name else None
-            act = AuditSubject(kind="roots", name=replace_surrogates(path))
-            await self._audit.record_event(act, event, decision=scope, who="person", detail=detail)
+            subject = AuditSubject(kind="roots", name=replace_surrogates(path))
+            await self._audit.record_event(subject, event, decision=scope, who="person", detail=detail)
 
-    # -- what holds
+    # -- stored edits
     async def _layers(self) -> EditLayers:
         layers: EditLayers = (("run", tuple(self._run_edits.values())),)
         if self._stored_folders is None:
@@ -215,7 +215,7 @@ class Roots:
         return (("user", await self._stored_folders.of("")), *project, *layers)
 
     async def _save_edit(self, scope: RootScope, edit: FolderEdit) -> None:
-        """Write it, and let nothing narrower say otherwise."""
+        """Store an edit and delete those of narrower scopes."""
         if scope == "run" or self._stored_folders is None:
             self._run_edits[edit.path] = edit
             return
@@ -237,12 +237,12 @@ class Roots:
 
     def _scope_folder(self, scope: RootScope) -> str:
         if scope == "project" and not self.project:
-            raise UsageError("The folder that mcphost was started in is gone.", "Keep it for this run, or everywhere.")
+            raise UsageError("The folder that mcphost was started in is gone.", 'Use the scope "run" or "user".')
         return self.project if scope == "project" else ""
 
 
 def folder_info(folder: RootFolder) -> FolderInfo:
-    """As an event tells it; text that cannot be sent as such is marked."""
+    """Return the folder as published in events, with invalid text replaced."""
     return FolderInfo(
         path=replace_surrogates(folder.path),
         name=replace_surrogates(folder.name),
@@ -258,27 +258,27 @@ def folder_info(folder: RootFolder) -> FolderInfo:
 
 def _check_input(path: str, name: str) -> None:
     if not path or "\0" in path or len(path) > PATH_LIMIT:
-        raise UsageError(f"A path has from 1 to {PATH_LIMIT} characters.")
+        raise UsageError(f"A path has 1 to {PATH_LIMIT} characters.")
     if len(name) > NAME_LIMIT or sanitize(name, keep_newlines=False) != name:
-        raise UsageError(f"A name has at most {NAME_LIMIT} characters, all of them visible.")
+        raise UsageError(f"A name has at most {NAME_LIMIT} visible characters.")
 
 
 def _inspect_path(path: str) -> RootFolder:
-    """The folder as it really is. Raises UsageError."""
+    """Return the real folder. Raises UsageError."""
     try:
-        at_home = os.path.expanduser(path)
-        absolute = at_home if os.path.isabs(at_home) else str(Path.cwd() / at_home)
+        expanded = os.path.expanduser(path)
+        absolute = expanded if os.path.isabs(expanded) else str(Path.cwd() / expanded)
     except (OSError, RuntimeError) as error:
-        raise UsageError("The folder that mcphost was started in is gone.", "Write the whole path.") from error
-    seen = inspect_roots([RootConfig(absolute, source="added")]).folders[0]
-    if seen.state != "there":
-        raise UsageError(f"{sanitize(path, keep_newlines=False)} cannot be told to servers: {seen.why}.")
-    return seen
+        raise UsageError("The folder that mcphost was started in is gone.", "Use an absolute path.") from error
+    folder = inspect_roots([RootConfig(absolute, source="added")]).folders[0]
+    if folder.state != "there":
+        raise UsageError(f"{sanitize(path, keep_newlines=False)} cannot be shared with servers: {folder.why}.")
+    return folder
 
 
 def parse_root_scope(text: object) -> RootScope:
-    """One of KEEPS. Raises UsageError."""
-    for keep in ROOT_SCOPES:
-        if keep == text:
-            return keep
+    """Return the scope with this name. Raises UsageError."""
+    for scope in ROOT_SCOPES:
+        if scope == text:
+            return scope
     raise UsageError(f'"keep" is one of {", ".join(ROOT_SCOPES)}.')

@@ -1,9 +1,9 @@
-"""Sampling: a server's question to the user's model, seen before and after by the user.
+"""Sampling: a server's request to the user's model, reviewed by the user before and after.
 
-Specification: client/sampling. The model gets what the server sent and nothing else: no tool of ours, nothing of an
-earlier sampling, and of the conversation only what the user added to this one request. Tools in the request are the
-server's own; their calls go back to it and never run here. A server that asks the model once more to run one of them
-is one level deeper, of which there are few.
+Specification: client/sampling. The model gets only what the server sent: no tools of the host, nothing of earlier
+sampling, and the conversation only if the user added it to this request. Tools in the request are the server's own;
+their calls return to it and never run here. A server that samples again to run one of them is one level deeper; the
+number of levels is limited.
 """
 
 import time
@@ -44,21 +44,21 @@ from mcphost.protocol.server_requests import CreateMessage, CreateMessageResult,
 from mcphost.serialization import Raw, Struct, encode, loads, replace
 
 MAX_REQUEST = 20_000_000
-"""Bytes of the messages of one request, pictures included."""
+"""Bytes of the messages of one request, images included."""
 MAX_ANSWER = 1_000_000
 MAX_WAITING = 8
-"""Samplings of one server that may wait for the one that runs."""
+"""Sampling requests of one server that may wait for the running one."""
 MAX_PER_CALL = 25
 MAX_ISSUED_IDS = 1_000
-"""Ids of a provider that are remembered for one server, so that they may come back."""
+"""Provider ids remembered for one server, so that they can be returned."""
 CONVERSATION_HEADING = "The conversation of the user so far:"
-"""What stands before it where the user added it to a request."""
+"""Precedes the conversation if the user added it to a request."""
 _STOP_REASONS = {"stop": "endTurn", "length": "maxTokens", "tool_calls": "endTurn"}
 Notify = Callable[[str, str], None]
 
 
 class SamplingAnswer(Struct, frozen=True):
-    """What the model gave: text, calls by their wire names, why it ended, and what it used as far as that was said."""
+    """The model's answer: text, tool calls by wire name, stop reason and reported usage."""
 
     text: str
     tool_uses: tuple[ToolUsePart, ...]
@@ -67,7 +67,7 @@ class SamplingAnswer(Struct, frozen=True):
 
 
 class SamplingHandler:
-    """Answers one server, one request after the other; the rest waits, and too many are refused."""
+    """Handler of one server's sampling, one request at a time; the number of waiting ones is limited."""
 
     def __init__(
         self,
@@ -92,45 +92,52 @@ class SamplingHandler:
     async def answer(
         self, ask: CreateMessage, why: str, context: ServerRequestContext
     ) -> CreateMessageResult | ServerRequestRejection:
-        """Review, ask the model, review the reply. Refused by the user is -1, a request that cannot be is -32602."""
+        """Review the request, ask the model and review the reply.
+
+        The user's refusal is error -1, an invalid request -32602.
+        """
         try:
-            asked = _parse_request(ask, context.revision, self._issued_ids)
+            request = _parse_request(ask, context.revision, self._issued_ids)
         except MalformedMessage as error:
             return ServerRequestRejection(error.message, INVALID_PARAMS)
-        depth = self._nesting.depth(context, asked.tool_result_ids)
-        if refused := self._depth_error(depth, context) or self._rate_error(context):
-            self._notify(f"{self._server} asks the model too often: {refused}", "Disable the server if it goes on.")
-            return ServerRequestRejection(refused)
+        depth = self._nesting.depth(context, request.tool_result_ids)
+        if limit_error := self._depth_error(depth, context) or self._rate_error(context):
+            self._notify(
+                f"Sampling limit of {self._server} reached: {limit_error}", "Disable the server if this continues."
+            )
+            return ServerRequestRejection(limit_error)
         with pause_call_deadlines():
-            return await self._answer_exclusively(ask, asked, why, context, depth)
+            return await self._answer_exclusively(ask, request, why, context, depth)
 
     async def _answer_exclusively(
         self, ask: CreateMessage, request: SamplingRequest, why: str, context: ServerRequestContext, depth: int
     ) -> CreateMessageResult | ServerRequestRejection:
-        """One at a time: review, ask the model, review the reply."""
+        """Review and ask, one request at a time."""
         async with self._lock:
             models = await self._models.load_models()
             if not models:
-                self._notify(f"{self._server} wanted to ask a model, and none is chosen.", "Choose one with --model.")
-                return ServerRequestRejection("No model is chosen in this host.", INTERNAL_ERROR)
-            why = f"{why}, while an earlier sampling of it is not over" if depth > 1 else why
+                self._notify(
+                    f"{self._server} requested sampling, but no model is selected.", "Select one with --model."
+                )
+                return ServerRequestRejection("No model is selected in this host.", INTERNAL_ERROR)
+            why = f"{why}, during its earlier sampling request" if depth > 1 else why
             return await self._review_and_ask(models, ask, request, why, context, depth)
 
     def _depth_error(self, depth: int, context: ServerRequestContext) -> str:
-        most = self._budget.limits.depth
-        if depth <= most:
+        limit = self._budget.limits.depth
+        if depth <= limit:
             return ""
-        unclear = "" if context.call_number else " Of calls side by side it counts for each."
-        return f"at most {most} samplings of this server may be nested in one another.{unclear}"
+        note = "" if context.call_number else " It counts for each concurrent call."
+        return f"at most {limit} nested sampling requests of this server are allowed.{note}"
 
     def _rate_error(self, context: ServerRequestContext) -> str:
-        """Why this one is too many, or nothing when it is not; then it counts."""
+        """Return the limit that the request exceeds, or count it and return ""."""
         if self._lock.statistics().tasks_waiting >= MAX_WAITING:
-            return f"{MAX_WAITING} samplings of this server are waiting already."
+            return f"{MAX_WAITING} sampling requests of this server are already waiting."
         if context.call_number:
             if self._samplings_by_call.get(context.call_number, 0) >= MAX_PER_CALL:
-                return f"at most {MAX_PER_CALL} samplings belong to one call."
-            # Only the newest calls are remembered; the numbers of calls never come again.
+                return f"at most {MAX_PER_CALL} sampling requests are allowed in one call."
+            # Only the newest calls are remembered; call numbers are never reused.
             self._samplings_by_call = dict(list(self._samplings_by_call.items())[-100:])
             self._samplings_by_call[context.call_number] = self._samplings_by_call.get(context.call_number, 0) + 1
         return self._budget.count_request()
@@ -145,11 +152,11 @@ class SamplingHandler:
         depth: int,
     ) -> CreateMessageResult | ServerRequestRejection:
         tokens = estimate_tokens([*map(bytes, ask.messages), bytes(ask.tools), (ask.system_prompt or "").encode()])
-        left, refused = self._budget.available_tokens(tokens)
-        if refused:
-            self._notify(f"{self._server} may not ask the model now: {refused}", "The limit is in [sampling].")
-            return ServerRequestRejection(refused[:1].upper() + refused[1:])
-        ask = replace(ask, max_tokens=min(request.max_tokens, left))
+        available, limit_error = self._budget.available_tokens(tokens)
+        if limit_error:
+            self._notify(f"Sampling limit of {self._server} reached: {limit_error}", "Change the limit in [sampling].")
+            return ServerRequestRejection(limit_error[:1].upper() + limit_error[1:])
+        ask = replace(ask, max_tokens=min(request.max_tokens, available))
         question = self._make_question(models, ask, request, why, tokens, context.revision)
         verdict = await self._frontend.ask(question)
         if not isinstance(verdict, ApproveUnchanged | EditedRequest):
@@ -164,111 +171,111 @@ class SamplingHandler:
             return ServerRequestRejection(f"The edited request is not valid: {error.message}", INTERNAL_ERROR)
         model = models.get(edited.model or question.model)
         if model is None:
-            return ServerRequestRejection("The edited request names a model that is not there.", INTERNAL_ERROR)
+            return ServerRequestRejection("The edited request names an unknown model.", INTERNAL_ERROR)
         for note in request.unsupported_content(model.facts):
-            self._notify(f"{self._server} sent the model {note}", "It was told so.")
-        answered = await self._ask_model(model, request, tokens)
-        if isinstance(answered, ServerRequestRejection):
-            return answered
-        blocks = reply_blocks(answered.text, answered.tool_uses, request)
-        shown = ReviewReply(
-            server=self._server, why=why, content=blocks, model=model.name, stop_reason=answered.stop_reason,
-            usage=answered.usage,
+            self._notify(f"{self._server} sent the model {note}", "The model was told.")
+        answer = await self._ask_model(model, request, tokens)
+        if isinstance(answer, ServerRequestRejection):
+            return answer
+        blocks = reply_blocks(answer.text, answer.tool_uses, request)
+        review = ReviewReply(
+            server=self._server, why=why, content=blocks, model=model.name, stop_reason=answer.stop_reason,
+            usage=answer.usage,
         )  # fmt: skip
-        judged = await self._frontend.ask(shown)
-        if not isinstance(judged, ApproveUnchanged | EditedReply):
-            return _make_refusal(judged)
-        if isinstance(judged, EditedReply):
-            blocks = judged.content
+        reply_verdict = await self._frontend.ask(review)
+        if not isinstance(reply_verdict, ApproveUnchanged | EditedReply):
+            return _make_refusal(reply_verdict)
+        if isinstance(reply_verdict, EditedReply):
+            blocks = reply_verdict.content
         uses = frozenset(str(block.get("id")) for block in blocks if block.get("type") == "tool_use")
         self._nesting.record_tool_uses(context, depth, uses)
         self._issued_ids = dict.fromkeys([*self._issued_ids, *issued_ids(blocks)][-MAX_ISSUED_IDS:])
-        return _make_reply(blocks, model.name, answered.stop_reason, context.revision)
+        return _make_reply(blocks, model.name, answer.stop_reason, context.revision)
 
     async def _ask_model(
         self, model: llm.ChatModel, request: SamplingRequest, tokens: int
     ) -> SamplingAnswer | ServerRequestRejection:
-        """The model's answer, recorded, and counted as what it used; `tokens` is about what goes in."""
-        effect = await self._audit.start_span(
+        """Return the model's answer; record it and count its usage. *tokens* estimates the input."""
+        span = await self._audit.start_span(
             AuditSubject(kind="sampling", server=self._server, name=model.name), who="answer"
         )
-        ended, size, used, began = "stopped", 0, tokens, time.monotonic()
+        outcome, size, used, began = "stopped", 0, tokens, time.monotonic()
         try:
-            answered = await _stream_answer(model, request)
-            size = len(answered.text.encode("utf-8", "replace"))
-            ended, usage = answered.stop_reason, answered.usage
+            answer = await _stream_answer(model, request)
+            size = len(answer.text.encode("utf-8", "replace"))
+            outcome, usage = answer.stop_reason, answer.usage
             used = usage.input_tokens + usage.output_tokens or tokens + size // 3
             self._models.record_speed(model.name, usage.output_tokens, time.monotonic() - began)
-            return answered
+            return answer
         except ModelError as error:
-            ended = "failed"
-            # The provider's words may tell of keys and accounts; they are for the user alone.
-            self._notify(f"The model could not answer {self._server}: {error.message}", error.hint)
+            outcome = "failed"
+            # The provider's message may name keys and accounts; it is only for the user.
+            self._notify(f"The model failed to answer {self._server}: {error.message}", error.hint)
             return ServerRequestRejection("The model could not answer.", INTERNAL_ERROR)
         finally:
             self._budget.spend(used)
-            effect.end(ended, size=size)
+            span.end(outcome, size=size)
 
     def _make_question(
         self, models: dict[str, llm.ChatModel], ask: CreateMessage, request: SamplingRequest, why: str, tokens: int,
         revision: Revision,
     ) -> ReviewSampling:  # fmt: skip
-        read: Any = loads(ask.model_preferences) if is_set(ask.model_preferences) else {}
-        preferences = cast("dict[str, Any]", read) if isinstance(read, dict) else {}
-        most = int(ask.max_tokens)
-        offers = tuple(self._models.make_candidate(model, tokens, most) for model in models.values())
-        model, reason = choose_model(preferences, offers, tokens + 1)
-        wishes = (ask.include_context or "none")[:100]
-        # Later revisions have a capability for it, which is not declared; a wish without it is none.
-        granted = wishes in ("thisServer", "allServers") and revision < Revision.V2025_11_25
+        decoded: Any = loads(ask.model_preferences) if is_set(ask.model_preferences) else {}
+        preferences = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+        max_tokens = int(ask.max_tokens)
+        candidates = tuple(self._models.make_candidate(model, tokens, max_tokens) for model in models.values())
+        model, reason = choose_model(preferences, candidates, tokens + 1)
+        context = (ask.include_context or "none")[:100]
+        # Later revisions have a capability for it, which is not declared; the field has no effect there.
+        granted = context in ("thisServer", "allServers") and revision < Revision.V2025_11_25
         return ReviewSampling(
             server=self._server,
             why=why,
             messages=tuple(loads(raw) for raw in ask.messages),
             model=model.name,
             label=model.label,
-            max_tokens=most,
+            max_tokens=max_tokens,
             system=request.system,
             tools=tuple(loads(raw) for raw in request.tools_raw),
             tool_choice=request.tool_choice,
             temperature=ask.temperature,
             stop=ask.stop_sequences,
             preferences=preferences,
-            include_context=wishes,
+            include_context=context,
             conversation=self._models.conversation_text() if granted else "",
             reason=reason,
-            models=offers,
+            models=candidates,
             budget=self._budget.usage(),
             tokens=tokens,
         )
 
 
 def _parse_request(ask: CreateMessage, revision: Revision, issued_ids: Container[str]) -> SamplingRequest:
-    """The request, checked. Raises MalformedMessage."""
+    """Return the validated request. Raises MalformedMessage."""
     if ask.max_tokens < 1:
         raise MalformedMessage("The sampling request has no maxTokens.")
     size = sum(map(len, ask.messages)) + len(ask.tools) + len(ask.system_prompt or "")
     if size > MAX_REQUEST:
         raise MalformedMessage(f"The sampling request is larger than {MAX_REQUEST // 1_000_000} MB.")
     if (is_set(ask.tools) or is_set(ask.tool_choice)) and revision < Revision.V2025_11_25:
-        raise MalformedMessage("Tools in sampling were not offered.")
+        raise MalformedMessage("Tools in sampling are not supported.")
     return parse_sampling_request(
         ask, parse_sampling_messages(ask.messages), parse_tool_choice(ask.tool_choice), issued_ids
     )
 
 
 def _apply_edits(ask: CreateMessage, edited: EditedRequest, conversation: str) -> CreateMessage:
-    most = ask.max_tokens if edited.max_tokens is None else min(ask.max_tokens, max(1, edited.max_tokens))
+    max_tokens = ask.max_tokens if edited.max_tokens is None else min(ask.max_tokens, max(1, edited.max_tokens))
     system = ask.system_prompt if edited.system is None else edited.system
-    said = ask.messages if edited.messages is None else tuple(Raw(encode(one)) for one in edited.messages)
+    messages = ask.messages if edited.messages is None else tuple(Raw(encode(message)) for message in edited.messages)
     if edited.context and conversation:
         block = {"type": "text", "text": f"{CONVERSATION_HEADING}\n\n{conversation}"}
-        said = (Raw(encode({"role": "user", "content": block})), *said)
-    return replace(ask, messages=said, system_prompt=system, max_tokens=most)
+        messages = (Raw(encode({"role": "user", "content": block})), *messages)
+    return replace(ask, messages=messages, system_prompt=system, max_tokens=max_tokens)
 
 
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
-    """One round in a context of its own. Raises ModelError."""
+    """Return the answer to a request, without other context. Raises ModelError."""
     text, uses = "", list[ToolUsePart]()
     finished = llm.Finished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)
@@ -278,10 +285,10 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
                 case llm.TextDelta():
                     start = max(0, len(text) - longest)
                     text += event.text
-                    # Cut here and not by the provider: every model can be stopped so.
-                    found = [at for stop in request.stop_sequences if stop and (at := text.find(stop, start)) >= 0]
-                    if found:
-                        return SamplingAnswer(text[: min(found)], (), "stopSequence")
+                    # Cut here and not by the provider: this works with every model.
+                    stops = [at for stop in request.stop_sequences if stop and (at := text.find(stop, start)) >= 0]
+                    if stops:
+                        return SamplingAnswer(text[: min(stops)], (), "stopSequence")
                     if len(text) > MAX_ANSWER:
                         raise ModelError(f"The answer is longer than {MAX_ANSWER:,} characters.")
                 case llm.ToolUseReady():
@@ -297,12 +304,12 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
 def _make_reply(
     blocks: tuple[dict[str, Any], ...], model: str, stop_reason: str, revision: Revision
 ) -> CreateMessageResult | ServerRequestRejection:
-    """One block alone or, where the revision knows arrays, several."""
+    """Return the reply: one block, or an array if the revision has arrays."""
     try:
-        read = parse_sampling_content(Raw(encode(blocks)), "reply")
+        content = parse_sampling_content(Raw(encode(blocks)), "reply")
     except MalformedMessage as error:
         return ServerRequestRejection(f"The edited reply is not valid: {error.message}", INTERNAL_ERROR)
-    if len(read) > 1 and revision < Revision.V2025_11_25:
+    if len(content) > 1 and revision < Revision.V2025_11_25:
         text = "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
         blocks = ({"type": "text", "text": text},)
     return CreateMessageResult("assistant", Raw(encode(blocks[0] if len(blocks) == 1 else blocks)), model, stop_reason)

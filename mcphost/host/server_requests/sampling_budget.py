@@ -1,4 +1,4 @@
-"""What one server may use of the user's model: requests and tokens, in any minute and in this run."""
+"""Limits of one server's use of the model: requests and tokens, per minute and per run."""
 
 import time
 from collections import deque
@@ -11,7 +11,7 @@ MINUTE = 60.0
 
 
 class SamplingBudget:
-    """The limits of one server and what it used of them; a request counts when it comes, tokens when they are used."""
+    """Limits and usage of one server; a request counts on arrival, tokens after use."""
 
     def __init__(self, limits: SamplingLimits) -> None:
         self.limits = limits
@@ -21,35 +21,35 @@ class SamplingBudget:
         self._token_count = 0
 
     def count_request(self) -> str:
-        """Count one more; or the limit that it would pass, in words that begin with "at most"."""
+        """Count a request and return "", or return the exceeded limit, which begins with "at most"."""
         now = self._discard_expired()
         if len(self._request_times) >= self.limits.requests_per_minute:
-            return f"at most {self.limits.requests_per_minute} samplings of this server are answered in a minute."
+            return f"at most {self.limits.requests_per_minute} sampling requests of this server are allowed per minute."
         if self._request_count >= self.limits.requests_per_session:
-            return f"at most {self.limits.requests_per_session} samplings of this server are answered in one run."
+            return f"at most {self.limits.requests_per_session} sampling requests of this server are allowed per run."
         self._request_count += 1
         self._request_times.append(now)
         return ""
 
     def available_tokens(self, needed: int) -> tuple[int, str]:
-        """How many tokens the answer may have beside `needed` that go in; 0 and the limit when there are none left."""
+        """Return the tokens left for the answer besides *needed* input; 0 and the limit if none are left."""
         self._discard_expired()
-        rooms = (
-            (self.limits.tokens_per_minute, self._recent_tokens, "in a minute"),
-            (self.limits.tokens_per_session, self._token_count, "in one run"),
+        limits = (
+            (self.limits.tokens_per_minute, self._recent_tokens, "per minute"),
+            (self.limits.tokens_per_session, self._token_count, "per run"),
         )
-        for most, used, when in rooms:
-            if used + needed >= most:
-                return 0, f"this server may use at most {most:,} tokens {when}, and used {used:,}."
-        return min(most - used - needed for most, used, _ in rooms), ""
+        for limit, used, period in limits:
+            if used + needed >= limit:
+                return 0, f"this server may use at most {limit:,} tokens {period}, and used {used:,}."
+        return min(limit - used - needed for limit, used, _ in limits), ""
 
     def spend(self, tokens: int) -> None:
-        """That many were used."""
+        """Count used tokens."""
         self._token_count += tokens
         self._token_uses.append((self._discard_expired(), tokens))
 
     def usage(self) -> tuple[LimitUsage, ...]:
-        """All of it, for whoever decides."""
+        """Return the usage of all limits."""
         self._discard_expired()
         limits = self.limits
         return (
@@ -64,7 +64,7 @@ class SamplingBudget:
         return sum(tokens for _, tokens in self._token_uses)
 
     def _discard_expired(self) -> float:
-        """The time, with what is older than a minute forgotten."""
+        """Drop entries older than a minute and return the time."""
         now = time.monotonic()
         while self._request_times and now - self._request_times[0] >= MINUTE:
             self._request_times.popleft()
@@ -74,5 +74,5 @@ class SamplingBudget:
 
 
 def estimate_tokens(texts: Any) -> int:
-    """About how many tokens these bytes are, rather too many than too few."""
+    """Return an estimate of the tokens in these bytes, rather too high than too low."""
     return sum(len(text) for text in texts) // 3

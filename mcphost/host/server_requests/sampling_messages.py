@@ -1,4 +1,4 @@
-"""A sampling request as what the model takes, and the model's answer as what the server takes."""
+"""Conversion of sampling requests for the model, and of its answers for the server."""
 
 import re
 from collections.abc import Container, Iterator
@@ -22,12 +22,12 @@ MAX_ID = 512
 NAME_LIMIT = 64
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]+")
 PROVIDER_ID_KEY = "mcphost/provider-id"
-"""The member of a tool use's `_meta` that carries the provider's own id to the next round."""
+"""The key in a tool use's `_meta` that carries the provider's id to the next round."""
 SamplingToolChoice = Literal["auto", "required", "none"]
 
 
 class SamplingRequest(Struct, frozen=True, kw_only=True):
-    """A request, checked and ready for a model. `names` maps model-facing tool names to the server's."""
+    """A validated request for a model; `tool_names` maps model-facing names to the server's."""
 
     request: ModelRequest
     tools_raw: tuple[Raw, ...]
@@ -36,26 +36,26 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
     stop_sequences: tuple[str, ...]
     audio_count: int
     tool_result_ids: frozenset[str] = frozenset()
-    """The ids of tool calls whose results are in it."""
+    """The ids of tool calls whose results it has."""
 
     @property
     def system(self) -> str:
-        """The server's own system prompt."""
+        """The server's system prompt."""
         return self.request.system
 
     @property
     def max_tokens(self) -> int:
-        """The most the model may write."""
+        """The maximum number of output tokens."""
         return self.request.max_output_tokens
 
     def unsupported_content(self, facts: ModelFacts) -> Iterator[str]:
-        """What that model cannot take of it, in words that go on from "sent the model"."""
+        """Yield what the model cannot process, as continuations of "sent the model"."""
         if self.audio_count:
-            yield "sound, which no model here can hear."
+            yield "audio, which is not supported."
         if facts.takes_images is False and any(
             isinstance(part, ImagePart) for message in self.request.messages for part in message.parts
         ):
-            yield "pictures, which this model does not see."
+            yield "images, which this model does not support."
 
 
 def parse_sampling_request(
@@ -64,14 +64,14 @@ def parse_sampling_request(
     choice: SamplingToolChoice,
     issued_ids: Container[str] = frozenset(),
 ) -> SamplingRequest:
-    """The request for the model. Raises MalformedMessage for tools or stop sequences that cannot be.
+    """Return the request for the model. Raises MalformedMessage for invalid tools or stop sequences.
 
-    `issued` are the provider's ids that this server was given; another one would be text of the server's that the
-    model reads and the review does not show.
+    *issued_ids* are the provider ids sent to this server; any other id would be text that the model reads and the
+    review does not show.
     """
     raws = decode(ask.tools, tuple[Raw, ...], "tools of the sampling request") if is_set(ask.tools) else ()
     if len(raws) > MAX_TOOLS:
-        raise MalformedMessage(f"The sampling request has {len(raws)} tools; at most {MAX_TOOLS} are taken.")
+        raise MalformedMessage(f"The sampling request has {len(raws)} tools; at most {MAX_TOOLS} are allowed.")
     tools = [decode(raw, Tool, "tool of the sampling request") for raw in raws]
     names = _unique_names([tool.name for tool in tools])
     specs = tuple(
@@ -90,46 +90,49 @@ def parse_sampling_request(
         tool_choice=choice if specs else "auto",
         temperature=ask.temperature,
     )
-    sounds = sum(isinstance(block, AudioContent) for message in messages for block in message.blocks)
-    answered = frozenset(answer.tool_use_id for message in messages for answer in message.tool_results)
+    audio_count = sum(isinstance(block, AudioContent) for message in messages for block in message.blocks)
+    tool_result_ids = frozenset(result.tool_use_id for message in messages for result in message.tool_results)
     return SamplingRequest(
         request=request,
         tools_raw=raws,
         tool_names=names,
         tool_choice=choice,
         stop_sequences=ask.stop_sequences,
-        audio_count=sounds,
-        tool_result_ids=answered,
+        audio_count=audio_count,
+        tool_result_ids=tool_result_ids,
     )
 
 
 def _unique_names(server_names: list[str]) -> dict[str, str]:
-    """Names that every provider takes, to the server's own. Raises MalformedMessage for two tools of one name."""
+    """Return valid model-facing names mapped to the server's. Raises MalformedMessage for duplicates."""
     if len(set(server_names)) != len(server_names):
         raise MalformedMessage("The sampling request has two tools of the same name.")
     names: dict[str, str] = {}
     for number, name in enumerate(server_names, 1):
-        plain = _FORBIDDEN.sub("_", name)[: NAME_LIMIT - 5] or "tool"
-        names[plain if plain == name and plain not in names else f"{plain}_{number}"] = name
+        clean = _FORBIDDEN.sub("_", name)[: NAME_LIMIT - 5] or "tool"
+        names[clean if clean == name and clean not in names else f"{clean}_{number}"] = name
     return names
 
 
 def _convert_messages(
     messages: tuple[SamplingMessage, ...], names: dict[str, str], issued_ids: Container[str]
 ) -> Iterator[Message]:
-    """Ids of tool uses are made anew: the server's could be anything, and providers are choosy."""
+    """Convert messages with new tool call ids, because providers restrict the format of ids."""
     ids: dict[str, ToolUsePart] = {}
     for message in messages:
         if message.tool_results:
-            yield Message(role="tool", parts=tuple(_make_tool_return(answer, ids) for answer in message.tool_results))
+            yield Message(role="tool", parts=tuple(_make_tool_return(result, ids) for result in message.tool_results))
             continue
         parts: list[Part] = []
         for block in message.blocks:
             if isinstance(block, ToolUseContent):
                 name = names.get(block.name) or _FORBIDDEN.sub("_", block.name)[:NAME_LIMIT] or "tool"
-                theirs = _provider_id(block.meta)
+                provider_id = _provider_id(block.meta)
                 use = ToolUsePart(
-                    f"call_{len(ids) + 1}", name, block.input, provider_id=theirs if theirs in issued_ids else ""
+                    f"call_{len(ids) + 1}",
+                    name,
+                    block.input,
+                    provider_id=provider_id if provider_id in issued_ids else "",
                 )
                 ids[block.id] = use
                 parts.append(use)
@@ -142,18 +145,18 @@ def _convert_block(block: TextContent | ImageContent | AudioContent, role: str) 
     if isinstance(block, TextContent):
         return TextPart(block.text)
     text, image = render_block(block)
-    # Providers take pictures of the user only; everything else is named, so that nothing vanishes unsaid.
+    # Providers accept images of the user only; anything else becomes text, so that nothing is lost.
     return image if image is not None and role == "user" else TextPart(text)
 
 
-def _make_tool_return(answer: ToolResultContent, ids: dict[str, ToolUsePart]) -> ToolReturnPart:
-    use = ids[answer.tool_use_id]
-    rendered = [render_block(block) for block in answer.parse_blocks()]
+def _make_tool_return(result: ToolResultContent, ids: dict[str, ToolUsePart]) -> ToolReturnPart:
+    use = ids[result.tool_use_id]
+    rendered = [render_block(block) for block in result.parse_blocks()]
     lines = [text for text, _ in rendered]
-    if not lines and is_set(answer.structured_content):
-        lines = [remove_base64(bytes(answer.structured_content).decode("utf-8", "replace"))]
+    if not lines and is_set(result.structured_content):
+        lines = [remove_base64(bytes(result.structured_content).decode("utf-8", "replace"))]
     images = tuple(image for _, image in rendered if image is not None)
-    return ToolReturnPart(use.id, use.name, "\n".join(lines), answer.is_error, images=images)
+    return ToolReturnPart(use.id, use.name, "\n".join(lines), result.is_error, images=images)
 
 
 def _provider_id(meta: Raw) -> str:
@@ -161,12 +164,12 @@ def _provider_id(meta: Raw) -> str:
         value: Any = loads(meta) if is_set(meta) else None
     except MalformedMessage:
         return ""
-    found = value.get(PROVIDER_ID_KEY) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return found if isinstance(found, str) else ""
+    provider_id = value.get(PROVIDER_ID_KEY) if isinstance(value, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return provider_id if isinstance(provider_id, str) else ""
 
 
 def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: SamplingRequest) -> tuple[dict[str, Any], ...]:
-    """The answer as content blocks; calls carry the names the server gave its tools."""
+    """Return the answer as content blocks; tool calls have the server's tool names."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text or not tool_uses else []
     for use in tool_uses:
         block: dict[str, Any] = {
@@ -182,9 +185,9 @@ def reply_blocks(text: str, tool_uses: tuple[ToolUsePart, ...], request: Samplin
 
 
 def issued_ids(blocks: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """The provider's ids that a server gets with these blocks."""
+    """Yield the provider ids that a server receives with these blocks."""
     for block in blocks:
         meta = block.get("_meta") if block.get("type") == "tool_use" else None
-        found = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
-        if isinstance(found, str) and 0 < len(found) <= MAX_ID:
-            yield found
+        provider_id = cast("dict[str, Any]", meta).get(PROVIDER_ID_KEY) if isinstance(meta, dict) else None
+        if isinstance(provider_id, str) and 0 < len(provider_id) <= MAX_ID:
+            yield provider_id

@@ -1,6 +1,6 @@
-"""Which model answers a server: its hints in their order, then its priorities over what is known; and why that one.
+"""Selection of the model for sampling, by hints, then by priorities over known facts.
 
-Specification: client/sampling, model preferences. What is not known of a model counts neither for nor against it.
+Specification: client/sampling, model preferences. Unknown facts of a model count neither for nor against it.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,14 +18,14 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import is_number
 
 FACTS_TIMEOUT = 5.0
-"""Seconds to find out what is known of the models; what is not known by then is asked for without it."""
+"""Seconds to load facts of the models; the review does not wait longer."""
 MAX_HINTS = 20
 MAX_CONVERSATION = 50_000
-"""Characters of the conversation that can be added to a request, its newest."""
+"""Newest characters of the conversation that can be added to a request."""
 
 
 class SamplingModels:
-    """The model of the conversation and those that the user named for servers."""
+    """The conversation's model and the models configured for sampling."""
 
     def __init__(
         self, model_selection: ModelSelection, config: SamplingConfig, conversation: Callable[[], Sequence[Message]]
@@ -37,7 +37,7 @@ class SamplingModels:
         self._speeds: dict[str, float] = {}
 
     async def load_models(self) -> dict[str, ChatModel]:
-        """By name, the one of the conversation first; their facts are known as far as they can be."""
+        """Return the models by name, the conversation's first, with facts as far as available."""
         models: dict[str, ChatModel] = {}
         for model in (
             self._model_selection.model,
@@ -52,12 +52,12 @@ class SamplingModels:
         return models
 
     def record_speed(self, name: str, tokens: int, seconds: float) -> None:
-        """That many tokens came in that time."""
+        """Record the speed of an answer."""
         if tokens >= 10 and seconds > 0:
             self._speeds[name] = round(tokens / seconds, 1)
 
     def make_candidate(self, model: ChatModel, tokens: int, max_tokens: int) -> ModelCandidate:
-        """What is known of it, for a request of about `tokens` whose answer has `most`."""
+        """Return the facts of a model for a request of about *tokens* and at most *max_tokens* of output."""
         facts = model.facts
         priced = facts.input_price is not None and facts.output_price is not None
         ranks = [self._model_selection.get_model(config).name for config in self._configs]
@@ -73,16 +73,18 @@ class SamplingModels:
         )
 
     def conversation_text(self) -> str:
-        """What the user and the model said to each other: words alone, no results of tools."""
-        said = [(one.role, one.text) for one in self._conversation() if one.role in ("user", "assistant")]
-        return "\n\n".join(f"{role}: {text}" for role, text in said if text.strip())[-MAX_CONVERSATION:]
+        """Return the text of the user and the model, without tool results."""
+        texts = [
+            (message.role, message.text) for message in self._conversation() if message.role in ("user", "assistant")
+        ]
+        return "\n\n".join(f"{role}: {text}" for role, text in texts if text.strip())[-MAX_CONVERSATION:]
 
 
 async def _load_facts(model: ChatModel) -> None:
     try:
         await model.learn()
     except ModelError:
-        return  # then nothing is known of it; what is wrong shows when it is asked
+        return  # the facts stay unknown; the request itself reports the error
 
 
 class _Criterion(NamedTuple):
@@ -92,7 +94,7 @@ class _Criterion(NamedTuple):
 
 
 def _price(offer: ModelCandidate) -> float | None:
-    """Less is better. One token out for three in, as most requests are."""
+    """Return the negated price of three input tokens and one output token, a typical ratio."""
     if offer.input_price is None or offer.output_price is None:
         return None
     return -(3 * offer.input_price + offer.output_price)
@@ -116,53 +118,54 @@ _CRITERIA = (
 def choose_model(
     preferences: Mapping[str, Any], offers: Sequence[ModelCandidate], needed: int
 ) -> tuple[ModelCandidate, str]:
-    """The model for these preferences, and why in a sentence; `offers` is not empty, and its first is the usual one.
+    """Return the model for these preferences and the reason for the choice.
 
-    `needed` is about how many tokens must fit. Whatever a server writes into its preferences is no error.
+    *offers* is not empty, and its first is the default. *needed* is the approximate number of tokens that must fit.
+    Invalid preferences of a server are ignored.
     """
-    large = [one for one in offers if not 0 < one.context_window < needed]
-    small = "" if len(large) in (0, len(offers)) else " Smaller models cannot take so much."
-    fitting = large or list(offers)
+    large = [offer for offer in offers if not 0 < offer.context_window < needed]
+    too_small = "" if len(large) in (0, len(offers)) else " Smaller models cannot take this request."
+    candidates = large or list(offers)
     hints = list(_hints(preferences))
     for hint in hints:
-        matching = [one for one in fitting if hint.casefold() in one.name.casefold()]
+        matching = [offer for offer in candidates if hint.casefold() in offer.name.casefold()]
         if len(matching) == 1:
-            return matching[0], f'The server wishes for "{_display_hint(hint)}", and its name has that.{small}'
+            return matching[0], f'It matches the server\'s hint "{_display_hint(hint)}".{too_small}'
         if matching:
-            best, why = _rank_models(preferences, matching)
+            best, reason = _rank_models(preferences, matching)
             return (
                 best,
-                f'The server wishes for "{_display_hint(hint)}", as {len(matching)} models are called. {why}{small}',
+                f'The server\'s hint "{_display_hint(hint)}" matches {len(matching)} models. {reason}{too_small}',
             )
-    unmet = f'No model is called "{_display_hint(hints[0])}", which the server wishes for. ' if hints else ""
-    if len(fitting) == 1:
-        return fitting[0], f"{unmet}It is the only model that can answer here.{small}"
-    best, why = _rank_models(preferences, fitting)
-    return best, f"{unmet}{why}{small}"
+    unmet = f'No model matches the server\'s hint "{_display_hint(hints[0])}". ' if hints else ""
+    if len(candidates) == 1:
+        return candidates[0], f"{unmet}It is the only available model.{too_small}"
+    best, reason = _rank_models(preferences, candidates)
+    return best, f"{unmet}{reason}{too_small}"
 
 
 def _rank_models(preferences: Mapping[str, Any], offers: Sequence[ModelCandidate]) -> tuple[ModelCandidate, str]:
     scores = dict.fromkeys(range(len(offers)), 0.0)
-    wanted: list[str] = []
+    weights: list[str] = []
     unknown: list[str] = []
     for criterion in _CRITERIA:
         weight = _weight(preferences.get(criterion.key))
         if not weight:
             continue
-        known = {at: value for at, one in enumerate(offers) if (value := criterion.value(one)) is not None}
+        known = {at: value for at, offer in enumerate(offers) if (value := criterion.value(offer)) is not None}
         if len(known) < len(offers):
             unknown.append(criterion.words)
         low, high = min(known.values(), default=0.0), max(known.values(), default=0.0)
         if len(known) > 1:
-            wanted.append(f"{criterion.words} {weight:g}")
+            weights.append(f"{criterion.words} {weight:g}")
             for at, value in known.items():
                 scores[at] += weight * ((value - low) / (high - low) if high > low else 1.0)
     best = offers[max(scores, key=lambda at: scores[at])]
-    blind = f" The {' and the '.join(unknown)} of some is not known." if unknown else ""
-    if not wanted:
-        why = "It comes first of them." if offers[0].rank is not None else "It is the model of your conversation."
-        return best, f"{why}{blind}"
-    return best, f"It suits best what the server weighs: {', '.join(wanted)}.{blind}"
+    note = f" The {' and the '.join(unknown)} of some models is unknown." if unknown else ""
+    if not weights:
+        reason = "It is the first of them." if offers[0].rank is not None else "It is the model of your conversation."
+        return best, f"{reason}{note}"
+    return best, f"It fits the server's priorities best: {', '.join(weights)}.{note}"
 
 
 def _hints(preferences: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Where an address that a server sends the user to leads, and what is odd about it; read, never fetched."""
+"""Inspection of an address from a server: its host and anything unusual; it is never fetched."""
 
 import ipaddress
 import re
@@ -11,15 +11,15 @@ from mcphost.unicode_forms import HOST_LIMIT, split_url
 
 MAX_URL = 16 * 1024
 _SAFE_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
-# Browsers decode percent codes in a host and take signs in it that people read as its end.
+# Browsers decode percent codes in a host and accept characters that people read as its end.
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _NUMBER = re.compile(r"(0x[0-9a-f]*|\d+)", re.IGNORECASE)
-# Endings that people read as the end of a host, wherever they stand in it.
+# Suffixes that people read as the end of a host, wherever they are in it.
 _COMMON_SUFFIXES = frozenset({"com", "org", "net", "io", "dev", "gov", "edu", "app"})
 
 
 class InspectedUrl(Struct, frozen=True):
-    """Where an address leads: the host, and what is odd about it. `url` is the whole address as a browser gets it."""
+    """An inspected address: `url` is complete as a browser gets it, `host` its host."""
 
     url: str
     host: str
@@ -27,14 +27,14 @@ class InspectedUrl(Struct, frozen=True):
 
 
 def inspect_url(url: str) -> InspectedUrl:
-    """Read an address. Raises MalformedMessage for one that no browser should be sent to.
+    """Return the inspected address. Raises MalformedMessage for one that a browser must not open.
 
-    What is not ASCII in it becomes what every browser makes of it: punycode in the host, percent signs behind it.
+    Non-ASCII characters are converted as browsers do: punycode in the host, percent-encoding elsewhere.
     """
     if not url or len(url) > MAX_URL:
         raise MalformedMessage(f"The address is empty or longer than {MAX_URL:,} characters.")
-    if sanitize(url, keep_newlines=False) != url or any(one.isspace() or one in '\\<>"' for one in url):
-        raise MalformedMessage("The address holds characters that no address has.")
+    if sanitize(url, keep_newlines=False) != url or any(char.isspace() or char in '\\<>"' for char in url):
+        raise MalformedMessage("The address has invalid characters.")
     try:
         parts = split_url(url)
         host, port = parts.hostname or "", parts.port
@@ -43,37 +43,37 @@ def inspect_url(url: str) -> InspectedUrl:
     if not host or parts.scheme not in ("https", "http"):
         raise MalformedMessage("The address is not an https one.")
     if parts.scheme == "http" and not _is_loopback(host):
-        raise MalformedMessage("The address is not https; http is opened on this machine only.")
+        raise MalformedMessage("The address is not https; http is allowed only for this machine.")
     name = _to_ascii(host)
     if len(name) > HOST_LIMIT:
         raise MalformedMessage(f"The host {name[:100]!r} is longer than {HOST_LIMIT} characters.")
     if not _HOST.fullmatch(name):
-        raise MalformedMessage(f"The host {name[:100]!r} has characters that no host has.")
+        raise MalformedMessage(f"The host {name[:100]!r} has invalid characters.")
     warnings: list[str] = []
     if parts.scheme == "http":
-        warnings.append("The address is not encrypted; it leads to this machine.")
+        warnings.append("The connection is not encrypted; it leads to this machine.")
     if parts.username is not None:
-        warnings.append(f"What stands before the @ is a name, not the host: it leads to {name}.")
+        warnings.append(f"The part before the @ is a user name, not the host: it leads to {name}.")
     warnings += _host_warnings(name)
     if port is not None and port not in (80, 443):
         warnings.append(f"It leads to the unusual port {port}.")
-    place = f"[{name}]" if ":" in name else name
-    before = (
+    bracketed = f"[{name}]" if ":" in name else name
+    userinfo = (
         quote(parts.netloc.rpartition("@")[0], safe=_SAFE_CHARACTERS.replace("@", "")) + "@"
         if "@" in parts.netloc
         else ""
     )
-    netloc = f"{before}{place}" + (f":{port}" if port is not None else "")
-    rest = (quote(part, safe=_SAFE_CHARACTERS) for part in (parts.path, parts.query, parts.fragment))
-    # An address that was plain stays as it was, to the letter.
-    whole = url if _is_plain(url) else urlunsplit((parts.scheme, netloc, *rest))
-    if len(whole) > MAX_URL:
+    netloc = f"{userinfo}{bracketed}" + (f":{port}" if port is not None else "")
+    tail = (quote(part, safe=_SAFE_CHARACTERS) for part in (parts.path, parts.query, parts.fragment))
+    # A plain address stays exactly as it is.
+    full = url if _is_plain(url) else urlunsplit((parts.scheme, netloc, *tail))
+    if len(full) > MAX_URL:
         raise MalformedMessage(f"The address is longer than {MAX_URL:,} characters.")
-    return InspectedUrl(whole, name, tuple(warnings))
+    return InspectedUrl(full, name, tuple(warnings))
 
 
 def _is_plain(url: str) -> bool:
-    return url.isascii() and not any(one in "^`{|}" for one in url)
+    return url.isascii() and not any(char in "^`{|}" for char in url)
 
 
 def _to_ascii(host: str) -> str:
@@ -82,7 +82,7 @@ def _to_ascii(host: str) -> str:
     try:
         return host.encode("idna").decode()
     except UnicodeError as error:
-        raise MalformedMessage(f"The host {host[:100]!r} is no host name.") from error
+        raise MalformedMessage(f"The host {host[:100]!r} is not a host name.") from error
 
 
 def _host_warnings(host: str) -> list[str]:
@@ -90,10 +90,10 @@ def _host_warnings(host: str) -> list[str]:
         return [f"The host has letters that can look like others: it is {host}, shown as {_display_host(host)}."]
     labels = host.rstrip(".").split(".")
     if ":" in host or _NUMBER.fullmatch(labels[-1]):
-        # A browser reads 2130706433 and 0x7f.1 as addresses as well.
-        return [] if _is_loopback(host) else ["The host is a bare number, not a name."]
+        # Browsers also read 2130706433 and 0x7f.1 as IP addresses.
+        return [] if _is_loopback(host) else ["The host is an IP address, not a name."]
     if any(label in _COMMON_SUFFIXES for label in labels[:-2]):
-        return [f"The end of a host says whose it is: this one ends in {'.'.join(labels[-2:])}."]
+        return [f"The end of the host names its owner: {'.'.join(labels[-2:])}."]
     return []
 
 

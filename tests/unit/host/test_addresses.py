@@ -35,7 +35,11 @@ def test_no_browser_is_sent_to_what_is_no_plain_address(url: str) -> None:
         ("http://localhost:80/x", "localhost", ("not encrypted",)),
         ("http://127.0.0.1/", "127.0.0.1", ("not encrypted",)),
         ("http://[::1]/", "::1", ("not encrypted",)),
-        ("https://good.com@evil.org/", "evil.org", ("before the @ is a name, not the host: it leads to evil.org",)),
+        (
+            "https://good.com@evil.org/",
+            "evil.org",
+            ("before the @ is a user name, not the host: it leads to evil.org",),
+        ),
         ("https://good.com:1@evil.org/", "evil.org", ("before the @",)),
         ("https://example.com:8443/", "example.com", ("unusual port 8443",)),
         ("https://good.com.evil.org/", "good.com.evil.org", ("ends in evil.org",)),

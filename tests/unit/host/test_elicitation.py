@@ -62,7 +62,7 @@ async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_pa
     assert question == FillForm(
         server="peer",
         number=1,
-        why="its tool ask runs and asks for it",
+        why="asked by its running tool ask",
         message="Who are you?",
         fields=(Field(name="name", kind="text", description="Your name"),),
     )
@@ -114,7 +114,7 @@ async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path
     _, (question,) = await replies(
         tmp_path, MODERN, {"a": form({"p": {"type": "string", "title": "Password"}})}, Cancel()
     )
-    assert question.warnings == ("It asks for what looks like a secret: Password.",)
+    assert question.warnings == ("It seems to ask for a secret: Password.",)
 
 
 @pytest.mark.req("elic.not-before")
@@ -157,7 +157,7 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
         assert '"code": -32602' in (await host.call_tool("peer", "ask", {})).text
     peer = Asker(MODERN, {"a": ask})
     async with asking_host(tmp_path, peer, front) as host:
-        with pytest.raises(MalformedMessage, match="was not offered"):
+        with pytest.raises(MalformedMessage, match="is not supported"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
     assert front.asked == []
@@ -266,7 +266,7 @@ async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_no
         peer.send_raw(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
         await host.call_tool("peer", "plain", {})
         told = [event for event in feed.drain() if type(event).__name__ == "NoticeEvent"]
-    assert [event.text for event in told] == ["peer says that what it sent you to is done."]  # type: ignore[attr-defined]
+    assert [event.text for event in told] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
 
 
 def elicitation(front: ScriptedFront) -> tuple[ElicitationHandler, list[str]]:
@@ -298,7 +298,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
     one.on_elicitation_complete("e0")
     assert told == []
     one.on_elicitation_complete(f"e{MAX_PENDING}")
-    assert told == ["peer says that what it sent you to is done."]
+    assert told == ["peer reports that you are done in the browser."]
 
 
 class Gate(Asker):
@@ -506,7 +506,7 @@ async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_f
             peer.ask("x", *form(NAME))
             while len(front.asked) < 3:
                 await front.asked_now.wait()
-            assert (front.asked[2].number, front.asked[2].why) == (0, "it asks by itself, while no call of it runs")
+            assert (front.asked[2].number, front.asked[2].why) == (0, "asked on its own; no tool is running")
 
 
 async def test_forms_that_cannot_be_shown_are_told_of_once_for_each_reason_and_not_without_end() -> None:

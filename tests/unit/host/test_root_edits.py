@@ -92,19 +92,19 @@ def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_s
     assert [one.warning[:24] for one in found[:4]] == [
         "It is the whole file sys",
         "It is your whole home fo",
-        "Your home folder is in i",
+        "It contains your home fol",
         "",
     ]
     assert (found[3].path, found[3].configured_path) == (str(folders[1]), f"{tmp_path}/link")
     assert [(one.state, one.why) for one in found[4:6]] == [
         ("gone", "it is not a folder"),
-        ("gone", "it is not there"),
+        ("gone", "it does not exist"),
     ]
     assert found[6].state == "gone"
     for path, warns in ((folders[0] / "in", False), (tmp_path / "workshop", True), (folders[1], True)):
         path.mkdir(exist_ok=True)
         (one,) = inspect_roots([RootConfig(str(path), source="project", file=str(folders[0] / ".mcp.json"))]).folders
-        assert ("outside of the project" in one.warning) is warns, path
+        assert ("outside the project" in one.warning) is warns, path
 
 
 @pytest.mark.req("roots.file-uri")

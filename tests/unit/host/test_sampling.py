@@ -118,7 +118,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
     assert asked == [
         ReviewSampling(
             server="peer", number=1,
-            why="its tool ask runs and asks for it",
+            why="asked by its running tool ask",
             messages=(user(words("Capital of France?")),),
             model="scripted",
             label="scripted",
@@ -128,8 +128,8 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             temperature=0.5,
             preferences=preferences,
             include_context="thisServer",
-            reason='No model is called "sonnet", which the server wishes for. '
-            "It is the only model that can answer here.",
+            reason='No model matches the server's hint "sonnet". '
+            "It is the only available model.",
             models=(ModelCandidate(name="scripted", label="scripted"),),
             budget=(
                 LimitUsage("requests this minute", 1, 30), LimitUsage("requests this run", 1, 500),
@@ -138,7 +138,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             tokens=request.tokens,
         ),
         ReviewReply(
-            server="peer", number=1, why="its tool ask runs and asks for it", content=(words("Paris"),),
+            server="peer", number=1, why="asked by its running tool ask", content=(words("Paris"),),
             model="scripted", stop_reason="endTurn", usage=Usage(input_tokens=10, output_tokens=5, cost=0.001),
         ),
     ]  # fmt: skip
@@ -450,7 +450,7 @@ async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypat
             peer.ask(str(number), *sample())
             await peer.until(number + 1)
     assert len(front.asked) == PER_MINUTE
-    assert "in a minute" in peer.results[-1][1]["error"]["message"]
+    assert "per minute" in peer.results[-1][1]["error"]["message"]
 
 
 @pytest.mark.req("samp.tools.loop-limit")
@@ -567,7 +567,7 @@ async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(re
     peer, front, failed = await nested(tmp_path, revision, AGAIN, AGAIN, AGAIN)
     shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
     assert ["an earlier sampling" in why for why in shown] == [False, True]
-    words = "at most 2 samplings of this server may be nested"
+    words = "at most 2 nested sampling requests of this server"
     if revision == MODERN:
         assert words in str(failed)
         assert len(peer.got) == 2
@@ -627,9 +627,9 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
                 peer.finish(ident, {})
         assert ["result" in reply for _, reply in peer.results] == [True, True, False]
         assert "at most 2 samplings" in peer.results[2][1]["error"]["message"]
-        assert "Of calls side by side it counts for each." in peer.results[2][1]["error"]["message"]
+        assert "It counts for each concurrent call." in peer.results[2][1]["error"]["message"]
         shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
-        assert shown[0] == "one of its 2 calls that run asks for it, without saying which"
+        assert shown[0] == "asked by one of its 2 running calls"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.call_tool, "peer", "ask", {})
             while len(peer.calls) < 3:
@@ -640,7 +640,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert "result" in peer.results[3][1]
         assert [one.why for one in front.asked if isinstance(one, ReviewSampling)][
             -1
-        ] == "its tool ask runs and asks for it"
+        ] == "asked by its running tool ask"
 
 
 def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:

@@ -55,7 +55,7 @@ def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_
     assert (several, "2 models" in why, "low cost 1" in why) == (SONNET.name, True, True)
     nearest, why = picked({**hints("llama"), **cheap})
     assert nearest == MINI.name
-    assert "No model is called" in why
+    assert "No model matches" in why
 
 
 @pytest.mark.req("samp.priorities")
@@ -67,16 +67,16 @@ def test_priorities_weigh_what_is_known_and_what_is_not_is_said() -> None:
     assert picked({"costPriority": 1, "intelligencePriority": 1, "speedPriority": -100}) == even
     quick = (SONNET, MINI, ModelCandidate(name="slow", label="l", speed=10.0))
     assert picked({"speedPriority": 1.0}, *quick)[0] == MINI.name
-    assert "speed of some is not known" in picked({"speedPriority": 1.0}, *quick)[1]
+    assert "speed of some models is unknown" in picked({"speedPriority": 1.0}, *quick)[1]
     name, why = picked({"costPriority": 1.0}, OPUS, MYSTERY)
     assert name == OPUS.name
-    assert "cost of some is not known" in why
+    assert "cost of some models is unknown" in why
     assert picked({})[0] == OPUS.name
 
 
 def test_a_model_whose_context_is_too_small_is_passed_over() -> None:
     name, why = picked(hints("in-house"), MYSTERY, SONNET, needed=500)
-    assert (name, "cannot take so much" in why) == (SONNET.name, True)
+    assert (name, "cannot take this request" in why) == (SONNET.name, True)
     assert picked({}, MYSTERY, needed=500)[0] == MYSTERY.name
 
 
@@ -139,7 +139,7 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
 @pytest.mark.req("samp.rate-limit")
 @pytest.mark.parametrize(
     ("limit", "word"),
-    [("requests_per_minute", "in a minute"), ("requests_per_session", "in one run"), ("tokens_per_minute", "a minute"),
+    [("requests_per_minute", "per minute"), ("requests_per_session", "per run"), ("tokens_per_minute", "per minute"),
      ("tokens_per_session", "one run")],
 )  # fmt: skip
 async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
