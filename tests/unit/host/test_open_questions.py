@@ -44,7 +44,7 @@ def test_questions_are_counted_for_each_server_and_in_all() -> None:
     for one in held:
         one.__enter__()
     with (
-        pytest.raises(TooManyQuestions, match=f"^{MAX_SERVER_QUESTIONS} questions of this server"),
+        pytest.raises(TooManyQuestions, match=f"^This server already has {MAX_SERVER_QUESTIONS} open questions"),
         questions.reserve("s0", 0),
     ):
         pass

@@ -92,7 +92,7 @@ def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_s
     assert [one.warning[:24] for one in found[:4]] == [
         "It is the whole file sys",
         "It is your whole home fo",
-        "It contains your home fol",
+        "It contains your home fo",
         "",
     ]
     assert (found[3].path, found[3].configured_path) == (str(folders[1]), f"{tmp_path}/link")

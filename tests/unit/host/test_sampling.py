@@ -128,7 +128,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             temperature=0.5,
             preferences=preferences,
             include_context="thisServer",
-            reason='No model matches the server's hint "sonnet". '
+            reason='No model matches the server\'s hint "sonnet". '
             "It is the only available model.",
             models=(ModelCandidate(name="scripted", label="scripted"),),
             budget=(
@@ -262,8 +262,8 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
     assert isinstance(broken, TextPart)
     assert "audio/wav" in sound.text
     assert "not shown" in broken.text
-    assert any("sound" in one for one in told)
-    assert any("pictures" in one for one in told)
+    assert any("audio" in one for one in told)
+    assert any("images" in one for one in told)
 
 
 @pytest.mark.req("samp.required-fields")
@@ -346,10 +346,10 @@ async def test_without_a_model_the_server_gets_an_error_and_the_user_a_word(tmp_
     async with asking_host(tmp_path, peer, ScriptedFront()) as host:
         feed = host.subscribe()
         assert '"code": -32603' in (await host.call_tool("peer", "ask", {})).text
-        assert any("none is chosen" in getattr(event, "text", "") for event in feed.drain())
+        assert any("no model is selected" in getattr(event, "text", "") for event in feed.drain())
     peer = Asker(MODERN, {"a": sample()})
     async with asking_host(tmp_path, peer, ScriptedFront()) as host:
-        with pytest.raises(ServerError, match="No model is chosen"):
+        with pytest.raises(ServerError, match="No model is selected"):
             await host.call_tool("peer", "ask", {})
 
 
@@ -459,7 +459,7 @@ async def test_samplings_of_one_call_are_counted(tmp_path: Path, monkeypatch: py
     asks = {str(number): sample() for number in range(4)}
     got, asked = await replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
     assert len(asked) == 2
-    assert ["belong to one call" in one["error"]["message"] for one in got.values()] == [False, False, True, True]
+    assert ["allowed in one call" in one["error"]["message"] for one in got.values()] == [False, False, True, True]
 
 
 async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refused(tmp_path: Path) -> None:
@@ -471,7 +471,7 @@ async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refuse
         while not front.asked:
             await front.asked_now.wait()
         assert len(front.asked) == 1
-    assert all("waiting already" in reply["error"]["message"] for _, reply in peer.results[:2])
+    assert all("already waiting" in reply["error"]["message"] for _, reply in peer.results[:2])
 
 
 async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_stream(tmp_path: Path) -> None:
@@ -626,7 +626,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
             for ident, _ in peer.calls:
                 peer.finish(ident, {})
         assert ["result" in reply for _, reply in peer.results] == [True, True, False]
-        assert "at most 2 samplings" in peer.results[2][1]["error"]["message"]
+        assert "at most 2 nested sampling requests" in peer.results[2][1]["error"]["message"]
         assert "It counts for each concurrent call." in peer.results[2][1]["error"]["message"]
         shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
         assert shown[0] == "asked by one of its 2 running calls"

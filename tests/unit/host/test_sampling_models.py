@@ -50,7 +50,7 @@ def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_
     assert picked(hints("gemini", "gpt-4o", "opus"))[0] == MINI.name
     assert picked(hints("opus", "gpt-4o"))[0] == OPUS.name
     assert picked(hints("SONNET"))[0] == SONNET.name
-    assert "wishes for" in picked(hints("SONNET"))[1]
+    assert "matches the server's hint" in picked(hints("SONNET"))[1]
     several, why = picked({**hints("claude"), **cheap})
     assert (several, "2 models" in why, "low cost 1" in why) == (SONNET.name, True, True)
     nearest, why = picked({**hints("llama"), **cheap})
@@ -129,7 +129,7 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
     peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(EditedRequest(model="dear"))
     model = ScriptedModel(says("x"))
     async with asking_host(tmp_path, peer, front, model) as host:
-        assert "not there" in (await host.call_tool("peer", "ask", {})).text
+        assert "unknown model" in (await host.call_tool("peer", "ask", {})).text
     assert model.requests == []
     with pytest.raises(UsageError, match="scripted"):
         meaning(front.asked[0], {"accept": {"model": "dear"}})
@@ -140,7 +140,7 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("limit", "word"),
     [("requests_per_minute", "per minute"), ("requests_per_session", "per run"), ("tokens_per_minute", "per minute"),
-     ("tokens_per_session", "one run")],
+     ("tokens_per_session", "per run")],
 )  # fmt: skip
 async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
     most = 1 if "requests" in limit else 50
@@ -265,6 +265,6 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
     async with host:
         for name in peers:
             await host.ensure_ready(name)
-        assert "at most 0 samplings" in (await host.call_tool("mean", "ask", {})).text
+        assert "at most 0 sampling requests" in (await host.call_tool("mean", "ask", {})).text
         assert "refused" in (await host.call_tool("free", "ask", {})).text
     await database.close()
