@@ -1,1 +1,4 @@
-"""One session per server: era, deadlines, pages, checks; the host sees `session` and `open` only."""
+"""MCP client: one session per server, with negotiation, deadlines, pagination and checks.
+
+Other layers import `session` and `connect` only.
+"""

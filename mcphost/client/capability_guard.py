@@ -1,4 +1,4 @@
-"""What may be sent to a server: only what both sides negotiated (specification: basic/lifecycle, operation)."""
+"""Checks that a message uses only negotiated capabilities (specification: basic/lifecycle, operation)."""
 
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ _ROOTS_CHANGED = "notifications/roots/list_changed"
 
 
 def check_capability(method: str, facts: ServerFacts, server: str) -> None:
-    """Raises UnsupportedCapability when `method` needs a capability that the server did not declare."""
+    """Raise UnsupportedCapability when *method* needs a capability that the server did not declare."""
     missing = _missing_capability(method, facts)
     if missing:
         raise UnsupportedCapability(
@@ -54,7 +54,7 @@ def _missing_capability(method: str, facts: ServerFacts) -> str:
 
 def _missing_task_capability(method: str, facts: ServerFacts) -> str:
     if facts.era == "stateless":
-        # There the extension made its tasks unasked, so the server knows it, and has neither a list nor tasks/result.
+        # Task creation already shows that the server has the extension, which has no tasks/list and no tasks/result.
         return "" if method in ("tasks/get", "tasks/update", "tasks/cancel") else "tasks in that form"
     declared = parse_tasks_capability(facts.capabilities.tasks)
     if facts.revision < Revision.V2025_11_25 or not declared.has_any:
@@ -65,7 +65,10 @@ def _missing_task_capability(method: str, facts: ServerFacts) -> str:
 
 
 def can_notify(notification: Notification, capabilities: dict[str, Any]) -> bool:
-    """Whether that notification was negotiated: changes of the roots only where we said that we tell them."""
+    """Return whether *notification* was negotiated.
+
+    Changes of the roots are sent only if `roots.listChanged` was declared.
+    """
     if notification.METHOD != _ROOTS_CHANGED:
         return True
     roots = capabilities.get("roots")

@@ -1,4 +1,4 @@
-"""Changes a server announced, folded: a flood of the same notice is one notice until somebody reads it."""
+"""Change notifications of a server, with duplicates merged until they are read."""
 
 from collections.abc import Callable
 
@@ -16,14 +16,14 @@ MAX_UNREAD = 10_000
 
 
 def matches_any(uris: tuple[str, ...], uri: str) -> bool:
-    """Whether `uri` is one of them, or something below one: a server may tell which part of it changed."""
+    """Return whether *uri* equals one of *uris* or lies below one of them."""
     return uri in uris or any(uri.startswith(one) and (one[-1:] in "/#?" or uri[len(one)] in "/#?") for one in uris)
 
 
 class ChangeNotifications(WakeupFuture):
-    """A set of unread changes with one reader; iterating ends when it is closed and read.
+    """A set of unread changes with one reader; iteration ends once it is closed and empty.
 
-    `hear` gets every change at once, wanted or not.
+    *on_change* receives every change immediately, wanted or not.
     """
 
     def __init__(self, on_change: Callable[[Notification], None] | None = None) -> None:
@@ -34,7 +34,10 @@ class ChangeNotifications(WakeupFuture):
         self.wanted = WatchedChanges(tools=True, prompts=True, resources=True)
 
     def put(self, notice: Notification, *, is_forced: bool = False) -> bool:
-        """Take a change; False when it is none, or nobody wants to hear of it. `always` asks nobody."""
+        """Add a change and return whether it was wanted.
+
+        Return False for other notifications. *is_forced* adds the change even if it is not wanted.
+        """
         if self._on_change is not None:
             self._on_change(notice)
         match notice:
@@ -56,7 +59,7 @@ class ChangeNotifications(WakeupFuture):
         return wanted
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """End the iteration after the unread changes."""
         self._closed = True
         self._wake()
 

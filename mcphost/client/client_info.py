@@ -1,4 +1,4 @@
-"""Who we say we are, what we can do in the shape of each revision, and what a peer may ask because of it."""
+"""Client identity and capabilities for each revision, and the server requests that they permit."""
 
 from typing import Any, cast
 
@@ -9,12 +9,12 @@ from mcphost.protocol.server_requests import CreateMessage, Elicit, ListRoots
 from mcphost.protocol.tasks import EXTENSION as TASKS_EXTENSION
 from mcphost.serialization import replace
 
-# What we did not declare does not exist for a server.
+# A server must not use a capability that the client did not declare.
 _CAPABILITY_BY_METHOD = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
 NO_USER_HINT = "Nobody can be asked here. The chat would ask you; a program can answer through: mcphost pipe"
 CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
-# The first revision that knows a client capability, and the first one that does not any more.
+# The first revision with a client capability, and the first one without it.
 _ADDED_IN = {
     "elicitation": Revision.V2025_06_18,
     "tasks": Revision.V2025_11_25,
@@ -24,20 +24,20 @@ _REMOVED_IN = {"tasks": Revision.V2026_07_28}
 
 
 def is_request_allowed(method: str, capabilities: dict[str, Any]) -> bool:
-    """Whether a server may ask that of us."""
+    """Return whether the declared *capabilities* permit a server to send *method*."""
     return _CAPABILITY_BY_METHOD.get(method) in capabilities
 
 
 def client_info(revision: Revision) -> Implementation:
-    """Who we are; titles came with 2025-06-18."""
+    """Return the client's `Implementation`; `title` exists since 2025-06-18."""
     return CLIENT_IMPLEMENTATION if revision >= Revision.V2025_06_18 else replace(CLIENT_IMPLEMENTATION, title=None)
 
 
 def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str, Any]:
-    """The client capabilities as `revision` knows them.
+    """Return the client capabilities in the form of *revision*.
 
-    `all_of_them` is what the Responder supports, with the members of every revision side by side: `roots.listChanged`
-    and `tasks` of the handshake era, `extensions` of the stateless one.
+    *supported* holds the members of all revisions: `roots.listChanged` and `tasks` of the handshake era, `extensions`
+    of the stateless era.
     """
     shaped: dict[str, Any] = {
         name: value
@@ -45,7 +45,7 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
         if revision >= _ADDED_IN.get(name, revision) and (name not in _REMOVED_IN or revision < _REMOVED_IN[name])
     }
     if revision < Revision.V2025_11_25:
-        # Sub-features of both came with 2025-11-25; before, elicitation meant forms.
+        # Sub-capabilities of both exist since 2025-11-25; before that, elicitation meant forms.
         if "form" not in shaped.get("elicitation", {"form": {}}):
             del shaped["elicitation"]
         for name in ("sampling", "elicitation"):
@@ -62,6 +62,6 @@ def capabilities_for(revision: Revision, supported: dict[str, Any]) -> dict[str,
 
 
 def task_request_capabilities(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The requests that we answer as tasks in 2025-11-25, of those that are declared."""
+    """Return the declared requests that a 2025-11-25 server may send as tasks."""
     requests: dict[str, Any] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
     return {name: value for name, value in requests.items() if name in capabilities}

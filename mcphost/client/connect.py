@@ -1,4 +1,4 @@
-"""ServerConfig to Dialer to negotiated Session: where transports and, later, sign-in meet."""
+"""Connection setup: transport, sign-in and negotiation for a configured server."""
 
 import functools
 import hashlib
@@ -46,26 +46,26 @@ _SSE_FALLBACK_STATUSES = frozenset({400, 404, 405})
 
 
 class NullEraStore:
-    """An EraStore that forgets."""
+    """An EraStore that stores nothing."""
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """Nothing."""
+        """Return None."""
         return None
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """What identifies a server for the era memory: command, arguments, folder and address; no values of secrets."""
+    """Return a digest of the server's command, arguments, folder and URL, without values of secrets."""
     return hashlib.sha256(encode((server.argv, server.cwd, server.url))).hexdigest()
 
 
 class ClientSessionOpener:
-    """The Opener of the product. `expand` resolves `${…}` references and raises ConfigError.
+    """The default SessionOpener. *expand* resolves `${…}` references and raises ConfigError.
 
-    `message_limit` in bytes: a server that sends one message larger than that is stopped. `guardian` ends local
-    servers when this process is killed; whoever made it closes it.
+    *message_limit* is in bytes; a server that sends a larger message is disconnected. *watchdog* ends local servers
+    when this process is killed; the caller closes it.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ClientSessionOpener:
         self, server: ServerConfig, responder: RequestHandler, observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AsyncGenerator[Session]:  # fmt: skip
-        """See Opener."""
+        """See SessionOpener."""
         digest = server_digest(server)
         if self._identities is not None and not server.is_stdio:
             await self._identities.follow(server)
@@ -151,12 +151,12 @@ class ClientSessionOpener:
     def _choose_plan(self, server: ServerConfig, known: ServerEras | None) -> tuple[NegotiationPlan, bool]:
         """Return which openings to send first, and whether the other era is forbidden."""
         if server.transport == "sse":
-            return "handshake", True  # that transport carries nothing else
+            return "handshake", True  # HTTP+SSE carries the handshake era only
         only = server.revision
         return choose_plan(only.era if only else server.era, known, is_pipe=server.is_stdio)
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """See Opener."""
+        """See SessionOpener."""
         from mcphost.transport.proxies import proxy_for
 
         oauth = self._oauth_for(server, observer)
@@ -172,23 +172,23 @@ class ClientSessionOpener:
             await self._identities.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """See Opener."""
+        """See SessionOpener."""
         oauth = self._oauth_for(server, observer)
         if oauth is None or self._identities is None:
             return False
         return await self._identities.sign_out(server, oauth)
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
-        """See Opener."""
+        """See SessionOpener."""
         return () if self._identities is None else await self._identities.kept(servers)
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """See Opener."""
+        """See SessionOpener."""
         if self._identities is not None:
             await self._identities.use(server, account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """See Opener."""
+        """See SessionOpener."""
         if self._identities is None:
             return False
         from mcphost.transport.proxies import proxy_for
@@ -207,7 +207,7 @@ class ClientSessionOpener:
         oauth: "OAuth | None",
     ) -> "HandshakeSession | StatelessSession":
         if facts.era == "handshake":
-            from mcphost.client.handshake_session import HandshakeSession  # each with the first server of its era
+            from mcphost.client.handshake_session import HandshakeSession  # imported with the first server of its era
 
             return HandshakeSession(
                 channel,
@@ -260,10 +260,10 @@ class ClientSessionOpener:
         )
 
     def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuth | None":
-        """Who signs in to it; nobody for a program, or where the user wrote the Authorization header."""
+        """Return the OAuth client; None for a program, or if the user configured the Authorization header."""
         if self._identities is None or server.is_stdio:
             return None
-        from mcphost.transport.proxies import proxy_for  # 3 MB, which a program on a pipe does not need
+        from mcphost.transport.proxies import proxy_for  # imports 3 MB, which a program on a pipe does not need
 
         return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.on_account_changed)
 
@@ -310,7 +310,10 @@ class ClientSessionOpener:
 
 
 def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
-    """Whether a refused `initialize` leads on to HTTP+SSE (specification 2025-11-25, basic/transports)."""
+    """Return whether to fall back to HTTP+SSE after a refused `initialize`.
+
+    Specification 2025-11-25, basic/transports, "Backwards Compatibility".
+    """
     refusal = error if isinstance(error, HttpStatusError) else error.__cause__
     return (
         not server.is_stdio
@@ -325,7 +328,7 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 async def _open_channel(
     connector: Connector, first_error: ServerError | None, oauth: "OAuth | None"
 ) -> AsyncGenerator[Channel]:
-    """The channel; when that fails, too, one error says all that was tried."""
+    """Open the channel; if that fails after *first_error*, raise one error that describes both attempts."""
     async with AsyncExitStack() as stack:
         try:
             channel = await _connect(stack, connector, oauth)
@@ -338,7 +341,7 @@ async def _open_channel(
 
 
 async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuth | None") -> Channel:
-    """The channel; HTTP+SSE may want a sign-in before there is one."""
+    """Open the channel; HTTP+SSE may require a sign-in first."""
     attempt = 0
     while True:
         try:

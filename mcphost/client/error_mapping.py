@@ -1,4 +1,4 @@
-"""What a server's JSON-RPC error means to the user: the server's own words, marked as such, and what can be done."""
+"""Exceptions for a server's JSON-RPC errors, with the server's quoted message and a hint."""
 
 from typing import Any, cast
 
@@ -24,8 +24,8 @@ MAX_ERROR_DATA = 64 * 1024
 _MAX_NAMES = 10
 _USER_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 
-# Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the server's words
-# say what they are about. -32002 alone was "resource not found" before.
+# Codes from -32000 to -32019 have no fixed meaning (specification 2026-07-28, basic/index): only the message says what
+# they mean. Earlier revisions used only -32002, for "resource not found".
 _HINTS = {
     PARSE_ERROR: "The server could not read our message.",
     INVALID_REQUEST: "The server does not take this for a valid request.",
@@ -42,7 +42,10 @@ _INVALID_PARAMS_HINTS = {
 
 
 def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
-    """The exception for an error answer; `said` is the server's text alone, cut to 2,000 characters."""
+    """Return the exception for an error response.
+
+    `server_message` is the server's text alone, cut to 2,000 characters.
+    """
     said = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
     made = RequestRefused(
@@ -81,7 +84,7 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """The names in a member of the error's data, be it a list of texts or an object, dotted where it goes deeper."""
+    """Return the names in a member of the error's data, a list of strings or an object, joined with dots if nested."""
     held: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
     if isinstance(held, list):

@@ -1,4 +1,4 @@
-"""Session for the revisions with a handshake, 2024-11-05 to 2025-11-25."""
+"""Session for the handshake revisions, 2024-11-05 to 2025-11-25."""
 
 import asyncio
 from collections import Counter
@@ -59,15 +59,15 @@ from mcphost.transport.channel import Channel, SessionExpired
 
 R = TypeVar("R")
 ROOTS_RESPONSE_TIMEOUT = 1.0
-"""How long a call waits for answers that are on their way to its server."""
+"""Seconds that a call waits for pending roots/list responses to its server."""
 _NO_CONTEXT = ServerRequestContext()
 
 
 class HandshakeSession:
-    """A negotiated connection; `serve` must run beside it as long as it is used.
+    """A negotiated connection; `serve` must run while it is in use.
 
-    A session that an HTTP server forgot is opened anew with `renew`, once for all calls that found out, and those are
-    repeated. A server that forgets the new one, too, ends the connection (specification 2025-11-25, basic/transports,
+    If an HTTP server forgets the session, *renew* opens a new one, once for all affected calls, and those are sent
+    again. If the server forgets the new session too, the connection ends (specification 2025-11-25, basic/transports,
     "Session Management").
     """
 
@@ -83,9 +83,9 @@ class HandshakeSession:
         ping_interval: float = 0,
         renew: RenewFn | None = None,
     ) -> None:
-        """`ping_interval` in seconds; 0 means that the server is not pinged.
+        """Create a session; *ping_interval* is in seconds, and 0 disables pings.
 
-        `renew` is the handshake, on the same channel, where sessions can be forgotten. Raises ServerError.
+        *renew* repeats the handshake on the same channel, where sessions can be forgotten. It raises ServerError.
         """
         self._channel = channel
         self._sender = sender
@@ -113,7 +113,7 @@ class HandshakeSession:
         self._keepalive = Keepalive(sender, observer, ping_interval, self.abort, self._renewal.renew)
         tasks.start_soon(self._keepalive.run)
         self._close_error: ConnectionLost | None = None
-        # Tasks came with 2025-11-25; to an older server the capability is a word it invented.
+        # Tasks exist since 2025-11-25; from an older server the capability has no defined meaning.
         declared = facts.capabilities.tasks if facts.revision >= Revision.V2025_11_25 else Raw()
         self._tasks = CoreTaskRunner(
             sender,
@@ -140,7 +140,7 @@ class HandshakeSession:
         """See Session."""
         if self._close_error is not None:
             lost = self._lost_error()
-            lost.may_have_run = False  # this one was not even sent
+            lost.may_have_run = False  # this request was not sent
             raise lost
         check_capability(call.METHOD, self._facts, self._sender.server)
         if call.METHOD == ResumeTask.METHOD:  # its call was made before this session
@@ -151,8 +151,10 @@ class HandshakeSession:
             return await self._request_with_urls(call, deadline, on_notification, before_send)
 
     async def _prepare(self, context: ServerRequestContext, deadline: float | None) -> None:
-        """Ask what was put off until a call needs it, and let the answers leave before the call. Raises RequestTimeout
-        where the time of a person counts."""
+        """Ask the questions that were postponed until a call, and send the answers before the call.
+
+        Raises RequestTimeout if user time counts.
+        """
         patience = self._sender.timeouts
         limit = None if not patience.includes_user_time else patience.request if deadline is None else deadline
         with pause_time_limits(), anyio.move_on_after(limit) as scope:
@@ -238,12 +240,12 @@ class HandshakeSession:
         return self._changes.wanted
 
     async def _update_subscriptions(self, wanted: WatchedChanges) -> list[ServerError]:
-        """Subscribe to what is new and unsubscribe from what is not wanted any more; why some were refused."""
+        """Subscribe to new resources, unsubscribe from unwanted ones, and return the refusals."""
         offered = self._facts.capabilities.resources
         refusals: list[ServerError] = []
         async with self._lock:
             new = [uri for uri in wanted.uris if uri not in self._subscribed]
-            # Known before the answer is: the first update may come on its heels.
+            # Set before the response: the first update may follow it at once.
             self._changes.wanted = wanted
             if offered is None or not offered.subscribe:
                 return (
@@ -253,9 +255,7 @@ class HandshakeSession:
                 )
             for uri in sorted(self._subscribed - set(wanted.uris)):
                 self._subscribed.discard(uri)
-                with suppress(
-                    RequestRefused, MalformedMessage, RequestTimeout
-                ):  # nobody hears of it any more either way
+                with suppress(RequestRefused, MalformedMessage, RequestTimeout):  # the result makes no difference
                     await self.request(Unsubscribe(uri))
             for uri in new:
                 try:
@@ -268,14 +268,14 @@ class HandshakeSession:
         return refusals
 
     def invalidate(self, method: str = "") -> None:
-        """See Session; in this era nothing is remembered."""
+        """See Session; this era caches nothing."""
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
         """See Session."""
         return False
 
     async def set_log_level(self, level: str) -> None:
-        """See Session; once asked for, this era has no way to ask for none."""
+        """See Session; this era cannot turn log messages off again."""
         if level:
             await self.request(SetLevel(level))
 
@@ -308,7 +308,7 @@ class HandshakeSession:
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     def abort(self, error: ConnectionLost) -> None:
-        """The server is there but of no use any more: the session, with every call in flight, is over as if it left."""
+        """End the session and every call in flight, although the server still runs."""
         self._close_error = self._close_error or error
         self._read_scope.cancel()
         self._sender.fail_all(self._lost_error)
@@ -318,7 +318,7 @@ class HandshakeSession:
         self.abort(ConnectionLost(text, "Its log may say why.", server=self._sender.server))
 
     async def serve(self) -> None:
-        """Read what belongs to no exchange until the connection ends."""
+        """Read messages outside of exchanges until the connection ends."""
         try:
             with self._read_scope:
                 while True:
@@ -337,7 +337,7 @@ class HandshakeSession:
             self._closed.set()
 
     def _on_renewed(self, facts: ServerFacts) -> None:
-        """A forgotten session was opened anew: everything that was listed may be another now."""
+        """Take over the new session's facts; every list may have changed."""
         name, before = self._sender.server, self._facts.revision
         if facts.revision != before:
             raise ConnectionLost(f"The server {name!r} spoke {before} and speaks {facts.revision} now.", server=name)
@@ -355,7 +355,7 @@ class HandshakeSession:
         self.abort(error)
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """One message that is neither answer nor progress."""
+        """Handle a message that is neither a response nor progress."""
         self._sender.last_received_at = asyncio.get_running_loop().time()
         if isinstance(message, JsonRpcRequest):
             context = replace(context, revision=self._facts.revision)

@@ -1,4 +1,4 @@
-"""Answers what a server of the handshake era asks of us: ping, and whatever the Responder knows."""
+"""Responses to requests of a handshake-era server: ping, and what the RequestHandler supports."""
 
 import logging
 from collections import Counter
@@ -43,28 +43,28 @@ from mcphost.transport.throttle import run_steps_cooperatively
 _log = logging.getLogger(__name__)
 MAX_PENDING_REQUESTS = 100
 MAX_PENDING_BYTES = 32 * 1024 * 1024
-"""Of the requests that are being answered; what comes beyond is refused and not kept."""
+"""Total size of the requests in progress, in bytes; further ones are refused."""
 MAX_QUEUED_REQUESTS = 1_000
 DECLINED = -1
 _STANDARD_CODES = frozenset({METHOD_NOT_FOUND, INTERNAL_ERROR, INVALID_PARAMS})
 _RESERVED_CODES = range(-32_768, -31_999)
 _WARNED_METHODS = 20
 ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
-"""Which call a request of the server belongs to; it may take a moment until that is known."""
+"""Returns the call that a server request belongs to; this may take a moment to become known."""
 
 
 def allowed_error_code(code: int) -> int:
-    """The code as it may be sent: what JSON-RPC and the specification keep for themselves becomes a plain refusal."""
+    """Return *code*, or a plain refusal if JSON-RPC or the specification reserve it."""
     own = code not in _RESERVED_CODES and abs(code) < 2**53
     return code if own or code in _STANDARD_CODES else DECLINED
 
 
 class ServerRequestDispatcher:
-    """One task for each request of the server; a request it takes back is cancelled and never answered.
+    """Runs each server request in its own task; a cancelled request gets no response.
 
-    `declared` are the client capabilities as they were declared; what is not among them is refused, and said once.
-    `flooded` is called when 1,000 requests wait for their answers to leave: such a server asks and does not read.
-    `pauses` stops the time of our calls while a person is asked: the server waits for that.
+    *declared* are the client capabilities as declared; other requests are refused, with one warning for each method.
+    *on_flood* is called when 1,000 responses cannot be sent because the server does not read. *pauses* stops the
+    deadlines of calls while the user is asked.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ServerRequestDispatcher:
         self._on_flood = on_flood
         self._pauses = pauses
         self._scopes: dict[RequestId, anyio.CancelScope] = {}
-        self._calls_with_questions: list[int] = []  # the calls to which open questions belong
+        self._calls_with_questions: list[int] = []  # the calls to which pending questions belong
         self._pending = 0
         self._pending_bytes = 0
         self._sending = anyio.Semaphore(MAX_CONCURRENT_SENDS)
@@ -98,12 +98,12 @@ class ServerRequestDispatcher:
         self.counts: Counter[str] = Counter()
 
     def dispatch(self, request: JsonRpcRequest, resolve_context: ContextResolver) -> None:
-        """Start answering; returns at once."""
+        """Start a response; return immediately."""
         if self._pending >= MAX_QUEUED_REQUESTS:
             self._on_flood()
             return
         size = message_size(request)
-        # A first one is always taken, whatever its size.
+        # The first request is accepted whatever its size.
         fits = not self._pending or self._pending_bytes + size <= MAX_PENDING_BYTES
         if not fits:
             request = JsonRpcRequest(request.id, request.method)
@@ -111,13 +111,13 @@ class ServerRequestDispatcher:
         self._pending += 1
         self._pending_bytes += size
         scope = anyio.CancelScope()
-        # Now, not in the task: the next message may take it back. An id used twice at the same time: the first one
-        # keeps it, both are answered.
+        # Register it here and not in the task: the next message may cancel it. If an id is used twice at the same time,
+        # the first keeps it, and both get responses.
         self._scopes.setdefault(request.id, scope)
         self._tasks.start_soon(self._run, request, resolve_context, scope, size, fits)
 
     def cancel(self, ident: RequestId) -> bool:
-        """The server does not want its answer any more; whether there was something to take back."""
+        """Cancel a request for the server and return whether it was pending."""
         scope = self._scopes.get(ident)
         if scope is None:
             return False
@@ -125,15 +125,15 @@ class ServerRequestDispatcher:
         return True
 
     def on_call_ended(self, number: int) -> None:
-        """A call of ours is over. What the server asked for it stays open: it wants an answer until it takes that back.
+        """Handle the end of a call; server requests for it stay pending until the server cancels them.
 
-        Specification 2025-11-25, basic/utilities/cancellation: whoever sent a request cancels it.
+        Specification 2025-11-25, basic/utilities/cancellation: only the sender of a request cancels it.
         """
         if number in self._calls_with_questions:
             self._observer.on_call_ended(number)
 
     async def wait_for_roots(self) -> None:
-        """Wait until each roots/list that is being answered now has its answer, or was taken back."""
+        """Wait until every pending roots/list request is answered or cancelled."""
         for over in tuple(self._pending_roots_requests):
             await over.wait()
 
@@ -150,14 +150,14 @@ class ServerRequestDispatcher:
             self._pending_roots_requests.add(over)
         try:
             with scope:
-                await anyio.lowlevel.checkpoint_if_cancelled()  # taken back before it began
+                await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled before it began
                 answer = await self._respond(request, resolve_context) if has_room else self._too_many_requests(request)
                 async with self._sending:
                     await self._send(self._recheck_roots(request, answer))
         except ConnectionLost:
-            return  # whoever reads the channel hears of it
+            return  # the channel's reader handles it
         except McpHostError:
-            return  # an HTTP server that refuses an answer; it will say so in its own call
+            return  # an HTTP server that refuses a response reports it in its own call
         finally:
             if scope.cancel_called:
                 self._handler.on_request_cancelled(request.method)
@@ -169,7 +169,7 @@ class ServerRequestDispatcher:
                 del self._scopes[request.id]
 
     def _recheck_roots(self, request: JsonRpcRequest, answer: JsonRpcMessage) -> JsonRpcMessage:
-        """The answer as it may leave now: folders may have left the list while it waited for its turn."""
+        """Return the response without the roots that were removed while it waited to be sent."""
         if request.method != ListRoots.METHOD or not isinstance(answer, JsonRpcResponse):
             return answer
         reply = self._handler.filter_reply(decode(answer.result, ListRootsResult, "roots"))
@@ -204,7 +204,7 @@ class ServerRequestDispatcher:
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver
     ) -> JsonRpcMessage:
-        """What the Responder says; raises nothing but cancellation."""
+        """Return the handler's response; raise nothing but cancellation."""
         context = await resolve_context()
         self._calls_with_questions.append(context.call_number)
         try:
@@ -215,8 +215,8 @@ class ServerRequestDispatcher:
         except McpHostError as error:
             return self._error_response(request, INTERNAL_ERROR, error.message[:500])
         except Exception:  # noqa: BLE001
-            # The boundary between a server's question and whoever answers it: a mistake of ours must neither end
-            # the session nor leave the server waiting. What went wrong is for our log, not for the server.
+            # An error in a handler must neither end the session nor leave the server without a response. The details go
+            # to our log, not to the server.
             _log.exception("a question of %s broke", self._server)
             return self._error_response(request, INTERNAL_ERROR, "The answer could not be made.")
         finally:

@@ -1,4 +1,4 @@
-"""The input_required loop of the stateless era: ask, answer everything, send the same call again, within bounds."""
+"""The input_required loop of the stateless era: answer the input requests and send the call again."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -28,17 +28,17 @@ class _ResultType(WireStruct, frozen=True):
 
 
 def read_result_type(raw: Raw) -> str:
-    """The resultType of a result, "" when it has none. Raises MalformedMessage."""
+    """Return the resultType of a result, or "" if it has none. Raises MalformedMessage."""
     return decode(raw, _ResultType, "result").result_type
 
 
 async def resolve_input(
     raw: Raw, resend: Callable[[dict[str, Any]], Awaitable[Raw]], handler: RequestHandler, context: ServerRequestContext
 ) -> Raw:
-    """Answer rounds until the result is something else, and return that.
+    """Answer input requests until the result is of another type, and return that result.
 
-    `again` sends the call with the given further params under a new id. Raises ConsentDenied when an ask was declined,
-    TooManyInputRounds after 10 rounds, MalformedMessage for a round that asks nothing.
+    *resend* sends the call with additional params under a new id. Raises ConsentDenied if a request was declined,
+    TooManyInputRounds after 10 rounds, MalformedMessage for a round without input requests.
     """
     wait = _FIRST_DELAY
     for _ in range(MAX_ROUNDS):
@@ -52,7 +52,7 @@ async def resolve_input(
         if not extra:
             raise MalformedMessage("The server asked for input without saying which.")
         if not wanted:
-            await anyio.sleep(wait)  # the server wants to be asked again later
+            await anyio.sleep(wait)  # without input requests the server wants to be polled
             wait = min(wait * 2, _MAX_DELAY)
         raw = await resend(extra)
         if read_result_type(raw) != INPUT_REQUIRED:
@@ -63,7 +63,7 @@ async def resolve_input(
 async def answer_input_requests(
     input_requests: dict[str, InputRequest], handler: RequestHandler, context: ServerRequestContext
 ) -> dict[str, ClientResult]:
-    """Return a reply to every request; all are asked concurrently.
+    """Return a reply to every request; the requests are handled concurrently.
 
     Raises ConsentDenied, and MalformedMessage for a request that needs an undeclared capability.
     """
@@ -92,9 +92,9 @@ async def answer_input_requests(
                     raise _rejection_error(reply)
             except McpHostError as error:
                 failures.append(error)
-                group.cancel_scope.cancel()  # the call is over; nobody needs the other answers
+                group.cancel_scope.cancel()  # the call has failed; the other answers are not needed
             except Exception:  # noqa: BLE001
-                # The boundary between a server's question and whoever answers it, as in client.incoming_requests.
+                # An error in a handler must not end the session; see client.incoming_requests.
                 _log.exception("a question during %s broke", context.method)
                 failures.append(ServerError("An answer the server asked for could not be made."))
                 group.cancel_scope.cancel()
@@ -105,12 +105,12 @@ async def answer_input_requests(
             group.start_soon(one, key)
     if failures:
         raise failures[0]
-    # One of them may have waited for minutes while another question was open.
+    # A reply may have waited for minutes while another question was open.
     return {key: handler.filter_reply(replies[key]) for key in asks}
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
-    """This era has no error to send back: the call ends here, as the user's no or as what went wrong."""
+    """Return the exception for a rejection; this era has no error response to an input request."""
     if reply.code == -1:
         return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:

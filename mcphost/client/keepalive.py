@@ -1,4 +1,4 @@
-"""Is a silent server still there? Pings of the handshake era, for as long as a session lasts."""
+"""Keepalive pings of the handshake era."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,10 +17,10 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Pings after `interval` seconds of silence; three pings missed in a row end the session through `give_up`.
+    """Pings after *interval* seconds of silence; three missed pings in a row end the session through *abort*.
 
-    Nothing is pinged while a call runs: the call has a deadline of its own, and many servers do one thing at a time,
-    so that a ping behind a long tool would be missed by a server in good health (specification: basic/utilities/ping).
+    No ping is sent while a call runs: the call has its own deadline, and many servers handle one request at a time, so
+    a healthy server would miss a ping behind a long tool call (specification: basic/utilities/ping).
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Keepalive:
         abort: Callable[[ConnectionLost], None],
         renew: Callable[[], Awaitable[None]],
     ) -> None:
-        """`renew` opens a new session where the old one was forgotten; it gives up itself when that fails."""
+        """Create the keepalive; *renew* opens a new session after SessionExpired and aborts if that fails."""
         self._sender = sender
         self._observer = observer
         self._interval = interval
@@ -41,7 +41,7 @@ class Keepalive:
         self.missed_count = 0
 
     async def run(self) -> None:
-        """Until cancelled, or until the connection is lost. An interval of 0 means never."""
+        """Ping until cancelled or until the connection is lost. An interval of 0 disables pings."""
         loop = asyncio.get_running_loop()
         missed = 0
         while self._interval > 0:
@@ -59,7 +59,7 @@ class Keepalive:
                 try:
                     await self._renew()
                 except ConnectionLost:
-                    return  # it was given up
+                    return  # the session was already aborted
                 continue
             missed = missed + 1 if why else 0
             if why:
@@ -76,7 +76,7 @@ class Keepalive:
                 self._sender.last_received_at = loop.time()
 
     async def _ping(self) -> str:
-        """Why no answer came; empty when one did. Any answer counts, a refusal too: somebody is there."""
+        """Return why no response came, or "". Any response counts, including an error."""
         try:
             await self._sender.send(Ping(), deadline=self._timeout)
         except SessionExpired:
@@ -84,7 +84,7 @@ class Keepalive:
         except (RequestTimeout, ConnectionLost) as error:
             return error.message
         except HttpStatusError as error:
-            return error.message if error.status >= 500 else ""  # a gateway answers for a server that is gone
+            return error.message if error.status >= 500 else ""  # a gateway responds for an unreachable server
         except ServerError:
             return ""
         return ""
