@@ -1,4 +1,4 @@
-"""Era and revision negotiation: both openings side by side on a pipe, one after the other over HTTP."""
+"""Negotiation of era and revision: concurrent openings on a pipe, sequential ones over HTTP."""
 
 import asyncio
 from typing import Literal
@@ -42,33 +42,33 @@ from mcphost.protocol.revisions import (
 from mcphost.serialization import WireStruct, convert, decode, encode
 from mcphost.transport.channel import Channel, HttpStatusError
 
-# Seconds that a server on a pipe has for the probe before `initialize` follows, counted from when it read the probe:
-# a server of the handshake era that ignores unknown methods must not cost a timeout, and one of both eras that reads
-# both at once obeys the later one.
+# Seconds from when a server on a pipe has read the probe until `initialize` follows: a handshake server that ignores
+# unknown methods must not cost a timeout, and a server of both eras that reads both openings at once follows the later
+# one.
 HEDGE_DELAY = 0.2
-# The same for a server that was slow to start: half of what it took, and at most this.
+# The same for a server that was slow to start: half of its start time, but at most this.
 MAX_HEDGE_DELAY = 1.0
-# How often a pipe is asked whether the server has read the probe.
+# Seconds between checks whether the server has read the probe from the pipe.
 POLL_INTERVAL = 0.02
-# How long an unanswered opening may still change the outcome after the other one was answered.
+# Seconds in which a late response to one opening may still change the outcome after the other was answered.
 LATE_RESPONSE_TIMEOUT = 3.0
-# How long an HTTP server may be silent on the probe.
+# Seconds an HTTP server may take to answer the probe.
 PROBE_TIMEOUT = 3.0
-# How long a server that spoke the handshake last time may think about it before it is probed beside.
+# Seconds a server known to use the handshake may take before it is also probed.
 KNOWN_HANDSHAKE_DELAY = 5.0
-# How long a server that answered the probe last time may think about it before `initialize` follows.
+# Seconds a server known to answer the probe may take before `initialize` follows.
 KNOWN_STATELESS_DELAY = 10.0
 _NO_TIMEOUT = 3_600.0
-# HTTP statuses that come from a server, or a gateway before it, which cannot answer now.
+# HTTP statuses of a server or gateway that is temporarily unable to respond.
 _BUSY_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
-# Characters kept of what a server says about itself; the model gets fewer.
+# Maximum length of a server's instructions in characters; the model gets fewer.
 INSTRUCTIONS_LIMIT = 32_000
 
 NegotiationPlan = Literal["handshake", "stateless", "hedged", "handshake first", "stateless first", "anew", "in turn"]
 
 
 class Negotiation:
-    """One attempt on one channel; the caller sets the overall deadline by cancelling."""
+    """One negotiation on one channel; the caller enforces the overall deadline by cancelling."""
 
     def __init__(self, channel: Channel, sender: RequestSender, handler: RequestHandler) -> None:
         self._channel = channel
@@ -78,13 +78,14 @@ class Negotiation:
         self._retried_revisions: set[Revision] = set()
         self._required_revision: Revision | None = None
         self._has_probe_timed_out = False
-        self._is_probe_inconclusive = False  # what came of it says nothing about the server's era
-        self._has_discovered = False  # a usable answer to `server/discover` came
+        self._is_probe_inconclusive = False  # the probe failed without showing the server's era
+        self._has_discovered = False  # `server/discover` returned a usable result
 
     async def run(self, plan: NegotiationPlan, *, is_era_fixed: bool, required: Revision | None = None) -> ServerFacts:
-        """Agree on a revision. `pinned` forbids the other era, `only` every other revision.
+        """Agree on a revision.
 
-        Raises UnsupportedRevision, Refused, MalformedMessage, ConnectionLost, SignInRequired.
+        *is_era_fixed* forbids the other era; *required* forbids every other revision. Raises UnsupportedRevision,
+        RequestRefused, MalformedMessage, ConnectionLost, SignInRequired.
         """
         self._required_revision = required
         if plan in _SECOND_OPENING_DELAYS:
@@ -92,7 +93,7 @@ class Negotiation:
         elif plan == "handshake":
             facts = await self._handshake_first(is_era_fixed)
         else:
-            # Over HTTP the two cannot be sent at once; a pinned server may take as long as the connection may.
+            # HTTP does not allow both at once. With a fixed era the server may use the whole connect timeout.
             found = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
             if found is None and is_era_fixed:
                 raise self._unsupported_revision(())
@@ -102,21 +103,21 @@ class Negotiation:
             try:
                 await self._channel.send(JsonRpcNotification(InitializedNotification.METHOD))
             except HttpStatusError as error:
-                # It answered `initialize`, so it is no server of another transport.
+                # It answered `initialize`, so its transport is correct.
                 raise ConnectionLost(error.message, error.hint, server=self._sender.server) from error
         return facts
 
     def next_plan(self, plan: NegotiationPlan) -> NegotiationPlan:
-        """The plan for a server that was started again because the connection was lost during `plan`."""
+        """Return the plan for a restarted server whose connection was lost during *plan*."""
         if self._has_discovered:
             return "stateless first"
-        # It may have died of the probe; or of the handshake that it spoke last time.
+        # The probe, or the handshake of the last connection, may have crashed it.
         return "anew" if plan == "handshake first" else "handshake"
 
     def eras_to_store(self, facts: ServerFacts, known: ServerEras | None) -> ServerEras | None:
-        """Return what to remember of a server that `facts` were agreed with; `known` was remembered before.
+        """Return the eras to store after a negotiation that gave *facts*; *known* was stored before.
 
-        A server that was too slow or too busy for the probe may speak both eras; it is probed again the next time.
+        A server that was too slow or too busy for the probe may support both eras and is probed again next time.
         """
         if facts.era == "stateless":
             return "dual" if known == "dual" else "stateless"
@@ -127,7 +128,7 @@ class Negotiation:
     async def discover(
         self, revision: Revision = LATEST_STATELESS, *, timeout: float = _NO_TIMEOUT
     ) -> ServerFacts | None:
-        """The facts of a stateless server; None when it is not one and `initialize` should be tried."""
+        """Return the facts of a stateless server; None if it is not one and `initialize` should follow."""
         self._channel.set_revision(revision)
         capabilities = capabilities_for(revision, self._handler.capabilities)
         members = encode(build_request_meta(revision, CLIENT_IMPLEMENTATION, capabilities))[1:-1]
@@ -144,7 +145,7 @@ class Negotiation:
             if not theirs:
                 raise
             if revision.value in theirs and revision not in self._retried_revisions:
-                # Refused and offered in one breath: said once more, as somebody would who misheard.
+                # The server refused a revision that it lists as supported; retry once.
                 self._retried_revisions.add(revision)
                 return await self.discover(revision, timeout=timeout)
             return await self._retry_with_common_revision(theirs, revision)
@@ -153,14 +154,14 @@ class Negotiation:
             self._refusals.append(f"server/discover: {error.message}")
             return None
         if not result.supported_versions:
-            return None  # an answer to anything at all, not a discovery
+            return None  # the server answers unknown methods with an unrelated result
         if revision.value not in result.supported_versions:
             return await self._retry_with_common_revision(result.supported_versions, revision)
         self._has_discovered = True
         return self._server_facts(revision, meta.info, result.capabilities, result.instructions)
 
     async def initialize(self, offer: Revision | None = None) -> ServerFacts:
-        """The handshake, up to but without notifications/initialized."""
+        """Perform the handshake without the final notifications/initialized."""
         offer = offer or self._required_revision or LATEST_HANDSHAKE
         self._channel.set_revision(offer)
         call = Initialize(offer.value, capabilities_for(offer, self._handler.capabilities), client_info(offer))
@@ -188,11 +189,11 @@ class Negotiation:
         return ServerFacts(revision, info, capabilities, (instructions or "")[:INSTRUCTIONS_LIMIT])
 
     async def _initialize_after_probe(self) -> ServerFacts:
-        """The handshake after a refused probe; when it is refused too, the error tells of both."""
+        """Perform the handshake after a refused probe; if it is refused too, the error describes both."""
         try:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
-            # A server of the stateless era that was only slow to wake up.
+            # A stateless server may only have been slow to start.
             found = await self.discover() if self._has_probe_timed_out else None
             if found is not None:
                 return found
@@ -253,7 +254,7 @@ _SECOND_OPENING_DELAYS: dict[NegotiationPlan, float] = {
 class _HedgedOpening:
     """Both openings on one pipe, one with a head start.
 
-    Once `initialize` was sent its answer decides, whatever `server/discover` said: a server of both eras goes on in
+    Once `initialize` was sent, its response decides, whatever `server/discover` returned: a server of both eras uses
     the era of the last opening that it read.
     """
 
@@ -270,7 +271,7 @@ class _HedgedOpening:
         self._read_or_answered = anyio.Event()
 
     async def run(self, plan: NegotiationPlan) -> ServerFacts:
-        """Send both openings as `plan` says. Raises ConnectionLost when another attempt may do better."""
+        """Send both openings in the order of *plan*. Raises ConnectionLost if another attempt may succeed."""
         is_handshake_first = plan == "handshake first"
         async with anyio.create_task_group() as group:
             first, second = (self._handshake, self._probe) if is_handshake_first else (self._probe, self._handshake)
@@ -284,7 +285,7 @@ class _HedgedOpening:
                 return self._discovered
             if isinstance(error, ConnectionLost):
                 raise error
-            # Nobody knows which era the server is in now.
+            # The server's current era is unknown.
             raise ConnectionLost(
                 f"The server {self._server!r} answered server/discover and gave no useful answer to initialize.",
                 "Set its era in mcp.json.",
@@ -299,7 +300,7 @@ class _HedgedOpening:
             self._discovered = await self._negotiation.discover()
         except ServerError as error:
             self._probe_error = error
-            # Only a server of the stateless era refuses the probe with an error that `discover` raises.
+            # `discover` raises only for errors of the stateless era.
             is_final = isinstance(error, UnsupportedRevision | RequestRefused) and not self._is_initialize_sent
             if is_final or isinstance(error, ConnectionLost):
                 scope.cancel()
@@ -328,7 +329,7 @@ class _HedgedOpening:
         scope.cancel()
 
     async def _wait_for_first(self, seconds: float, answered: anyio.Event) -> None:
-        """Wait until the server has had the first opening for that long, or has answered it."""
+        """Wait until the server has had the first opening for *seconds*, or has answered it."""
         begun = anyio.current_time()
         await self._until_read(answered)
         start = anyio.current_time() - begun
@@ -337,8 +338,8 @@ class _HedgedOpening:
     async def _until_read(self, answered: anyio.Event) -> None:
         """Wait until the server has read what was written to it, or has answered.
 
-        A callback looks, and those of all servers at the same ticks: a task with a cancel scope costs ten times as
-        much, and a tick of its own for each wakes the process hundreds of times just when ten servers start.
+        Uses a timer callback with ticks shared by all servers: a task with a cancel scope costs ten times as much, and
+        separate ticks would wake the process hundreds of times while ten servers start.
         """
         loop = asyncio.get_running_loop()
 
@@ -358,7 +359,7 @@ class _HedgedOpening:
 
 
 def _next_tick(now: float) -> float:
-    """Return the first multiple of POLL that is at least POLL away."""
+    """Return the first multiple of POLL_INTERVAL that is at least POLL_INTERVAL away."""
     return POLL_INTERVAL * (int(now / POLL_INTERVAL) + 2)
 
 
@@ -391,9 +392,9 @@ def _supported_versions(error: RequestRefused) -> tuple[str, ...]:
 def choose_plan(
     era: Era | Literal["auto"], remembered: ServerEras | None, *, is_pipe: bool
 ) -> tuple[NegotiationPlan, bool]:
-    """Which plan to follow, and whether the configuration forbids the other era.
+    """Return the plan, and whether the configuration forbids the other era.
 
-    A server of both eras gets the probe alone: it would obey an `initialize` that comes behind it.
+    A server of both eras gets only the probe: it would follow a later `initialize`.
     """
     if era != "auto":
         return era, True

@@ -1,4 +1,4 @@
-"""JSON texts of a long list in little memory, and sequences of values that are decoded on access."""
+"""Compact storage for long lists of JSON texts, and sequences that decode values on access."""
 
 import zlib
 from array import array
@@ -10,13 +10,13 @@ from typing import TypeVar, overload
 from mcphost.serialization import Raw
 
 SEPARATOR = b",\n"
-"""Stands between the texts of a block. A line break inside JSON is white space only, so lines can be counted."""
+"""Separates the texts of a block. JSON allows line breaks only as white space, so lines can be counted."""
 MIN_COMPRESSED_BLOCK = 64 * 1024
-"""Blocks of at least so many bytes are compressed."""
+"""Smallest block in bytes that is compressed."""
 MAX_COMPRESSED_BLOCK = 256 * 1024
-"""Blocks of more bytes are not: compressing one would hold up the event loop."""
+"""Largest block in bytes that is compressed; larger ones would block the event loop."""
 MIN_COMPRESSION_RATIO = 4
-"""How many times smaller a compressed block must be. Text that repeats less costs ten times the CPU to compress."""
+"""Smallest useful compression ratio. Text with less repetition costs ten times the CPU time to compress."""
 _MEMORY_LEVEL = 5
 T = TypeVar("T")
 
@@ -24,16 +24,16 @@ T = TypeVar("T")
 class PackedJsonList(Sequence[bytes]):
     """An append-only sequence of JSON texts, stored in blocks.
 
-    Definitions of one server repeat each other: ten thousand take a thirtieth of their text. Reading a text expands its
-    block; the last expanded block is kept, so that reading in order expands each block once.
+    Definitions of one server are similar: ten thousand take a thirtieth of their text. Reading a text decompresses its
+    block; the last decompressed block is cached, so sequential reading decompresses each block once.
     """
 
     __slots__ = ("_blocks", "_end_offsets", "_first_indexes", "_is_compressing", "_last_expanded")
 
     def __init__(self) -> None:
-        self._blocks: list[tuple[bytes, bool]] = []  # and whether it is compressed
-        self._first_indexes: list[int] = []  # the index of each block's first text
-        self._end_offsets = array("I")  # of each text in its block
+        self._blocks: list[tuple[bytes, bool]] = []  # the block, and whether it is compressed
+        self._first_indexes: list[int] = []  # index of each block's first text
+        self._end_offsets = array("I")  # end of each text in its block
         self._is_compressing = True
         self._last_expanded = (-1, b"")
 
@@ -42,7 +42,7 @@ class PackedJsonList(Sequence[bytes]):
         self.append_block(SEPARATOR.join(texts), map(len, texts))
 
     def append_block(self, block: bytes, lengths: Iterator[int]) -> None:
-        """Append texts that were joined with SEPARATOR; `lengths` are theirs."""
+        """Append texts joined with SEPARATOR; *lengths* are their sizes in bytes."""
         first = len(self._end_offsets)
         self._end_offsets.extend(accumulate(lengths, lambda end, length: end + len(SEPARATOR) + length))
         if len(self._end_offsets) == first:
@@ -52,7 +52,7 @@ class PackedJsonList(Sequence[bytes]):
         self._blocks.append((block, False) if packed is None else (packed, True))
 
     def _compress(self, block: bytes) -> bytes | None:
-        """Return a block compressed; None when that is not worthwhile, and then no later block is tried."""
+        """Return the compressed block; None if compression does not pay, which also disables it for later blocks."""
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
         compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)
@@ -64,7 +64,7 @@ class PackedJsonList(Sequence[bytes]):
         block, is_compressed = self._blocks[number]
         if not is_compressed:
             return block
-        known, text = self._last_expanded  # one assignment and one look: other threads may read as well
+        known, text = self._last_expanded  # read once: other threads may replace it
         if known != number:
             text = zlib.decompress(block, -zlib.MAX_WBITS)
             self._last_expanded = (number, text)
@@ -88,16 +88,16 @@ class PackedJsonList(Sequence[bytes]):
     def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
         if isinstance(index, slice):
             return tuple(self[one] for one in range(*index.indices(len(self))))
-        index = range(len(self))[index]  # counts from the end when negative, and raises IndexError
+        index = range(len(self))[index]  # handles negative indexes and raises IndexError
         number = bisect_right(self._first_indexes, index) - 1
         start = 0 if index == self._first_indexes[number] else self._end_offsets[index - 1] + len(SEPARATOR)
         return self._expand(number)[start : self._end_offsets[index]]
 
 
 class LazySequence(Sequence[T]):
-    """Values that are made from their JSON whenever they are looked at.
+    """Values decoded from their JSON on each access.
 
-    Ten thousand definitions as objects take as much memory again as their text. `make` must not fail for any text.
+    Ten thousand definitions as objects would double the memory of their text. *make* must accept every text.
     """
 
     __slots__ = ("_make", "_texts")

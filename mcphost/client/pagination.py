@@ -1,6 +1,6 @@
-"""Walks every page of a list within limits of pages and items; one broken entry never hides the others.
+"""Pagination of lists, with limits for pages and items; a malformed entry does not affect the others.
 
-A list the server did not declare is empty and not asked for.
+A list whose capability the server did not declare is empty, without a request.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,25 +24,25 @@ from mcphost.transport.throttle import Throttle
 MAX_PAGES = 1_000
 MAX_ITEMS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all entries of a list together, with 200 bytes for each."""
+"""Total size of a list's entries in bytes, including 200 bytes of overhead for each."""
 ENTRY_BYTES = 200
 MAX_CURSOR_LENGTH = 64 * 1024
 _MAX_RESTARTS = 2
 _GROUP_SIZE = 128
 _GROUP_BYTES = 192 * 1024
-"""Entries are decoded in groups of so many, and of at most so many bytes."""
+"""Maximum number and total bytes of the entries that are decoded together."""
 T = TypeVar("T")
 
 
 class ListEntry(Struct, Generic[T], frozen=True):
-    """One decoded entry and the bytes it came from; fingerprints are taken from `raw`."""
+    """One decoded entry and the bytes it came from; fingerprints are computed from `raw`."""
 
     value: T
     raw: Raw
 
 
 class Listing(Struct, Generic[T], frozen=True):
-    """All pages together; `problems` names what was left out and why, one sentence each."""
+    """A complete list; each item of `problems` is a sentence about a skipped entry and the reason."""
 
     entries: Sequence[ListEntry[T]] = ()
     problems: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Listing(Struct, Generic[T], frozen=True):
 
     @property
     def values(self) -> tuple[T, ...]:
-        """The decoded entries alone."""
+        """The decoded entries."""
         return tuple(entry.value for entry in self.entries)
 
 
@@ -59,21 +59,24 @@ class _EntryName(WireStruct, frozen=True):
 
 
 async def list_tools(session: Session) -> Listing[Tool]:
-    """Every tool. Raises what `Session.request` raises."""
+    """Return every tool. Raises the errors of `Session.request`."""
     if session.facts.capabilities.tools is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListTools(cursor=cursor), "tools", Tool, "tool")
 
 
 async def list_resources(session: Session) -> Listing[Resource]:
-    """Every resource. Raises what `Session.request` raises."""
+    """Return every resource. Raises the errors of `Session.request`."""
     if session.facts.capabilities.resources is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListResources(cursor=cursor), "resources", Resource, "resource")
 
 
 async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]:
-    """Every resource template; a server that does not know the method has none. Raises as `Session.request` does."""
+    """Return every resource template, none if the server does not know the method.
+
+    Raises the errors of `Session.request`.
+    """
     if session.facts.capabilities.resources is None:
         return Listing()
     try:
@@ -91,22 +94,22 @@ async def list_resource_templates(session: Session) -> Listing[ResourceTemplate]
 
 
 async def list_prompts(session: Session) -> Listing[Prompt]:
-    """Every prompt. Raises what `Session.request` raises."""
+    """Return every prompt. Raises the errors of `Session.request`."""
     if session.facts.capabilities.prompts is None:
         return Listing()
     return await _list_all(session, lambda cursor: ListPrompts(cursor=cursor), "prompts", Prompt, "prompt")
 
 
 async def list_tasks(session: Session) -> Listing[Task]:
-    """List all of our tasks on a server of 2025-11-25.
+    """Return all of the client's tasks on a 2025-11-25 server.
 
-    Raises what `Session.request` raises, and UnsupportedCapability when the server cannot list tasks.
+    Raises the errors of `Session.request`, and UnsupportedCapability if the server cannot list tasks.
     """
     return await _list_all(session, lambda cursor: ListTasks(cursor=cursor), "tasks", Task, "task")
 
 
 async def list_skills(session: Session) -> Listing[Skill]:
-    """Every skill the server lists; it may have more. Raises what `Session.request` raises."""
+    """Return every skill that the server lists; it may have more. Raises the errors of `Session.request`."""
     if not has_skills(session.facts.capabilities):
         return Listing()
     return await _list_all(session, lambda cursor: ListSkills(cursor=cursor), "skills", Skill, "skill")
@@ -115,7 +118,7 @@ async def list_skills(session: Session) -> Listing[Skill]:
 async def _list_all(
     session: Session, page_request: Callable[[str | None], ClientRequest[Any]], member: str, kind: type[T], noun: str
 ) -> Listing[T]:
-    """Page by page; from the start again, a few times, when pages of two lists would be mixed."""
+    """Return all pages; start again, a few times, if pages of two lists would be mixed."""
     for _ in range(_MAX_RESTARTS):
         listing = await _read_pages(session, page_request, member, kind, noun)
         if listing is not None:
@@ -133,7 +136,10 @@ async def _read_pages(
     *,
     is_last_try: bool = False,
 ) -> Listing[T] | None:
-    """One walk; None when a cursor is not good any more, unless it is the last try: then what there is."""
+    """Read all pages once; return None if a cursor expired.
+
+    On the last try, return the pages read so far instead.
+    """
     gathered = _EntryCollector(kind, noun)
     problems = gathered.problems
     seen: set[bytes] = set()
@@ -144,7 +150,7 @@ async def _read_pages(
     for number in range(MAX_PAGES):
         call = page_request(cursor)
         if remembered and not is_last_try and not session.is_cached(call):
-            return None  # the rest of what is remembered ran out; new pages may not fit behind old ones
+            return None  # a cached page expired; new pages may not match the old ones
         try:
             page = await session.request(call)
         except RequestRefused as error:
@@ -172,13 +178,13 @@ async def _read_pages(
 
 
 def _split_page(entries: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Cut a page into what is decoded in a millisecond or two."""
+    """Split a page into groups that decode in one or two milliseconds."""
     for start in range(0, len(entries), _GROUP_SIZE):
         yield from _split_by_bytes(entries[start : start + _GROUP_SIZE])
 
 
 def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
-    """Halve a group until each part has few enough bytes, or a single entry."""
+    """Halve a group until each part is small enough or has a single entry."""
     half = len(group) // 2
     if half == 0 or sum(map(len, group)) <= _GROUP_BYTES:
         yield group
@@ -188,7 +194,7 @@ def _split_by_bytes(group: tuple[Raw, ...]) -> Iterator[tuple[Raw, ...]]:
 
 
 class _EntryCollector(Generic[T]):
-    """The entries of a list so far, within its limits, and what was left out."""
+    """The entries of a list, within its limits, and the problems found."""
 
     def __init__(self, kind: type[T], noun: str) -> None:
         self._kind = kind
@@ -199,13 +205,13 @@ class _EntryCollector(Generic[T]):
         self.problems: list[str] = []
 
     def listing(self, ttl: float) -> Listing[T]:
-        """Return what was gathered."""
+        """Return the collected entries."""
         kind = self._kind
         entries = LazySequence(self._texts, lambda text: ListEntry(decode(text, kind), Raw(bytes(text))))
         return Listing(entries, tuple(self.problems), ttl)
 
     def add(self, group: tuple[Raw, ...]) -> bool:
-        """Keep the entries that can be decoded, and name those that cannot; False when the list is too long."""
+        """Add the valid entries and record the problems; return False if the list is too long."""
         size = sum(map(len, group)) + ENTRY_BYTES * len(group)
         if len(self._texts) + len(self.problems) + len(group) <= MAX_ITEMS and size <= self._remaining_bytes:
             block = SEPARATOR.join(group)
@@ -216,7 +222,7 @@ class _EntryCollector(Generic[T]):
         return self._add_singly(group)
 
     def _is_decodable(self, block: bytes, count: int) -> bool:
-        """Whether all can be decoded, found out in one pass: that takes a third of the time."""
+        """Return whether all entries can be decoded, in one pass that takes a third of the time."""
         if not has_only_small_values(block, count):
             return False
         try:
@@ -254,7 +260,7 @@ class _EntryCollector(Generic[T]):
 
 
 def _find_cursor_problem(cursor: str, seen: set[bytes], noun: str) -> str:
-    """Why a cursor is not followed, "" when it is; remembers its digest."""
+    """Return why a cursor must not be followed, or ""; record its digest."""
     if len(cursor) > MAX_CURSOR_LENGTH:
         return f"A cursor of the list of {noun}s has {len(cursor):,} characters; the rest was left out."
     digest = sha256(cursor.encode()).digest()

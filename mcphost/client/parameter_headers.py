@@ -1,4 +1,4 @@
-"""`x-mcp-header`: which arguments of a tool are repeated as HTTP headers, and which tools are invalid for it; no I/O.
+"""`x-mcp-header`: tool arguments that are mirrored in HTTP headers, and validation of the annotations.
 
 Specification 2026-07-28, basic/transports/streamable-http#custom-headers-from-tool-parameters.
 """
@@ -24,12 +24,15 @@ ArgumentPath = tuple[str, ...]
 
 
 class ParameterHeaders(Struct, frozen=True):
-    """Header names by the path of the argument they repeat."""
+    """Header names by the path of the mirrored argument."""
 
     headers: tuple[tuple[ArgumentPath, str], ...] = ()
 
     def header_values(self, call: CallTool) -> dict[str, str]:
-        """The headers of one call, not encoded yet; absent and null arguments give none. Raises MalformedMessage."""
+        """Return the unencoded headers of one call, without absent and null arguments.
+
+        Raises MalformedMessage.
+        """
         if not self.headers:
             return {}
         arguments = call.arguments if isinstance(call.arguments, dict) else loads(call.arguments)
@@ -43,9 +46,10 @@ class _Definition(WireStruct, frozen=True):
 
 
 def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
-    """A tool's name and what it wants mirrored. Raises MalformedMessage naming the tool and the wrong annotation.
+    """Return a tool's name and its mirrored arguments.
 
-    A definition that is none at all wants nothing: whoever lists it says what is wrong with it.
+    Raises MalformedMessage that names the tool and the invalid annotation. For an invalid definition, return no
+    headers; the caller that lists it reports the error.
     """
     try:
         tool = decode(definition, _Definition, "tool")
@@ -62,7 +66,7 @@ def parse_parameter_headers(definition: Raw) -> tuple[str, ParameterHeaders]:
 
 
 class _AnnotationFinder:
-    """Finds every annotation of a schema; one in a place that names no argument is a mistake."""
+    """Collects the annotations of a schema; one outside of the arguments is an error."""
 
     def __init__(self) -> None:
         self.headers: dict[ArgumentPath, str] = {}

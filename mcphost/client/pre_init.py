@@ -1,4 +1,4 @@
-"""What a server says before its session stands: its pings are answered, its logs are told, its questions wait."""
+"""Handling of messages during negotiation: pings are answered, logs passed on, other requests queued."""
 
 import anyio
 from anyio.abc import TaskGroup
@@ -27,18 +27,18 @@ from mcphost.transport.bounded_queue import MAX_QUEUED_BYTES, message_size
 from mcphost.transport.channel import Channel
 
 MAX_PENDING_MESSAGES = 100
-# Over HTTP each answer is a request of its own; a flood of questions must not become one of connections.
+# Over HTTP each response is a request of its own; a flood of requests must not open a flood of connections.
 MAX_CONCURRENT_SENDS = 16
 MAX_UNSENT_RESPONSES = 1_000
 _LIST_CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 
 
 class PreInitHandler:
-    """Reads the channel while it is negotiated (specification 2025-11-25: basic/lifecycle, initialization).
+    """Reads the channel during negotiation (specification 2025-11-25: basic/lifecycle, initialization).
 
-    A server may ping and log before we said `initialized`, and may wait for the pong before it answers. Some ask
-    for roots as soon as they have answered `initialize`; that is kept in `held` for the session, and so is, once for
-    each list, that it changed.
+    A server may ping and log before `notifications/initialized`, and may wait for the pong before it responds. Some ask
+    for roots right after their `initialize` response; `pending` keeps such requests for the session, and one change
+    notification for each list.
     """
 
     def __init__(self, channel: Channel, observer: SessionObserver, tasks: TaskGroup) -> None:
@@ -51,7 +51,7 @@ class PreInitHandler:
         self._pending_bytes = 0
 
     async def serve(self) -> None:
-        """Read until cancelled, or until the connection is lost, which whoever negotiates hears of."""
+        """Read until cancelled or until the connection is lost, which the negotiation also detects."""
         try:
             async for message in self._channel.unsolicited():
                 self.handle(message, ServerRequestContext())
@@ -59,7 +59,7 @@ class PreInitHandler:
             return
 
     def handle(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """One message that is no answer; returns at once."""
+        """Handle a message that is not a response; return immediately."""
         if isinstance(message, JsonRpcRequest):
             if message.method == Ping.METHOD:
                 self._respond(JsonRpcResponse(message.id, Raw(b"{}")))
@@ -79,7 +79,7 @@ class PreInitHandler:
                 self.pending.append((JsonRpcNotification(message.method), context))
 
     def _has_room(self, request: JsonRpcRequest) -> bool:
-        # A first one is always taken, whatever its size.
+        # The first request is accepted whatever its size.
         fits = not self.pending or self._pending_bytes + message_size(request) <= MAX_QUEUED_BYTES
         return len(self.pending) < MAX_PENDING_MESSAGES and fits
 
@@ -87,7 +87,7 @@ class PreInitHandler:
         return [(one, context) for one, context in self.pending if isinstance(one, JsonRpcNotification)]
 
     def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """Send an answer, unless the server reads none of those that wait already."""
+        """Send a response, unless too many are already waiting to be read by the server."""
         if self._unsent_count < MAX_UNSENT_RESPONSES:
             self._unsent_count += 1
             self._tasks.start_soon(self._send, answer)
@@ -97,6 +97,6 @@ class PreInitHandler:
             async with self._sending:
                 await self._channel.send(answer)
         except McpHostError:
-            return  # whoever negotiates hears of it
+            return  # the negotiation detects it too
         finally:
             self._unsent_count -= 1

@@ -1,4 +1,4 @@
-"""Progress of one call as its caller hears it: never backwards, at most ten times a second, the last value wins."""
+"""Throttled progress of a call: never decreasing, at most ten updates a second, the last value always sent."""
 
 import asyncio
 
@@ -10,10 +10,10 @@ MIN_INTERVAL = 0.1
 
 
 class ProgressThrottle:
-    """Takes what the server says and tells it on; `close` tells what is still held back and ends it.
+    """Passes progress on at a limited rate; `close` sends the pending value.
 
-    The specification wants every value above the one before (basic/utilities/progress). A value that is not keeps
-    the highest one, so that no bar moves backwards; it is told on only when its message or its total is new.
+    The specification requires increasing values (basic/utilities/progress). For any other value the highest one so far
+    is kept, so that a progress bar never moves backwards; it is sent only with a new message or total.
     """
 
     __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
@@ -28,7 +28,7 @@ class ProgressThrottle:
         self.dropped_count = 0
 
     def put(self, progress: ProgressNotification) -> None:
-        """One notice of the server; returns at once."""
+        """Add a progress notification of the server; return immediately."""
         last = self._last
         if last is not None and progress.progress <= last.progress:
             if (progress.message or last.message) == last.message and progress.total in (None, last.total):
@@ -48,7 +48,7 @@ class ProgressThrottle:
             self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
 
     def close(self) -> None:
-        """The call is over: nothing is told after this."""
+        """Send the pending value and ignore all later ones."""
         if self._timer is not None:
             self._timer.cancel()
         if self._pending is not None and not self._closed:

@@ -1,4 +1,4 @@
-"""Sends one Call over a Channel: encode, stamp, deadline, notices, one decode."""
+"""Sending of requests over a Channel: encoding, metadata, deadlines, notifications, decoding."""
 
 import asyncio
 import itertools
@@ -45,32 +45,36 @@ class SignInCallback(Protocol):
     """See auth.oauth_provider.OAuth.sign_in."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
-        """Have a person sign in, so that the request may be sent again. Raises SignInRequired."""
+        """Ask the user to sign in, so that the request can be sent again. Raises SignInRequired."""
         ...
 
 
 async def run_before_send(before_send: BeforeSendFn | None, *, has_context_changed: bool = False) -> None:
-    """A request is about to be sent, or sent again; see Session.request. Raises what `again` raises."""
+    """Await *before_send* before a request is first sent or resent; see Session.request.
+
+    Raises the errors of *before_send*.
+    """
     if before_send is not None:
         await before_send(has_context_changed)
 
 
 def _ignore_message(message: JsonRpcMessage, context: ServerRequestContext) -> None:
-    """Before the handshake nothing but answers counts."""
+    """Ignore messages other than responses before the handshake."""
 
 
 def _ignore_warning(text: str) -> None:
-    """Nobody listens."""
+    """Ignore a warning."""
 
 
 def _ignore_end(number: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the end of a request."""
 
 
 class RequestSender:
-    """Turns calls into exchanges for one channel. `stray` gets what arrives inside an exchange but is no notice.
+    """Sends requests over one channel.
 
-    `tell` hears that a busy server makes a call wait.
+    *on_unsolicited* receives other messages that arrive inside an exchange. *warn* receives a message when a busy
+    server delays a call.
     """
 
     def __init__(
@@ -86,24 +90,24 @@ class RequestSender:
         self.timeouts = timeouts
         self.on_unsolicited = on_unsolicited
         self._warn = warn
-        # A stale answer from an earlier process or connection cannot fit by chance.
+        # A random start: a stale response of an earlier process or connection does not match by chance.
         self._ids = itertools.count(secrets.randbelow(1_000_000) + 1)
         self.in_flight: dict[int, InFlightRequest] = {}
         self.pauses = UserPauses(self.in_flight, includes_user_time=timeouts.includes_user_time)
         self.sign_in: SignInCallback | None = None
-        """What has a person sign in; None while somebody else does that. It takes no time of a call's deadline."""
+        """Asks the user to sign in; None if another component does. A call's deadline does not include it."""
         self.on_request_end: Callable[[int], None] = _ignore_end
-        """Hears the number of each request that is over, however it ended; returns at once."""
-        self.last_received_at = 0.0  # when the server last said something, on the event loop's clock
+        """Called with the number of each finished request, successful or not; returns immediately."""
+        self.last_received_at = 0.0  # event loop time of the server's last message
         self.dropped_progress_count = 0
 
     @cached_property
     def _now(self) -> Callable[[], float]:
-        """The clock of the event loop, kept: asking for the running loop is a system call each time."""
+        """The event loop's clock, cached because getting the running loop costs a system call each time."""
         return asyncio.get_running_loop().time
 
     def next_id(self) -> int:
-        """A fresh request id; never used again in this session."""
+        """Return a new request id, unique in this session."""
         return next(self._ids)
 
     async def send(
@@ -117,7 +121,10 @@ class RequestSender:
         headers: Mapping[str, str] = NO_HEADERS,
         extra_params: Mapping[str, Any] | None = None,
     ) -> R:
-        """See Session.request. `stamp` is JSON members for `_meta`, `extra` are further members of params."""
+        """Send a request; see Session.request.
+
+        *meta* contains JSON members for `_meta`; *extra_params* are further members of params.
+        """
         raw = await self.send_raw(
             call,
             deadline=deadline,
@@ -130,12 +137,12 @@ class RequestSender:
         return self.decode_result(raw, call)
 
     def fail_all(self, make_error: Callable[[], ServerError]) -> None:
-        """End every call in flight with such an error, each with one of its own; returns at once."""
+        """End every call in flight, each with a new error of *make_error*; return immediately."""
         for attempt in tuple(self.in_flight.values()):
             attempt.fail(make_error())
 
     def decode_result(self, raw: Raw, call: ClientRequest[R]) -> R:
-        """The result of `call`. Raises MalformedMessage naming server and method."""
+        """Return the result of *call*. Raises MalformedMessage with the server and the method."""
         try:
             return decode(raw, call.RESULT, f"result of {call.METHOD}")
         except MalformedMessage as error:
@@ -153,9 +160,10 @@ class RequestSender:
         extra_params: Mapping[str, Any] | None = None,
         progress_token: int | None = None,
     ) -> Raw:
-        """The same, with the result still as JSON. `token`: a `next_id()` taken before, to be the progress token.
+        """Send a request and return the result as JSON.
 
-        `again` is awaited last before each sending: whoever calls may have waited for a person since it was allowed.
+        *progress_token* is a `next_id()` taken before. *before_send* is awaited last before each attempt, because the
+        caller may have waited for the user since the call was allowed.
         """
         ident = progress_token
         retries: RetryPolicy | None = None
@@ -212,7 +220,7 @@ class RequestSender:
             with clock:
                 return await self._read_exchange(exchange, attempt)
         except ExchangeTimeout:
-            pass  # the same as a scope that was cancelled
+            pass  # equivalent to a cancelled scope
         except ServerError as error:
             error.server = error.server or self.server
             raise
@@ -232,7 +240,7 @@ class RequestSender:
     async def _read_exchange(
         self, exchange: AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]], attempt: "InFlightRequest"
     ) -> Raw:
-        """Read one exchange to its answer; progress gives it more time."""
+        """Read one exchange up to its response; progress extends the deadline."""
         method = attempt.call.METHOD
         async with exchange as messages:
             async for message in messages:
@@ -250,11 +258,11 @@ class RequestSender:
         )
 
     def context_of(self, call: ClientRequest[Any]) -> ServerRequestContext:
-        """What belongs to that call belongs to this."""
+        """Return the context for server requests that belong to *call*."""
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """The one running call, when there is exactly one; on a pipe nothing else ties an ask to a call."""
+        """Return the context of the only call in flight; on a pipe nothing else links a server request to a call."""
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
             calls[0]
@@ -276,14 +284,14 @@ class RequestSender:
         return Raw() if body == b"{}" else Raw(body)
 
     def to_exception(self, error: ErrorData, method: str) -> RequestRefused:
-        """The error of a server as ours; not raised."""
+        """Return the exception for a server's error."""
         return map_error(self.server, method, error)
 
 
 class InFlightRequest(PausableDeadline):
-    """One request in flight: its deadline, and what its server says beside the answer.
+    """One request in flight: its deadline and its notifications.
 
-    It is one object for all of that because it is made for each request.
+    It is a single object because one is created for each request.
     """
 
     __slots__ = ("_meter", "_on_notification", "call", "error", "number")
@@ -302,17 +310,17 @@ class InFlightRequest(PausableDeadline):
         self.call = call
         self.number = number
         self.error: ServerError | None = None
-        """What ended it, where a cancel scope did."""
+        """The error that ended the request through a cancel scope."""
         self._on_notification = on_notification
         self._meter = None if on_notification is None else ProgressThrottle(on_notification)
 
     @property
     def context(self) -> ServerRequestContext:
-        """What a server's ask belongs to when it belongs to this."""
+        """The context of server requests for this call."""
         return ServerRequestContext(self.call.METHOD, _call_detail(self.call), self.number)
 
     def fail(self, error: ServerError) -> None:
-        """End it with that error; returns at once."""
+        """End the request with *error*; return immediately."""
         clock = self.target
         if isinstance(clock, PipeExchange):
             clock.fail(error)
@@ -321,9 +329,9 @@ class InFlightRequest(PausableDeadline):
             clock.cancel()
 
     def handle_notification(self, message: JsonRpcNotification, now: float) -> bool:
-        """Pass progress and log messages on to whoever made the call; False for what is not for the call.
+        """Pass progress and log messages to the caller; return False for other notifications.
 
-        Progress gives it more time, also when nobody is told of it.
+        Progress extends the deadline even without a listener.
         """
         said = parse_notification(message.method, message.params)
         if said is None:
@@ -340,7 +348,7 @@ class InFlightRequest(PausableDeadline):
         return False
 
     def close(self) -> int:
-        """Return how many values of progress nobody was told; the call is over."""
+        """Finish the call and return how many progress values were dropped."""
         if self._meter is None:
             return 0
         self._meter.close()

@@ -1,6 +1,6 @@
-"""Remembers lists and reads of one session as long as their server said that they stay fresh.
+"""A cache of one session's lists and reads, for the lifetime that their server declared.
 
-Specification 2026-07-28, server/utilities/caching. Nothing here asks a server by itself.
+Specification 2026-07-28, server/utilities/caching. The cache itself sends no requests.
 """
 
 import math
@@ -27,7 +27,7 @@ from mcphost.serialization import Struct, field_values
 MAX_ENTRIES = 1_000
 MAX_BYTES = 32 * 1024 * 1024
 ENTRY_BYTES = 200
-"""What an entry of a page takes besides its own bytes."""
+"""Overhead of a page's entry in bytes, besides its own size."""
 CACHEABLE_METHODS = frozenset(
     call.METHOD for call in (Discover, ListTools, ListPrompts, ListResources, ListResourceTemplates, ReadResource)
 )
@@ -45,19 +45,19 @@ class _CacheEntry(Struct, frozen=True):
 
 
 def _count_entries(result: Any) -> int:
-    """How many entries a page or a resource has."""
+    """Return the number of entries of a page or a resource."""
     return sum(len(cast("tuple[Any, ...]", value)) for value in field_values(result) if isinstance(value, tuple))
 
 
 def no_credential() -> str:
-    """Nobody is signed in, for as long as the session lasts."""
+    """Return "", which stands for no sign-in."""
     return ""
 
 
 class ResultCache:
-    """Bounded in entries and bytes; the oldest entries give way first.
+    """A result cache bounded in entries and bytes; the oldest entries are evicted first.
 
-    `credential` names who asks (a digest, never the secret): a private result is given to nobody else.
+    *credential* returns a digest that identifies the account: private results are returned for the same digest only.
     """
 
     def __init__(self, credential: Callable[[], str] = no_credential) -> None:
@@ -68,11 +68,11 @@ class ResultCache:
 
     @property
     def credential(self) -> str:
-        """Who asks now; to be taken before the server is asked."""
+        """The digest of the current account; read it before sending the request."""
         return self._credential()
 
     def get(self, call: ClientRequest[Any]) -> Any:
-        """The remembered result while it is fresh; None otherwise."""
+        """Return the cached result while it is fresh; None otherwise."""
         for key in self._keys(call):
             kept = self._entries.get(key)
             if kept is not None and now() < kept.expires_at:
@@ -81,16 +81,16 @@ class ResultCache:
         return None
 
     def generation(self, method: str) -> int:
-        """How often results of that method became stale so far; to be taken before the server is asked."""
+        """Return how often results of *method* were invalidated; read it before sending the request."""
         return self._generations[method]
 
     def put(
         self, call: ClientRequest[Any], result: Any, size: int, generation: int = 0, requester: str | None = None
     ) -> None:
-        """Remember a complete result of `size` bytes, when its server gave it time to live.
+        """Store a complete result of *size* bytes if its server gave it a lifetime.
 
-        Not one that was on its way while its like became stale: nobody knows whether it is from before or after that.
-        Nor a private one that was on its way while `asker` became another: nobody knows whose it is.
+        Skip a result whose method was invalidated, or a private one whose *requester* changed, while it was in flight:
+        its freshness or its owner is unknown.
         """
         if (
             not isinstance(result, CacheableResult)
@@ -98,7 +98,7 @@ class ResultCache:
             or generation != self._generations[call.METHOD]
         ):
             return
-        # A scope we do not know is as good as private.
+        # An unknown scope is treated as private.
         credential = None if result.cache_scope == "public" else self._credential()
         for key in self._keys(call):
             self._drop(key)
@@ -113,13 +113,13 @@ class ResultCache:
             self._drop(next(iter(self._entries)))
 
     def invalidate(self, method: str = "") -> None:
-        """Results of that method are stale; all of them without one."""
+        """Drop the results of *method*, or all of them without one."""
         self._generations.update([method] if method else CACHEABLE_METHODS)
         for key in [key for key in self._entries if method in ("", key[0].METHOD)]:
             self._drop(key)
 
     def handle_notification(self, notice: Notification) -> None:
-        """A change that the server announced makes stale what it is about."""
+        """Drop the results that a change notification affects."""
         if isinstance(notice, ResourceUpdatedNotification):
             self._generations[ReadResource.METHOD] += 1
             for key in [key for key in self._entries if isinstance(key[0], ReadResource)]:
@@ -129,7 +129,10 @@ class ResultCache:
             self.invalidate(method)
 
     def _keys(self, call: ClientRequest[Any]) -> tuple[tuple[ClientRequest[Any], str | None], ...]:
-        """Where a result for whoever asks now may be; None stands for everybody, "" for nobody who signed in."""
+        """Return the keys under which a result for the current account may be stored.
+
+        None stands for public results, "" for no sign-in.
+        """
         return (call, None), (call, self._credential())
 
     def _drop(self, key: tuple[ClientRequest[Any], str | None]) -> None:

@@ -1,6 +1,6 @@
-"""When a request is sent again: after the time a busy server asks for, and lists after a passing failure.
+"""Retry of requests: after the delay that a busy server asks for, and of lists after transient failures.
 
-Nothing else is repeated: what a tool did is not undone by asking twice.
+Nothing else is retried: a tool call may already have had its effect.
 """
 
 import math
@@ -23,7 +23,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """What one request may still try. `tell` hears of a wait once, `on_notice` its countdown as progress."""
+    """The retries of one request. *warn* receives a delay once, *on_notification* its countdown as progress."""
 
     def __init__(
         self, server: str, method: str, warn: Callable[[str], None], on_notification: NotificationFn | None
@@ -36,9 +36,9 @@ class RetryPolicy:
         self._try_count = 1
 
     async def wait_before_retry(self, error: ServerError) -> None:
-        """Wait until the request may be sent again; cancel to give up. Raises `error` when it may not be sent again.
+        """Wait until the request may be sent again; raise *error* if it may not. May be cancelled.
 
-        All waiting for a busy server together takes at most LONGEST_WAIT seconds.
+        All delays for a busy server together take at most MAX_TOTAL_WAIT seconds.
         """
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
