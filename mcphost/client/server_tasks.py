@@ -1,4 +1,4 @@
-"""Tasks that we run for a server of 2025-11-25: its sampling and elicitation requests, answered when it asks again."""
+"""Tasks that run for a 2025-11-25 server: its sampling and elicitation requests, with results on demand."""
 
 import logging
 import secrets
@@ -42,10 +42,10 @@ from mcphost.transport.bounded_queue import message_size
 _log = logging.getLogger(__name__)
 MAX_RUNNING = 50
 MAX_RUNNING_BYTES = 32 * 1024 * 1024
-"""Of the requests whose tasks run; each is kept until its task is over."""
+"""Total size of the requests of running tasks in bytes; each is kept until its task ends."""
 MAX_FINISHED = 50
 MAX_RESULT_WAITERS = 5
-"""Requests for the result of one task that wait; each gets a copy of it."""
+"""Maximum number of requests that wait for the result of one task; each gets a copy."""
 MAX_RESULT_BYTES = 16 * 1024 * 1024
 MAX_TTL = 3_600_000
 DEFAULT_TTL = 300_000
@@ -68,12 +68,12 @@ class _ListTasksParams(WireStruct, frozen=True):
 
 
 class _ServerTask:
-    """One task; `outcome` is what the request itself would have been answered with."""
+    """One task; its outcome is the response that the plain request would have had."""
 
     def __init__(self, method: str, ttl: int, request_bytes: int) -> None:
         self.request_bytes = request_bytes
-        """Bytes of the request, which is kept while the task runs."""
-        # Whoever knows an id can read the result, so it must not be guessed.
+        """Size of the request, which is kept while the task runs."""
+        # Any holder of the id can read the result, so it must not be guessable.
         self.task_id = secrets.token_urlsafe(24)
         self.method = method
         self.ttl = ttl
@@ -89,17 +89,17 @@ class _ServerTask:
 
     @property
     def result_bytes(self) -> int:
-        """Bytes of the kept result."""
+        """Size of the stored result in bytes."""
         return len(bytes(self.response.result)) if isinstance(self.response, JsonRpcResponse) else 0
 
     def finish(self, status: str, response: JsonRpcMessage, status_message: str | None = None) -> None:
-        """The first end counts; a terminal status never changes."""
+        """Record the final status; a terminal status never changes."""
         if not self.finished.is_set():
             self.status, self.response, self.status_message, self.updated_at = status, response, status_message, _now()
             self.finished.set()
 
     def to_task(self) -> Task:
-        """As the server is told of it."""
+        """Return the task as it is sent to the server."""
         return Task(
             task_id=self.task_id,
             status=self.status,
@@ -112,9 +112,10 @@ class _ServerTask:
 
 
 class ServerTaskRunner:
-    """The tasks of one session: at most 50 run, for requests of 32 MB; 50 or 16 MB are kept, none longer than an hour.
+    """The tasks of one session.
 
-    Each runs in `group` and ends with the session. `declared` are the client capabilities as they were declared.
+    At most 50 tasks run, for requests of 32 MB; 50 finished ones or 16 MB are kept, none longer than an hour. Each runs
+    in the task group of the session and ends with it. *declared* are the client capabilities as declared.
     """
 
     def __init__(
@@ -138,22 +139,22 @@ class ServerTaskRunner:
         }
 
     def is_task_method(self, method: str) -> bool:
-        """Whether that is a question about our tasks; never when we declared none."""
+        """Return whether *method* is about our tasks; always False if none were declared."""
         return bool(self._methods) and method in self._operations
 
     async def handle(self, request: JsonRpcRequest) -> JsonRpcMessage:
-        """The answer to a question about our tasks; tasks/result waits until the task is over."""
+        """Return the response to a request about our tasks; tasks/result waits until the task ends."""
         try:
             return await self._operations[request.method](request)
         except MalformedMessage as error:
             return _invalid_params(request, error.message[:500])
 
     def is_task_request(self, request: JsonRpcRequest) -> bool:
-        """Whether the server wants this to be a task, and we said that it may; otherwise it is a plain request."""
+        """Return whether the server asked for a task that was declared; otherwise it is a plain request."""
         return request.method in self._methods and bool(bytes(read_task_metadata(request.params)))
 
     def create(self, request: JsonRpcRequest, work: TaskWork) -> JsonRpcMessage:
-        """Begin the task and answer at once. Raises MalformedMessage for parameters that cannot be read."""
+        """Start the task and respond at once. Raises MalformedMessage for invalid parameters."""
         wanted = decode(read_task_metadata(request.params), _TaskMetadata, "task").ttl
         running = [task for task in self._tasks.values() if not task.finished.is_set()]
         if len(running) >= MAX_RUNNING:
@@ -194,10 +195,10 @@ class ServerTaskRunner:
         try:
             await self._send(JsonRpcNotification(STATUS_NOTIFICATION, Raw(encode(task.to_task()))))
         except McpHostError:
-            return  # it may ask, or is gone
+            return  # the server may poll, or is gone
 
     def _evict_finished(self) -> None:
-        """What was fetched goes first, then what is oldest."""
+        """Evict fetched results first, then the oldest."""
         over = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )
@@ -209,7 +210,7 @@ class ServerTaskRunner:
             del self._tasks[task.task_id]
             task.lifetime_scope.cancel()
 
-    # -- what the server asks of them
+    # -- requests about tasks
     async def _get(self, request: JsonRpcRequest) -> JsonRpcMessage:
         return JsonRpcResponse(request.id, Raw(encode(self._find_task(request).to_task())))
 

@@ -1,4 +1,4 @@
-"""What the host knows of a connected server: Opener, Session, ServerFacts, Responder, Observer, EraStore."""
+"""The host's interface to a connected server: SessionOpener, Session, RequestHandler, SessionObserver, EraStore."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,12 +18,14 @@ from mcphost.serialization import Struct
 R = TypeVar("R")
 NotificationFn = Callable[[Notification], None]
 BeforeSendFn = Callable[[bool], Awaitable[None]]
-"""Whether a request may be sent, or sent again: raises when not. True: the server may be another to us now, because
-somebody signed in, or a new session was opened."""
+"""Awaited before a request is sent or resent; raises if it must not be sent.
+
+The argument is True if the server may treat us differently now, after a sign-in or with a new session.
+"""
 
 
 class ServerFacts(Struct, frozen=True):
-    """What was learnt when connecting; `info` and `instructions` are the server's own claims."""
+    """The facts learned when connecting; `info` and `instructions` are the server's own claims."""
 
     revision: Revision
     info: Implementation
@@ -37,7 +39,7 @@ class ServerFacts(Struct, frozen=True):
 
 
 class WatchedChanges(Struct, frozen=True):
-    """Which changes a listener wants to hear of."""
+    """The changes that a listener wants to receive."""
 
     tools: bool = False
     prompts: bool = False
@@ -46,11 +48,11 @@ class WatchedChanges(Struct, frozen=True):
 
 
 class Session(Protocol):
-    """One negotiated connection, the same in both eras."""
+    """One negotiated connection, with the same interface in both eras."""
 
     @property
     def facts(self) -> ServerFacts:
-        """What was learnt when connecting."""
+        """The facts learned when connecting."""
         ...
 
     async def request(
@@ -61,48 +63,48 @@ class Session(Protocol):
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """Send one request and wait for its result.
+        """Send one request and return its result.
 
-        `deadline` in seconds (None: the server's default, which progress extends up to its maximum); `on_notice`
-        gets progress, log messages and TaskStatusNotification (when the call became a task, which is followed to its
-        end), on the event loop, and must not block. `again` is awaited last before the request is sent, and before
-        it is sent again, with answers or because it was not read; it may end it. Cancelling the caller tells the
-        server. Raises UnsupportedCapability (nothing was sent), RequestRefused, RequestTimeout, ConnectionLost,
-        MalformedMessage, TooManyInputRounds, ConsentDenied.
+        *deadline* is in seconds; None means the server's default, which progress extends up to its maximum.
+        *on_notification* receives progress, log messages and TaskStatusNotification (if the call became a task, which
+        is followed to its end) on the event loop and must not block. *before_send* is awaited last before the request
+        is sent, and before it is resent, with answers or because it was not read; it may raise to stop the request.
+        Cancelling the caller notifies the server. Raises UnsupportedCapability (nothing was sent), RequestRefused,
+        RequestTimeout, ConnectionLost, MalformedMessage, TooManyInputRounds, ConsentDenied.
         """
         ...
 
     def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """Changes as they happen, until the connection ends; one reader only.
+        """Iterate over changes until the connection ends; one reader only.
 
-        What of `want` the server does not tell is simply not heard; the observer is told of resources it refused.
+        Changes that the server does not announce are missing; the observer is warned of refused resources.
         """
         ...
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """Change what `changes` is about, while it runs or before; returns when the server agreed.
+        """Change what `changes` reports, before or while it runs; return when the server agreed.
 
-        Raises what `request` raises when a resource that was not watched before is refused; all else stands.
+        Raises the errors of `request` if a newly watched resource is refused; the rest stays in effect.
         """
         ...
 
     @property
     def watched(self) -> WatchedChanges:
-        """What the server agreed to tell of, as far as it is known now."""
+        """The changes that the server currently agreed to announce."""
         ...
 
     def invalidate(self, method: str = "") -> None:
-        """Remembered results of that method (all of them without one) are stale: the next request asks the server."""
+        """Drop cached results of *method*, or all of them without one; the next request is sent."""
         ...
 
     def is_cached(self, call: ClientRequest[Any]) -> bool:
-        """Whether `request` would answer that from memory."""
+        """Return whether `request` would answer *call* from the cache."""
         ...
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages from this level on (one of protocol.logging.LEVELS); empty for none, where that exists.
+        """Request log messages from this level on (one of protocol.logging.LEVELS).
 
-        Raises what `request` raises.
+        An empty level means none, where the era supports that. Raises the errors of `request`.
         """
         ...
 
@@ -112,24 +114,24 @@ class Session(Protocol):
 
     @property
     def anomaly_counts(self) -> Counter[str]:
-        """How often something was left out, refused or odd, by kind in words; only what happened is there."""
+        """How often something was skipped, refused or unusual, by kind; only kinds that occurred are present."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether the connection is known to be gone, so that no request would be sent; `closed` returns soon after."""
+        """Whether the connection is known to be gone; no request is sent then, and `wait_closed` returns soon."""
         ...
 
     async def wait_closed(self) -> ConnectionLost:
-        """Wait until the connection is over and say why; at once when it is."""
+        """Wait until the connection ends and return the reason."""
         ...
 
 
 class ServerRequestContext(Struct, frozen=True):
-    """Which call of ours a server's ask belongs to, as far as the era lets us know; `revision` is always known.
+    """The call that a server request belongs to, as far as the era shows it; `revision` is always known.
 
-    `number` is the same for all asks of one call and 0 when nothing ties the ask to a call; `running` are then those
-    that it may belong to: none when no call runs, which is odd.
+    `call_number` is the same for all requests of one call, and 0 if nothing links the request to a call; then
+    `candidate_calls` are the calls it may belong to. They are empty if no call runs, which is unusual.
     """
 
     method: str = ""
@@ -140,59 +142,58 @@ class ServerRequestContext(Struct, frozen=True):
 
 
 class RequestHandler(Protocol):
-    """Answers what a server asks; capabilities say what it supports."""
+    """Answers the requests of a server."""
 
     @property
     def capabilities(self) -> dict[str, Any]:
-        """The client capabilities to declare, in the shape of the newest revision."""
+        """The client capabilities to declare, in the form of the newest revision."""
         ...
 
     async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
-        """The reply; ServerRequestRejection when there is none. Cancelled when the server or the call goes away."""
+        """Return the reply, or a ServerRequestRejection. Cancelled when the server or the call ends."""
         ...
 
     def track_request(self, context: ServerRequestContext) -> AbstractContextManager[None]:
-        """Around each request of ours in the handshake era; enters and leaves at once."""
+        """Return a context manager for each request of ours in the handshake era; it never blocks."""
         ...
 
     async def prepare(self, context: ServerRequestContext) -> bool:
-        """Before such a request: ask what was put off until it is needed; whether the server may need answers about
-        folders before it gets that request.
+        """Ask postponed questions before a request; return whether the server may need the roots first.
 
         Raises nothing but cancellation.
         """
         ...
 
     def filter_reply(self, reply: ClientResult) -> ClientResult:
-        """What of a reply may leave now; called right before it does. Returns at once."""
+        """Return what may still be sent of *reply*; called immediately before sending, and never blocks."""
         ...
 
     def on_request_cancelled(self, method: str) -> None:
-        """The server no longer waits for its request of that method, answered or not begun. Returns at once."""
+        """Handle a server that cancelled its request of *method*, answered or not. Returns immediately."""
         ...
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        """The server says that what a URL elicitation was for is done; unknown ids mean nothing. Returns at once."""
+        """Handle the end of a URL elicitation; unknown ids are ignored. Returns immediately."""
         ...
 
 
 class SessionObserver(Protocol):
-    """Hears what does not belong to any call; every method returns at once and never raises."""
+    """Receives events that belong to no call; every method returns immediately and never raises."""
 
     def stderr(self, line: str) -> None:
-        """One line of the child's error output, not cleaned."""
+        """Handle one unsanitized line of the process's standard error."""
         ...
 
     def log(self, message: LoggingMessageNotification) -> None:
-        """A log message that belongs to no call of ours."""
+        """Handle a log message that belongs to no call."""
         ...
 
     def warn(self, text: str) -> None:
-        """Something odd that the session survived, said once per kind."""
+        """Handle a warning about a survived irregularity, reported once per kind."""
         ...
 
     def on_account_changed(self, account: Account | None) -> None:
-        """The sign-in that requests are made with from now on; None: without one."""
+        """Handle a new account for later requests; None means no sign-in."""
         ...
 
     def on_call_ended(self, number: int) -> None:
@@ -201,22 +202,22 @@ class SessionObserver(Protocol):
 
 
 class EraStore(Protocol):
-    """Remembers which eras a server speaks, so that the next start sends one opening only; both methods return at once.
+    """Remembers the eras of each server, so that the next start sends one opening only; neither method blocks.
 
-    `digest` covers what identifies the server (command, arguments, folder, address), never a secret.
+    *digest* covers what identifies the server (command, arguments, folder, URL), never a secret.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
-        """What the last connection showed, or None."""
+        """Return the eras that the last connection showed, or None."""
         ...
 
     def put(self, server: str, digest: str, eras: ServerEras) -> None:
-        """Remember what this connection showed."""
+        """Store the eras that this connection showed."""
         ...
 
 
 PrepareFn = Callable[[], Awaitable[None]]
-"""What is to be done before the first request of a connection; see Opener."""
+"""Awaited before the first request of a connection; see SessionOpener."""
 
 
 async def prepare_nothing() -> None:
@@ -224,7 +225,7 @@ async def prepare_nothing() -> None:
 
 
 class SessionOpener(Protocol):
-    """Connects a configured server; the only thing the host knows about connecting. Tests pass a fake."""
+    """Connects configured servers; the host's only interface for connecting. Tests use a fake."""
 
     def open(
         self,
@@ -233,41 +234,47 @@ class SessionOpener(Protocol):
         observer: SessionObserver,
         prepare: PrepareFn = prepare_nothing,
     ) -> AbstractAsyncContextManager[Session]:
-        """Start or reach the server and negotiate; leaving the block closes it, with its whole process group.
+        """Start or reach the server and negotiate; leaving the block closes it and its whole process group.
 
-        `prepare` is awaited for each process or connection before its first request, while the process starts; what it
-        raises ends the opening.
+        *prepare* is awaited for each process or connection before its first request, while the process starts; its
+        errors end the attempt.
 
         Entering raises StartupError, ConnectionLost, RequestTimeout, SignInRequired, UnsupportedRevision or ConfigError
-        (a reference that cannot be expanded), each naming the server. A connection that is lost later shows in the
-        next `request` as ConnectionLost and ends `changes()`; open again to reconnect. Must be entered and left in
-        the same task.
+        (a reference that cannot be expanded), each with the server's name. If the connection is lost later, the next
+        `request` raises ConnectionLost and `changes()` ends; open again to reconnect. Must be entered and left in the
+        same task.
         """
         ...
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
-        """Have a person sign in anew; whoever opens it next uses that. Raises SignInRequired, ConfigError.
+        """Have the user sign in again, for later connections. Raises SignInRequired, ConfigError.
 
-        With `account` under that name, which is used from then on, also in later runs; raises UsageError as `use` does.
+        With *account*, sign in under that name and use it from now on, also in later runs; raises UsageError as
+        `use_account` does.
         """
         ...
 
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
-        """Every sign-in that is kept, and which of these servers use it."""
+        """Return every stored account and the servers of *servers* that use it."""
         ...
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
-        """Whoever opens the server next, also in later runs, is signed in as that. Raises UsageError when nobody is
-        by that name, or the user's file says who it is."""
+        """Use *account* for later connections to the server, also in later runs.
+
+        Raises UsageError if there is no such account, or if the user's configuration sets the account.
+        """
         ...
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
-        """As `sign_out`, of a sign-in that is kept; its server may not be configured any more (None)."""
+        """Sign out a stored account; *server* is None if it is no longer configured.
+
+        See `sign_out`.
+        """
         ...
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
-        """Erase the sign-in here, and at the authorization server where that can be done; whether that was done.
+        """Delete the stored sign-in and revoke it at the authorization server; return whether it was revoked.
 
-        Raises McpHostError when it cannot be erased: then it is still there.
+        Raises McpHostError if it cannot be deleted: it is still stored then.
         """
         ...

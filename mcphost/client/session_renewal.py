@@ -1,4 +1,4 @@
-"""A session that an HTTP server forgot, opened anew on the same channel, and what was refused said once more.
+"""Renewal of an HTTP session that the server forgot, on the same channel, with retry of refused requests.
 
 Specification 2025-11-25, basic/transports, "Session Management": a 404 to a request with a session id means that the
 session is over and the request was not read.
@@ -17,7 +17,7 @@ from mcphost.protocol.base import ClientRequest
 from mcphost.transport.channel import SessionExpired
 
 T = TypeVar("T")
-# What a server keeps in its session, said again in the next one.
+# These set state of the server's session and are repeated in the next one.
 _STATEFUL_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 _MAX_STATE_REQUESTS = 10_000
 
@@ -25,10 +25,10 @@ RenewFn = Callable[[], Awaitable[ServerFacts]]
 
 
 class SessionRenewal:
-    """One session after the other; all calls that find it gone share the next one.
+    """The successive sessions of a connection; all calls that find one expired share the next one.
 
-    `renew` is the handshake. `renewed` hears what was learnt from it, and may raise ServerError; `ended` hears that
-    the connection is of no use any more.
+    *renew* is the handshake. *on_renewed* receives its facts and may raise ServerError; *on_failed* is called when the
+    connection cannot be used any more.
     """
 
     def __init__(
@@ -44,13 +44,11 @@ class SessionRenewal:
         self._on_failed = on_failed
         self._lock = anyio.Lock()
         self._generation: int = 1
-        self._is_interrupted = (
-            False  # opening one was broken off: nobody knows what the server makes of the next request
-        )
+        self._is_interrupted = False  # a renewal was cancelled: the server's state is unknown
         self._state_requests: dict[str, ClientRequest[Any]] = {}
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
-        """What `send` gives; sent once more when the session was forgotten. Raises what `repeat` raises."""
+        """Return the result of *send*, called again if the session expired. Raises the errors of `resend`."""
         count = self.generation or await self.wait_for_renewal()
         try:
             return await send()
@@ -59,11 +57,11 @@ class SessionRenewal:
 
     @property
     def generation(self) -> int:
-        """Which session this is, from 1 on; 0 while a new one is being opened, or has to be."""
+        """The number of the current session, from 1; 0 while a renewal runs or is needed."""
         return 0 if self._is_interrupted or self._lock.locked() else self._generation
 
     async def wait_for_renewal(self) -> int:
-        """The same, once the new one is open. Raises ConnectionLost when that fails."""
+        """Wait for a running renewal and return the generation. Raises ConnectionLost if it fails."""
         async with self._lock:
             count, torn = self._generation, self._is_interrupted
         if torn:
@@ -71,9 +69,9 @@ class SessionRenewal:
         return self._generation
 
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:
-        """What was refused in session `count`, sent in the next one.
+        """Call *send* in the session after *generation*.
 
-        Raises ConnectionLost when that is forgotten, too, and whatever `send` raises.
+        Raises ConnectionLost if that session expires too, and the errors of *send*.
         """
         await self._renew_once(generation)
         try:
@@ -82,7 +80,7 @@ class SessionRenewal:
             raise self._fail(error) from error
 
     def remember_state(self, call: ClientRequest[Any]) -> None:
-        """A call that succeeded; what it set must hold in the next session, too."""
+        """Remember a successful call whose effect must also hold in the next session."""
         if call.METHOD not in _STATEFUL_METHODS:
             return
         uri = getattr(call, "uri", "")
@@ -92,11 +90,11 @@ class SessionRenewal:
             self._state_requests[call.METHOD + uri] = call
 
     async def renew(self) -> None:
-        """Open a new session, or wait for the one that is being opened. Raises ConnectionLost when that fails."""
+        """Open a new session, or wait for a running renewal. Raises ConnectionLost if it fails."""
         await self._renew_once(self._generation)
 
     async def _renew_once(self, generation: int) -> None:
-        """Open a new session, unless somebody did since `count`."""
+        """Open a new session, unless another one was opened since *generation*."""
         async with self._lock:
             if generation != self._generation or self._renew is None:
                 return
@@ -104,7 +102,7 @@ class SessionRenewal:
             try:
                 facts = await self._renew()
                 for call in tuple(self._state_requests.values()):
-                    with suppress(RequestRefused):  # the server changed; the others still count
+                    with suppress(RequestRefused):  # the server changed; the others still apply
                         await self._sender.send(call)
                 self._generation += 1
                 self._is_interrupted = False

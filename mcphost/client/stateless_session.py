@@ -1,4 +1,4 @@
-"""Session for 2026-07-28: stamps every request, answers input rounds, listens for changes."""
+"""Session for 2026-07-28: metadata on every request, input rounds, subscriptions."""
 
 import time
 from collections import Counter
@@ -55,7 +55,7 @@ from mcphost.serialization import Raw, encode, replace
 from mcphost.transport.channel import NO_HEADERS, Channel
 from mcphost.transport.throttle import run_steps_cooperatively
 
-if TYPE_CHECKING:  # with the first server that wants headers, and the first task
+if TYPE_CHECKING:  # imported with the first server that uses parameter headers, and the first task
     from mcphost.client.parameter_headers import ParameterHeaders
     from mcphost.client.tasks import TaskRegistry
 
@@ -64,12 +64,12 @@ NAME_HEADER = "Mcp-Name"
 SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 TIME_SLICE = 0.005
 MAX_TOOL_WARNINGS = 20
-"""Tools of one page that are said to be left out, each with its reason."""
+"""Maximum number of skipped tools of one page that are reported with a reason."""
 _INPUT_METHODS = frozenset({CallTool.METHOD, GetPrompt.METHOD, ReadResource.METHOD})
 
 
 class StatelessSession:
-    """A connection whose every request says who we are; `serve` must run beside it as long as it is used."""
+    """A connection whose every request identifies the client; `serve` must run while it is in use."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class StatelessSession:
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
-        """`mirrors`: the channel is HTTP, where arguments may have to be repeated as headers.
+        """Create a session; *has_parameter_headers* is True over HTTP, where arguments may be mirrored in headers.
 
-        `trace` is the trace context that every request carries (see `client.trace_context`). `credential` returns a
-        digest of the token that requests are made with; private results are cached for that token only.
+        *trace* is the trace context of every request (see `client.trace_context`). *credential* returns a digest of the
+        token that requests are sent with; private results are cached for that token only.
         """
         self._channel = channel
         self._sender = sender
@@ -96,7 +96,7 @@ class StatelessSession:
         self._trace = trace
         self._cached_meta: tuple[dict[str, Any] | None, bytes] = (None, b"")
         self._log_level_meta = b""
-        self._checked_methods: set[str] = set()  # methods that were found to be negotiated
+        self._checked_methods: set[str] = set()  # methods whose capability was checked
         self._cache = ResultCache(credential)
         self._changes = ChangeNotifications(self._cache.handle_notification)
         self._subscriptions = Subscriptions(self._open_subscription, sender.server, facts.capabilities, self._changes)
@@ -119,7 +119,7 @@ class StatelessSession:
         on_notification: NotificationFn | None = None,
         before_send: BeforeSendFn | None = None,
     ) -> R:
-        """See Session. A list or a read that is still fresh is not asked for again."""
+        """See Session. A cached result that is still fresh is returned without a request."""
         if call.METHOD not in self._checked_methods:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
@@ -130,7 +130,7 @@ class StatelessSession:
         try:
             return await self._send_request(call, deadline, on_notification, before_send)
         except RequestRefused as error:
-            # The server saw other headers than it expects: what it wants may have changed since it was listed.
+            # The server expected other headers: its annotations may have changed since the tools were listed.
             if error.code != HEADER_MISMATCH or not self._has_parameter_headers or call.METHOD != CallTool.METHOD:
                 raise
             self.invalidate(ListTools.METHOD)
@@ -140,7 +140,7 @@ class StatelessSession:
 
     @property
     def _request_meta(self) -> bytes:
-        """What every request says of us; made anew when what we can do has changed."""
+        """The metadata of every request, encoded again when the capabilities change."""
         capabilities = self._handler.capabilities
         if self._cached_meta[0] != capabilities:
             revision = self._facts.revision
@@ -181,7 +181,7 @@ class StatelessSession:
         kind = getattr(result, "result_type", "")
         asked = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
         if asked:
-            from mcphost.client.input_required import resolve_input  # with the first question of a server
+            from mcphost.client.input_required import resolve_input  # imported with the first input request
 
             context = ServerRequestContext(
                 call.METHOD, headers[NAME_HEADER], self._sender.next_id(), self._facts.revision
@@ -224,7 +224,7 @@ class StatelessSession:
         on_notification: NotificationFn | None,
         is_left: bool = False,
     ) -> Raw:
-        """The server made a task of the call (SEP-2663): its result, when it has one."""
+        """Return the result of a call that the server turned into a task (SEP-2663)."""
         from mcphost.client.tasks import TaskContext, TaskPoller
         from mcphost.client.tasks_extension import parse_created_task, run_extension_task
 
@@ -273,7 +273,7 @@ class StatelessSession:
         return NO_HEADERS
 
     def _record_parameter_headers(self, page: ListToolsResult) -> Generator[None, None, ListToolsResult]:
-        """What each listed tool wants mirrored; one that asks for it wrongly is left out, and said of the first 20."""
+        """Record the parameter headers of each tool and drop invalid tools, with a warning for the first 20."""
         from mcphost.client.parameter_headers import parse_parameter_headers
 
         kept: list[Raw] = []
@@ -292,7 +292,7 @@ class StatelessSession:
             self._parameter_headers.pop(name, None)
             if wanted.headers:
                 self._parameter_headers[name] = wanted
-                if len(self._parameter_headers) > MAX_ITEMS:  # a server whose tools have other names each time
+                if len(self._parameter_headers) > MAX_ITEMS:  # a server may rename its tools on every list
                     del self._parameter_headers[next(iter(self._parameter_headers))]
             kept.append(definition)
         if left_out > MAX_TOOL_WARNINGS:
@@ -302,7 +302,7 @@ class StatelessSession:
         return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
-        """See Session. A subscription that breaks off is opened again, later and later."""
+        """See Session. A broken subscription is reopened with increasing delays."""
         self._subscriptions.set_wanted(wanted)
         try:
             async for change in self._changes:
@@ -328,11 +328,11 @@ class StatelessSession:
         return call.METHOD in CACHEABLE_METHODS and self._cache.get(call) is not None
 
     async def set_log_level(self, level: str) -> None:
-        """See Session; here it is said with every request from now on, and servers need not declare anything."""
+        """See Session; the level is sent with every later request and needs no capability."""
         self._log_level_meta = b'"%s":%s' % (LOG_LEVEL.encode(), encode(level)) if level else b""
 
     async def notify(self, notification: Notification) -> None:
-        """See Session; a client of this era sends no notifications, so nothing leaves."""
+        """See Session; clients of this era send no notifications, so this does nothing."""
 
     @property
     def anomaly_counts(self) -> Counter[str]:
@@ -353,21 +353,24 @@ class StatelessSession:
         return ConnectionLost(why.message, why.hint, server=self._sender.server)
 
     async def serve(self) -> None:
-        """Read what belongs to no exchange until the connection ends."""
+        """Read messages outside of exchanges until the connection ends."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._subscriptions.run)
             try:
                 async for message in self._channel.unsolicited():
                     self.handle_unsolicited(message, ServerRequestContext())
             except ConnectionLost as error:
-                self._close_error = error  # the next request says so, too
+                self._close_error = error  # the next request raises it too
             finally:
                 self._subscriptions.close()
                 self._changes.close()
                 self._closed.set()
 
     def handle_unsolicited(self, message: JsonRpcMessage, context: ServerRequestContext) -> None:
-        """One message that is neither answer nor progress; requests are against the specification and not answered."""
+        """Handle a message that is neither a response nor progress.
+
+        Requests violate the specification and get no response.
+        """
         if isinstance(message, JsonRpcRequest):
             if not self._has_warned:
                 self._has_warned = True
@@ -384,9 +387,9 @@ class StatelessSession:
                 self._changes.put(said, is_forced=True)
 
     def _is_change_without_subscription(self, message: JsonRpcNotification, said: Notification) -> bool:
-        """Whether the server tells of a changed list that it takes no subscriptions to, as FastMCP 4 does.
+        """Return whether the server announces list changes without subscriptions, as FastMCP 4 does.
 
-        Where there is a subscription, what comes outside of it does not count (basic/patterns/subscriptions).
+        Where there is a subscription, notifications outside of it are ignored (basic/patterns/subscriptions).
         """
         if SUBSCRIPTION_ID in bytes(message.params):
             return False

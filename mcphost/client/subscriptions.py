@@ -1,4 +1,4 @@
-"""What a session of the stateless era listens to: one subscription for its lists, one for single resources."""
+"""Subscriptions of a stateless session: one stream for its lists, one for single resources."""
 
 import random
 from collections.abc import AsyncIterator, Callable
@@ -49,11 +49,11 @@ from mcphost.transport.throttle import run_steps_cooperatively
 FIRST_DELAY = 1.0
 MAX_DELAY = 60.0
 STEADY_SECONDS = 10.0
-"""A subscription that lived so long was a good one: the next break counts as the first again."""
+"""A subscription that lasted this long was stable: the next break is counted as the first again."""
 MAX_UNACKNOWLEDGED_TRIES = 5
 ACKNOWLEDGE_TIMEOUT = 10.0
 EXTRA_VALUES = 1_000
-"""JSON values of an acknowledgement beyond the addresses that were asked for."""
+"""Maximum number of JSON values in an acknowledgement besides the requested URIs."""
 _FINAL_CODES = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS})
 _FINAL_STATUSES = frozenset({400, 404, 405, 501})
 _EMPTY_FILTER = SubscriptionFilter()
@@ -61,7 +61,7 @@ OpenStreamFn = Callable[[SubscriptionFilter], AbstractAsyncContextManager[AsyncI
 
 
 class Subscriptions:
-    """The streams of one session. `run` owns them; everything else may be called from any task."""
+    """The streams of one session. `run` owns them; other methods may be called from any task."""
 
     def __init__(
         self, open_stream: OpenStreamFn, server: str, capabilities: ServerCapabilities, changes: ChangeNotifications
@@ -77,7 +77,7 @@ class Subscriptions:
         self._lock = anyio.Lock()
 
     async def run(self) -> None:
-        """Live until `close`."""
+        """Run the streams until `close`."""
         async with anyio.create_task_group() as self._tasks:
             for stream in self._unstarted:
                 self._tasks.start_soon(stream.run)
@@ -85,14 +85,14 @@ class Subscriptions:
             self._tasks.cancel_scope.cancel()
 
     def close(self) -> None:
-        """The connection is over."""
+        """End all streams."""
         self.closed.set()
         for stream in self._streams.values():
             stream.resolve(ConnectionLost(f"The connection to {self.server!r} is closed.", server=self.server))
 
     @property
     def granted(self) -> WatchedChanges:
-        """What the server agreed to tell of, right now."""
+        """The changes that the server currently agreed to announce."""
         lists, single = self._granted_filter("lists"), self._granted_filter("resources")
         return WatchedChanges(
             tools=lists.tools_list_changed,
@@ -104,11 +104,11 @@ class Subscriptions:
     def _granted_filter(self, kind: str) -> SubscriptionFilter:
         stream = self._streams.get(kind)
         while stream is not None and not stream.resolved.is_set() and stream.previous is not None:
-            stream = stream.previous  # what is open until the new one is
+            stream = stream.previous  # open until the new one is acknowledged
         return stream.granted if stream is not None else _EMPTY_FILTER
 
     def set_wanted(self, wanted: WatchedChanges) -> None:
-        """From now on listen for this; opens and closes streams without waiting for anybody."""
+        """Listen for *wanted* from now on; open and close streams without waiting."""
         offered = self._capabilities
         self.changes.wanted = wanted
         lists = SubscriptionFilter(
@@ -121,9 +121,9 @@ class Subscriptions:
         self._set_stream("resources", SubscriptionFilter(resource_subscriptions=wanted.uris) if may else _EMPTY_FILTER)
 
     async def watch(self, wanted: WatchedChanges) -> None:
-        """The same, and wait until the server agreed; raises why it does not, for resources that were asked for anew.
+        """Listen for *wanted* and wait until the server agreed; raise its refusal of newly watched resources.
 
-        ServerError, Refused, RequestTimeout. A stream that was open before stays when the new one is refused.
+        Raises ServerError, RequestRefused, RequestTimeout. If a new stream is refused, the previous one stays open.
         """
         async with self._lock:
             new = set(wanted.uris) - set(self.granted.uris)
@@ -161,7 +161,7 @@ class Subscriptions:
             self._tasks.start_soon(stream.run)
 
     def restore_previous(self, stream: "SubscriptionStream") -> bool:
-        """A stream came to nothing: whether what it should have replaced goes on in its place."""
+        """Return to the stream that a failed *stream* should have replaced; return whether there is one."""
         if self._streams.get(stream.kind) is not stream or stream.previous is None:
             return False
         self._streams[stream.kind] = stream.previous
@@ -169,7 +169,7 @@ class Subscriptions:
 
 
 class SubscriptionStream:
-    """One subscription, opened again when it breaks off; `before` is what it replaces once it is acknowledged."""
+    """One subscription, reopened when it breaks; *previous* is the stream it replaces once acknowledged."""
 
     def __init__(
         self, owner: Subscriptions, kind: str, wanted: SubscriptionFilter, previous: "SubscriptionStream | None"
@@ -185,26 +185,26 @@ class SubscriptionStream:
         self._has_been_active = False
 
     def close(self) -> None:
-        """End it, and what it would have replaced; the transport tells the server."""
+        """Close the stream and the one it would have replaced; the transport notifies the server."""
         self._scope.cancel()
         if self.previous is not None:
             self.previous.close()
 
     def resolve(self, error: ServerError | None = None) -> None:
-        """Known for the first time whether the server agrees."""
+        """Record the first outcome: the server agreed, or *error*."""
         if self.resolved.is_set():
             return
         self.error = error
         self.resolved.set()
         if error is not None:
             if self._owner.restore_previous(self):
-                self._scope.cancel()  # somebody was told that it was refused; it must not come to life later
+                self._scope.cancel()  # the refusal was reported; the stream must not start later
         elif self.previous is not None:
             self.previous.close()
         self.previous = None
 
     async def run(self) -> None:
-        """Listen until closed, refused for good, or given up."""
+        """Listen until closed, permanently refused, or out of retries."""
         wait, vain = FIRST_DELAY, 0
         with self._scope:
             while not self._owner.closed.is_set():
@@ -232,7 +232,7 @@ class SubscriptionStream:
                 wait = min(wait * 2, MAX_DELAY)
 
     async def _listen(self) -> bool:
-        """One stream to its end; whether it was acknowledged. Raises ServerError."""
+        """Read one stream to its end and return whether it was acknowledged. Raises ServerError."""
         active = False
         async with self._owner.open_stream(self.wanted) as messages:
             async for message in messages:
@@ -257,7 +257,7 @@ class SubscriptionStream:
         return active
 
     async def _check_acknowledgement(self, message: JsonRpcNotification) -> None:
-        """Raise MalformedMessage for an acknowledgement of more than was asked for, before it is decoded."""
+        """Raise MalformedMessage before decoding an acknowledgement of more than was requested."""
         asked = len(self.wanted.resource_subscriptions)
         try:
             await run_steps_cooperatively(check_value_count(bytes(message.params), asked + EXTRA_VALUES))
@@ -271,7 +271,7 @@ class SubscriptionStream:
         self.granted = _intersect(self.wanted, said.notifications)
         self.resolve()
         if self._has_been_active:
-            # Nobody told what changed while no stream was open.
+            # Changes were not announced while no stream was open.
             for changed in _list_changes(self.granted):
                 self._owner.changes.put(changed)
         self._has_been_active = True

@@ -1,4 +1,4 @@
-"""One task at a server, followed from its creation to its end: polled at its pace, bounded in time, in both forms."""
+"""Polling of a task on a server from its creation to its end, with time limits, for both kinds of tasks."""
 
 import logging
 import math
@@ -29,23 +29,24 @@ SendFn = Callable[[ClientRequest[Any]], Awaitable[Raw]]
 
 MIN_POLL_INTERVAL = 0.1
 MAX_POLL_INTERVAL = 300.0
-# Where a server names no pace: soon at first, because most tasks are short, then calmer.
+# Without a poll interval of the server: frequent at first, because most tasks are short, then less so.
 _FIRST_POLL_INTERVAL = 0.5
 _LATER_POLL_INTERVAL = 5.0
-# The person who is asked may take this long over all questions of one task; it does not count as the task's time.
+# Time for the user's answers to all questions of one task; it does not count as the task's time.
 MAX_INPUT_SECONDS = 3_600.0
 MAX_POLL_FAILURES = 3
 CANCEL_TIMEOUT = 2.0
-# How much later than its lifetime a task is given up; clocks differ and polls take time.
+# Extra time after a task's lifetime before it is given up; clocks differ and polls take time.
 _EXPIRY_GRACE_SECONDS = 10.0
 _TRANSIENT_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class TaskContext(Struct, frozen=True):
-    """What a task is for: a call of `tool`, whose work may take `limit` seconds, not counting what somebody is asked.
+    """The purpose of a task: a call of `tool` that may take `limit` seconds, without user time.
 
-    `number` is that of the call (see ServerRequestContext); `is_left` when an earlier call began it; `may_cancel` when
-    the task can be cancelled on the server. `hard`: the time that somebody is asked counts, too.
+    `call_number` is the number of the call (see ServerRequestContext); `is_resumed` is True if an earlier call created
+    the task; `can_cancel` is True if the server can cancel it. With `includes_user_time`, time spent waiting for the
+    user counts too.
     """
 
     server: str
@@ -58,10 +59,10 @@ class TaskContext(Struct, frozen=True):
 
 
 class TaskPoller:
-    """The state of one task as last seen.
+    """The last known state of one task.
 
-    `hear` gets a TaskStatusNotification whenever status or message change. `alive` returns whether the connection is
-    still open.
+    *on_notification* receives a TaskStatusNotification when the status or its message changes. *is_connected* returns
+    whether the connection is still open.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class TaskPoller:
         self._started_at = anyio.current_time()
         self._user_seconds = 0.0
         self.is_asking: Callable[[], bool] = lambda: False
-        """Whether somebody thinks about one of its questions now; what its status says is the server's word only."""
+        """Whether the user is answering one of its questions; the task's status alone is only the server's claim."""
         self._poll_interval = _FIRST_POLL_INTERVAL
         self._next_poll = self._started_at if task.status != WORKING else self._started_at + self._next_interval()
         self._failures = 0
@@ -99,23 +100,23 @@ class TaskPoller:
         return self.task.task_id
 
     def update(self, task: Task) -> None:
-        """The server told the state without being asked; polling goes on all the same."""
+        """Apply a state that the server sent without a poll; polling continues."""
         if not self.task.is_terminal and task.task_id == self.task_id:
             self._set_task(task)
             self.wake()
 
     def wake(self) -> None:
-        """End a step early."""
+        """Wake a waiting `step`."""
         self._updated.set()
 
     def poll_soon(self) -> None:
-        """Poll soon again: what the task waited for was sent."""
+        """Poll again soon, after input for the task was sent."""
         self._poll_interval = _FIRST_POLL_INTERVAL
         self._next_poll = min(self._next_poll, anyio.current_time() + self._next_interval())
         self.wake()
 
     async def step(self) -> None:
-        """Wait for news, or for the time of the next poll and poll. Raises ServerError: the task is given up then."""
+        """Wait for an update, or until the next poll and poll. Raises ServerError to give up the task."""
         began, asked = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
@@ -129,7 +130,7 @@ class TaskPoller:
             self._user_seconds += anyio.current_time() - began
 
     async def poll(self) -> None:
-        """Ask for the state now. A poll changes nothing, so one that got lost is sent again later."""
+        """Request the current state; a lost poll is repeated later, because it changes nothing."""
         try:
             task = decode(await self._send(GetTask(self.task_id)), Task, "result of tasks/get")
         except (ConnectionLost, RequestTimeout, HttpStatusError) as error:
@@ -146,7 +147,7 @@ class TaskPoller:
         self._next_poll = anyio.current_time() + self._next_interval()
 
     def unknown_task_error(self, error: RequestRefused) -> RequestRefused:
-        """A refusal in the task's terms."""
+        """Return the error for a task that the server does not know."""
         if error.code != INVALID_PARAMS:
             return error
         return RequestRefused(
@@ -157,12 +158,12 @@ class TaskPoller:
         )
 
     def cancelled_error(self) -> RequestRefused:
-        """The task ended as cancelled, and not by us."""
+        """Return the error for a task that was cancelled, but not by us."""
         why = f": {self.status_message}" if self.status_message else "."
         return RequestRefused(f"The server {self.server!r} cancelled the task of {self.tool!r}{why}")
 
     def failed_error(self, error: RequestRefused) -> RequestRefused:
-        """The error of a failed task, with what its status says of it."""
+        """Return the error of a failed task, with its status message."""
         error.server = self.server
         if not self.status_message or self.status_message in error.message:
             return error
@@ -170,11 +171,11 @@ class TaskPoller:
 
     @property
     def status_message(self) -> str:
-        """The status message, bounded."""
+        """The status message, limited in length."""
         return (self.task.status_message or "")[:2_000]
 
     async def cancel(self) -> None:
-        """Tell the server that nobody wants the task any more; done at most two seconds later, whatever happens."""
+        """Cancel the task on the server, in at most two seconds whatever happens."""
         if self.task.is_terminal or self.context.is_resumed or not self.context.can_cancel:
             return
         _log.info("task %s of %s at %s: we cancel it", self.task_id[:100], self.tool, self.server)
@@ -182,7 +183,7 @@ class TaskPoller:
             try:
                 await self._send(CancelTask(self.task_id))
             except McpHostError as error:
-                # It ended meanwhile, or nobody is there to hear it.
+                # The task has ended, or the server is gone.
                 _log.info("task %s of %s at %s: %s", self.task_id[:100], self.tool, self.server, error.message[:500])
 
     def _set_task(self, task: Task) -> None:
@@ -205,12 +206,12 @@ class TaskPoller:
         wanted = self.task.poll_seconds
         if wanted is not None and self.task.status != INPUT_REQUIRED:
             return min(max(wanted, MIN_POLL_INTERVAL), MAX_POLL_INTERVAL)
-        # While it waits for input nothing changes by itself, however soon the server wants to be asked.
+        # While it waits for input nothing changes, whatever poll interval the server asks for.
         pause, self._poll_interval = self._poll_interval, min(self._poll_interval * 1.5, _LATER_POLL_INTERVAL)
         return pause if wanted is None else min(max(wanted, MIN_POLL_INTERVAL, pause), MAX_POLL_INTERVAL)
 
     def _time_left(self) -> float:
-        """Seconds until the task is given up. Raises RequestTimeout."""
+        """Return the seconds until the task is given up. Raises RequestTimeout."""
         age = anyio.current_time() - self._started_at
         lifetime = self.task.ttl_seconds
         until = math.inf if lifetime is None else lifetime + _EXPIRY_GRACE_SECONDS + self._poll_interval
@@ -232,21 +233,21 @@ class TaskPoller:
 
 
 class TaskRegistry:
-    """The tasks of one session that somebody waits for, by their ids."""
+    """The tasks of one session that a caller waits for, by id."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self.by_id: dict[str, TaskPoller] = {}
 
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
-        """What `work` returns; when it ends in any other way and the task may go on at the server, cancel it there."""
+        """Return the result of *run*; on any error or cancellation, cancel a task that may still run on the server."""
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
         self.by_id[poller.task_id] = poller
         try:
             return await run()
         except (RequestRefused, ConnectionLost):
-            raise  # the server ended it itself, or is gone
+            raise  # the server ended it, or is gone
         except BaseException:
             await poller.cancel()
             raise

@@ -1,4 +1,4 @@
-"""Tools that run as tasks at a server of 2025-11-25: created, followed, their questions fetched, their result taken."""
+"""Tool calls that run as tasks on a 2025-11-25 server: creation, polling, questions, results."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeGuard
@@ -35,13 +35,13 @@ from mcphost.transport.task_group import CancellingTaskGroup
 
 MAX_TASK_TOOLS = 10_000
 MAX_RESULT_TRIES = 20
-# A task is known a moment after its answer was read; a question right behind that answer waits so long at most.
+# Seconds that a question waits for its task, which becomes known shortly after its creation response was read.
 TASK_LOOKUP_TIMEOUT = 1.0
 _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """One tasks/result on its way: it blocks until the task is over, and only while it does are questions delivered."""
+    """One tasks/result in flight: it blocks until the task ends, and questions are delivered only meanwhile."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -50,7 +50,7 @@ class _PendingResult:
 
 
 class CoreTaskRunner:
-    """What one session knows of its server's tasks; without the server's declaration nothing ever becomes one."""
+    """The tasks of one session on its server; none are created unless the server declared tasks."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class CoreTaskRunner:
         is_connected: Callable[[], bool],
         send_with_renewal: Callable[[Callable[[], Awaitable[Raw]]], Awaitable[Raw]],
     ) -> None:
-        """`through` sends once more what an HTTP session that was forgotten did not read."""
+        """Create the runner; *send_with_renewal* sends a request again if its HTTP session expired."""
         self._sender = sender
         self._send_with_renewal = send_with_renewal
         self._capability = parse_tasks_capability(capability)
@@ -81,7 +81,7 @@ class CoreTaskRunner:
             return
         for definition in page.tools:
             if b'"taskSupport"' not in bytes(definition) and not self._task_tools:
-                continue  # the usual case, without reading it
+                continue  # the usual case, without decoding it
             name, wants = read_task_support(definition)
             if wants != TASK_SUPPORT_REQUIRED:
                 self._task_tools.pop(name, None)
@@ -89,11 +89,11 @@ class CoreTaskRunner:
                 self._task_tools[name] = None
 
     def is_task_call(self, call: ClientRequest[Any]) -> TypeGuard[CallTool]:
-        """Whether the call must become a task (specification 2025-11-25: basic/utilities/tasks, tool-level)."""
+        """Return whether the call must become a task (2025-11-25: basic/utilities/tasks, tool-level)."""
         return isinstance(call, CallTool) and call.name in self._task_tools
 
     def handle_notification(self, message: JsonRpcNotification) -> bool:
-        """Take a notice about a running task; False when it is none."""
+        """Handle a notification about a running task; return False for any other."""
         if message.method == STATUS_NOTIFICATION:
             self._handle_status(message.params)
             return True
@@ -108,7 +108,7 @@ class CoreTaskRunner:
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
-        """Which call a question of the server belongs to, by the task it names."""
+        """Return the call that a server request belongs to, by its task."""
         ident, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
             while ident and ident not in known and self._creating_count:
@@ -131,14 +131,17 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """See Session.request; the result still as JSON. `deadline` (None: `Timeouts.task`) is for the whole task."""
+        """Run a call as a task and return the result as JSON; see Session.request.
+
+        *deadline* is for the whole task; None means `Timeouts.task`.
+        """
         limit = self._sender.timeouts.task if deadline is None else deadline
         token = self._sender.next_id()
         hear = on_notification
         if hear is not None:
             self._progress_by_token[token] = ProgressThrottle(
                 hear
-            )  # valid for as long as the task lives, not only for the request
+            )  # valid for the lifetime of the task, not only of the request
         try:
             self._creating_count += 1
             try:
@@ -149,7 +152,7 @@ class CoreTaskRunner:
                 self._task_created = anyio.Event()
             created = decode(answer, CreateTaskResult, "result of tools/call").task
             if not is_set(created):
-                return answer  # it was done at once, as a plain call
+                return answer  # it ran at once, as a plain call
             first = decode(created, Task, "task of tools/call")
             return await self._run_to_end(self._create_poller(first, call.name, limit, hear))
         finally:
@@ -157,7 +160,7 @@ class CoreTaskRunner:
                 meter.close()
 
     async def resume(self, call: ResumeTask, deadline: float | None, on_notification: NotificationFn | None) -> Raw:
-        """See ResumeTask; the result still as JSON."""
+        """Return the result of an existing task as JSON; see ResumeTask."""
         limit = self._sender.timeouts.task if deadline is None else deadline
         following = self._create_poller(Task(task_id=call.task_id), call.tool, limit, on_notification, is_left=True)
         return await self._run_to_end(following)
@@ -192,8 +195,11 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """The answer to the call. It may not be cancelled by a notification, only its task by tasks/cancel, so the
-        request outlives whoever gives up on it, and then cancels what it made."""
+        """Send the call and return the response.
+
+        Only tasks/cancel may cancel a task, not a notification. So the request outlives a cancelled caller, and then
+        cancels the task it created.
+        """
         fetch, given_up, sent = _PendingResult(), False, False
 
         def tell(notice: Notification) -> None:
@@ -263,7 +269,7 @@ class CoreTaskRunner:
                 if fetch is not None and fetch.done.is_set():
                     if fetch.raw is not None:
                         return fetch.raw
-                    await poller.poll()  # an error is the task's own only when the task is over
+                    await poller.poll()  # an error belongs to the task only once the task is over
                     if not poller.task.is_terminal:
                         fetch = None
             if poller.task.status == CANCELLED:
@@ -316,4 +322,4 @@ class CoreTaskRunner:
             if following is not None:
                 following.update(task)
         except MalformedMessage:
-            return  # polling will tell
+            return  # polling detects it

@@ -1,4 +1,4 @@
-"""Tools that run as tasks by the extension (SEP-2663): the server decides, what it asks for is in the task's state."""
+"""Tool calls that run as tasks of the extension (SEP-2663), with input requests in the task's state."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -27,12 +27,12 @@ MIN_STREAM_POLL_SECONDS = 1.0
 
 
 async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[SubscriptionFilter], MessageStream]) -> None:
-    """Hear of the changes as they happen, where the server tells them; polling goes on at its pace either way."""
+    """Receive state changes as they happen, if the server announces them; polling continues either way."""
     try:
         async with open_stream(SubscriptionFilter(task_ids=(poller.task_id,))) as messages:
             async for message in messages:
                 if not isinstance(message, JsonRpcNotification):
-                    return  # refused, or over
+                    return  # refused or ended
                 if message.method == EXTENSION_NOTIFICATION:
                     poller.update(decode(message.params, Task, EXTENSION_NOTIFICATION))
                 elif message.method == SubscriptionsAcknowledgedNotification.METHOD:
@@ -42,7 +42,7 @@ async def listen_for_updates(poller: TaskPoller, open_stream: Callable[[Subscrip
                     if granted is None or poller.task_id not in granted.task_ids:
                         return
     except ServerError:
-        return  # the polls will tell
+        return  # polling continues
 
 
 async def run_extension_task(
@@ -52,10 +52,11 @@ async def run_extension_task(
     sender: RequestSender,
     open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:
-    """The result of a task of the extension (SEP-2663), as JSON. What it asks for goes to `responder`, once per key.
+    """Return the result of an extension task (SEP-2663) as JSON; *handler* answers each input request once.
 
-    `open_stream` opens a subscription, for tasks that are polled so seldom that it is worth a stream.
-    Raises Refused for a task that failed or was cancelled, Declined, TooManyInputRounds, and what `TaskPoller` raises.
+    *open_stream* opens a subscription, for tasks with a poll interval long enough to be worth one. Raises
+    RequestRefused for a task that failed or was cancelled, ConsentDenied, TooManyInputRounds, and the errors of
+    `TaskPoller`.
     """
     context = ServerRequestContext("tools/call", poller.tool, poller.context.call_number)
     seen: set[str] = set()
@@ -81,9 +82,9 @@ async def run_extension_task(
             group.start_soon(listen_for_updates, poller, open_stream)
         while not (poller.task.is_terminal and _has_result(poller.task)):
             if poller.task.is_terminal:
-                await poller.poll()  # its creation says the status only
+                await poller.poll()  # the creation response has only the status
                 break
-            # Requests stay listed until their answers arrived, so a key counts once.
+            # Requests stay listed until their answers arrive, so each key is handled once.
             fresh = await _new_input_requests(poller.task, seen)
             if fresh:
                 seen.update(fresh)
@@ -127,6 +128,6 @@ def _task_result(poller: TaskPoller, sender: RequestSender) -> Raw:
 
 
 def parse_created_task(raw: Raw) -> Task:
-    """The task in an answer of kind `task`; what belongs to later states is not read from it."""
+    """Return the task in a result of type `task`, without members of later states."""
     task = decode(raw, Task, "result of tools/call")
     return replace(task, result=Raw(), error=Raw(), input_requests=Raw())

@@ -1,4 +1,4 @@
-"""How long a call may take: base time, progress that extends it, a hard maximum, and pauses while a person is asked."""
+"""Time limits of a call: a base that progress extends, a maximum, and pauses while the user is asked."""
 
 import asyncio
 from collections import Counter
@@ -12,15 +12,16 @@ import anyio
 from mcphost.serialization import Struct
 
 MAX_PAUSES = 1_000
-"""How often the time of one call may stand still."""
+"""Maximum number of pauses in one call."""
 MAX_PAUSED_SECONDS = 4 * 3_600.0
-"""How long it may, all together."""
+"""Maximum total duration of these pauses in seconds."""
 
 
 class Timeouts(Struct, frozen=True):
-    """How long a call may take: `base` seconds, again after each progress notice, never more than `most`.
+    """Time limits of a call in seconds; progress extends `request` up to `max_request`.
 
-    `task` is for the work of a call that its server made a task of. `hard`: the time a person is asked counts, too.
+    `task` limits the work of a call that its server turned into a task. With `includes_user_time`, time spent waiting
+    for the user counts too.
     """
 
     request: float = 60
@@ -30,11 +31,11 @@ class Timeouts(Struct, frozen=True):
 
 
 class DeadlineTarget(Protocol):
-    """What can give up waiting at a time of the event loop's clock."""
+    """An object that gives up waiting at a time of the event loop's clock."""
 
     @property
     def deadline(self) -> float:
-        """When."""
+        """The time at which to give up."""
         ...
 
     @deadline.setter
@@ -42,9 +43,9 @@ class DeadlineTarget(Protocol):
 
 
 class PausableDeadline:
-    """The time one call has left; `most` is when no progress helps it any more, on the event loop's clock.
+    """The time left for one call; progress extends it up to *max_deadline*, on the event loop's clock.
 
-    It stands still while a person is asked, at most 1,000 times and for four hours.
+    It pauses while the user is asked, at most 1,000 times and for four hours.
     """
 
     __slots__ = (
@@ -66,13 +67,13 @@ class PausableDeadline:
         self._paused_at = 0.0
 
     def extend(self, now: float) -> None:
-        """The call is alive."""
+        """Extend the deadline after progress."""
         self._deadline = min(max(now + self._extension, self._deadline), self._max_deadline)
         if not self._pause_depth:
             self.target.deadline = self._deadline
 
     def pause(self, now: float) -> None:
-        """Time does not count from now on, until `go_on` was called as often."""
+        """Stop the clock until `resume` was called as often."""
         self._pause_depth += 1
         if self._pause_depth == 1:
             self._pause_count += 1
@@ -82,7 +83,7 @@ class PausableDeadline:
             )
 
     def resume(self, now: float) -> None:
-        """It counts again."""
+        """Restart the clock."""
         self._pause_depth -= 1
         if not self._pause_depth:
             stood = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0
@@ -92,15 +93,15 @@ class PausableDeadline:
             self.target.deadline = self._deadline
 
 
-# Whoever sets such a limit is floors above the call that finds a sign-in necessary, so no argument leads there.
+# A context variable, because the code that sets a limit is several layers above the call that needs a sign-in.
 _active_limits: ContextVar[tuple[PausableDeadline, ...]] = ContextVar("limits", default=())
 
 
 @contextmanager
 def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
-    """So long for what is inside, not counting the time in which a person is asked to sign in for it.
+    """Limit the block to *seconds*, not counting the time for a sign-in.
 
-    Look at `cancelled_caught` of the scope afterwards, as with anyio.move_on_after.
+    Check `cancelled_caught` of the scope afterwards, as with anyio.move_on_after.
     """
     with anyio.move_on_after(seconds) as scope:
         token = _active_limits.set((*_active_limits.get(), PausableDeadline(scope, scope.deadline, scope.deadline, 0)))
@@ -112,7 +113,7 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 
 @contextmanager
 def pause_time_limits() -> Generator[None]:
-    """A person is asked to sign in: no `limited` block around this counts the time."""
+    """Pause every enclosing `time_limit` while the user signs in."""
     held, loop = _active_limits.get(), asyncio.get_running_loop()
     for waiting in held:
         waiting.pause(loop.time())
@@ -123,13 +124,13 @@ def pause_time_limits() -> Generator[None]:
             waiting.resume(loop.time())
 
 
-# Whoever asks a person is floors above the request of the server that makes it necessary.
+# A context variable, because the user is asked several layers above the server request that requires it.
 _pause_deadlines: ContextVar[Callable[[], AbstractContextManager[None]] | None] = ContextVar("pause", default=None)
 
 
 @contextmanager
 def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -> Generator[None]:
-    """Let `paused` in this task, and in what it calls, stop the time of the calls that `pause` knows."""
+    """Let `pause_call_deadlines` in this task, and in the functions it calls, use *pause_deadlines*."""
     token = _pause_deadlines.set(pause_deadlines)
     try:
         yield
@@ -138,15 +139,16 @@ def provide_pause(pause_deadlines: Callable[[], AbstractContextManager[None]]) -
 
 
 def pause_call_deadlines() -> AbstractContextManager[None]:
-    """Around asking a person for a server: the calls that may wait for the answer do not count the time."""
+    """Pause the deadlines of calls that may wait for the user's answer to a server request."""
     pause = _pause_deadlines.get()
     return nullcontext() if pause is None else pause()
 
 
 class UserPauses:
-    """Whether the time of the calls counts that run on one connection.
+    """Pauses of the deadlines of one connection's calls while the user is asked.
 
-    `waiting` are those calls by id; whoever makes them adds and removes them. `hard`: the time always counts.
+    *deadlines* are the running calls by number; the owner adds and removes them. With *includes_user_time*, nothing is
+    paused.
     """
 
     def __init__(self, deadlines: Mapping[int, PausableDeadline], *, includes_user_time: bool) -> None:
@@ -155,15 +157,14 @@ class UserPauses:
         self._question_counts: Counter[int] = Counter()
 
     def is_asking_user(self, call_number: int) -> bool:
-        """Whether a person is asked something for that call now, or for one that nobody knows."""
+        """Return whether a question is open for that call, or for an unknown call."""
         return self._question_counts[call_number] > 0 or self._question_counts[0] > 0
 
     @contextmanager
     def pause_for_user(self, call_number: int) -> Generator[None]:
-        """A person is asked something for the server: the call it is for waits, and its deadline does not count that.
+        """Pause a call's deadline while a question for it is open.
 
-        `ident` is that call's, or 0 when nobody knows: then all that run now may be waiting for it, and none that
-        begins later.
+        *call_number* is 0 if the call is unknown: then all calls that run now are paused, and none that start later.
         """
         loop = asyncio.get_running_loop()
         known = (call_number,) if call_number else tuple(self._deadlines)
@@ -179,7 +180,7 @@ class UserPauses:
             yield
         finally:
             self._question_counts[call_number] -= 1
-            self._question_counts += Counter[int]()  # forget those that are asked no more
+            self._question_counts += Counter[int]()  # drop zero counts
             for each, waiting in held.items():
-                if self._deadlines.get(each) is waiting:  # a call that is over has no clock any more
+                if self._deadlines.get(each) is waiting:  # a finished call has no clock
                     waiting.resume(loop.time())

@@ -1,6 +1,6 @@
-"""Trace context for requests of the stateless era: passed on from our own environment when it is there and valid.
+"""Trace context for stateless requests, taken from the environment if it is present and valid.
 
-Nothing is made up: who starts mcphost inside a trace sets TRACEPARENT, and servers then see the same trace
+No context is generated: a user who starts mcphost inside a trace sets TRACEPARENT, and servers see the same trace
 (specification 2026-07-28, basic/index `_meta`; W3C Trace Context level 1 and Baggage).
 """
 
@@ -12,7 +12,7 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-
 _TRACESTATE_MEMBER = re.compile(
     r"[a-z0-9][a-z0-9_\-*/]{0,255}(@[a-z][a-z0-9_\-*/]{0,13})?=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{1,256}"
 )
-# name=value, and after semicolons whatever properties it has
+# name=value, optionally followed by properties after semicolons
 _BAGGAGE_MEMBER = re.compile(
     r"[!#$%&'*+.^_`|~0-9A-Za-z-]+ ?= ?[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*(;[\x20-\x2b\x2d-\x7e]*)?"
 )
@@ -21,7 +21,7 @@ _MAX_BAGGAGE_LENGTH = 8_192
 
 
 def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
-    """The members of `_meta` for TRACEPARENT, TRACESTATE and BAGGAGE; what is not valid is left out."""
+    """Return the `_meta` members for valid values of TRACEPARENT, TRACESTATE and BAGGAGE."""
     found: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
     if _TRACEPARENT.fullmatch(parent):

@@ -1,4 +1,4 @@
-"""Error -32042 of 2025-11-25: a call whose user must visit addresses first; asked about, then the call is repeated."""
+"""Error -32042 of 2025-11-25: the user must visit URLs first; then the call is repeated."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ MAX_URL_ROUNDS = 3
 
 
 class UrlElicitation:
-    """For one call: how often it was repeated, and what the user said about it."""
+    """The URL elicitations of one call, with a limit of repetitions."""
 
     def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
         elicitation = capabilities.get("elicitation")
@@ -27,9 +27,9 @@ class UrlElicitation:
         self._rounds_left = MAX_URL_ROUNDS
 
     async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
-        """Whether the call is to be repeated; False when the error is not about addresses, or too often.
+        """Return whether to repeat the call; False for other errors, or after too many repetitions.
 
-        Raises ConsentDenied when the user does not go there, or gives the call up meanwhile.
+        Raises ConsentDenied if the user does not visit the URL, or cancels the call meanwhile.
         """
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False
