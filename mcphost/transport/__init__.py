@@ -1,1 +1,1 @@
-"""Bytes: how messages reach a server and come back; knows JSON-RPC envelopes, nothing of MCP's features."""
+"""Transports: bytes and JSON-RPC envelopes to and from a server, without knowledge of MCP features."""

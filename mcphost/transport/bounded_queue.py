@@ -9,13 +9,13 @@ from mcphost.transport.wakeup import WakeupFuture
 MAX_QUEUED = 1_000
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 MESSAGE_OVERHEAD = 500
-"""About what the objects of a message take beside its text."""
+"""Approximate memory overhead of a message's objects in bytes, besides its text."""
 
 
 class BoundedQueue(WakeupFuture):
-    """Messages in order; iterating ends with the ConnectionLost that closed it.
+    """Messages in order; iteration ends by raising the ConnectionLost that closed the queue.
 
-    Futures and a deque instead of a memory stream: half the cost for each message.
+    Futures and a deque cost half as much for each message as a memory stream.
     """
 
     __slots__ = ("_bytes", "_error", "_items", "_limit")
@@ -29,13 +29,13 @@ class BoundedQueue(WakeupFuture):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more messages are taken, however small."""
+        """Whether no further message is accepted, whatever its size."""
         return len(self._items) >= self._limit
 
     def put(self, message: JsonRpcMessage) -> bool:
-        """Add one message; False when the queue is full and the message was not taken."""
+        """Add a message; return False if the queue is full and the message was dropped."""
         size = message_size(message)
-        # A first one is always taken, whatever its size.
+        # The first message is accepted whatever its size.
         if len(self._items) >= self._limit or (self._items and self._bytes + size > MAX_QUEUED_BYTES):
             return False
         self._bytes += size
@@ -44,12 +44,12 @@ class BoundedQueue(WakeupFuture):
         return True
 
     def put_error(self, error: ConnectionLost) -> None:
-        """The reader gets this error once, in its turn, and may read on."""
+        """Queue an error that the reader gets once, in order; it may read on afterwards."""
         self._items.append((error, 0))
         self._wake()
 
     def close(self, error: ConnectionLost) -> None:
-        """Say why nothing more will come; what is queued is still read first."""
+        """Close the queue; queued messages are still read before *error* is raised."""
         if self._error is None:
             self._error = error
             self._wake()
@@ -70,7 +70,7 @@ class BoundedQueue(WakeupFuture):
 
 
 def message_size(message: JsonRpcMessage) -> int:
-    """Return about how many bytes a message keeps in memory."""
+    """Return the approximate memory use of a message in bytes."""
     if isinstance(message, JsonRpcNotification | JsonRpcRequest):
         return MESSAGE_OVERHEAD + len(message.method) + len(message.params)
     if isinstance(message, JsonRpcResponse):

@@ -1,6 +1,6 @@
-"""The two protocols of a transport: Channel (exchange, send, unsolicited) and Dialer.
+"""The two interfaces of a transport: Channel (exchange, send, unsolicited) and Connector.
 
-To add a transport, implement both; `mux` turns any duplex pipe of messages into a Channel.
+To add a transport, implement both; `multiplexer` turns any duplex pipe of messages into a Channel.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -15,99 +15,100 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Channel(Protocol):
-    """A live way to one server.
+    """A live connection to one server.
 
-    Everything raises ConnectionLost once the server is gone, with its exit status or HTTP failure in the message.
+    Every method raises ConnectionLost once the server is gone, with its exit status or HTTP error in the message.
     """
 
     def exchange(
         self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS
     ) -> AbstractAsyncContextManager[AsyncIterator[JsonRpcMessage]]:
-        """Send a request; the iterator yields what belongs to it and ends after its Response or JsonRpcErrorResponse.
+        """Send a request; the iterator yields its messages and ends after the response.
 
-        On a pipe, notifications are routed here by progress token. Leaving the block before the answer cancels:
-        `notifications/cancelled` on a pipe and in the handshake era, closing the stream in the stateless one.
+        The response is a JsonRpcResponse or JsonRpcErrorResponse. On a pipe, notifications are routed here by progress
+        token. Leaving the block before the response cancels the request: with `notifications/cancelled` on a pipe and
+        in the handshake era, by closing the stream in the stateless era.
         """
         ...
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """Send a notification, or the answer to a request of the server."""
+        """Send a notification, or a response to a request of the server."""
         ...
 
     def unsolicited(self) -> AsyncIterator[JsonRpcMessage]:
-        """What belongs to no exchange; one reader only."""
+        """Iterate over messages that belong to no exchange; one reader only."""
         ...
 
     @property
     def anomaly_counts(self) -> Mapping[str, int]:
-        """How often something odd was left out, by kind in words; zeros may be among them."""
+        """How often messages were dropped, by kind; counts may be zero."""
         ...
 
     @property
     def is_drained(self) -> bool:
-        """Whether the peer has read all that was sent, as far as that can be known; a request over HTTP always is."""
+        """Whether the peer has read everything that was sent, as far as known; always True over HTTP."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is known to be of no use any more: nothing that is given to it would be sent."""
+        """Whether the channel is known to be unusable: nothing would be sent."""
         ...
 
     def set_revision(self, revision: Revision) -> None:
-        """The negotiated revision; HTTP changes its rules, pipes ignore it."""
+        """Set the negotiated revision; it changes the rules over HTTP, pipes ignore it."""
         ...
 
 
 class Connector(Protocol):
-    """Knows how to reach one server; may dial again after a channel ended."""
+    """Connects to one server; may connect again after a channel ended."""
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
-        """Start the child or reach the address; leaving closes it. Raises StartupError."""
+        """Start the process or connect to the URL; leaving the block closes it. Raises StartupError."""
         ...
 
 
 class AuthChallenge(Protocol):
-    """What an authorizer needs to know of a 401 or 403."""
+    """The parts of a 401 or 403 response that an Authorizer needs."""
 
     @property
     def status(self) -> int:
-        """401 or 403."""
+        """The status, 401 or 403."""
         ...
 
     @property
     def www_authenticate(self) -> str:
-        """The WWW-Authenticate header, "" when absent."""
+        """The WWW-Authenticate header, or ""."""
         ...
 
     @property
     def authorization(self) -> str:
-        """The Authorization header of the refused request, "" for none."""
+        """The Authorization header of the refused request, or ""."""
         ...
 
     @property
     def dpop_nonce(self) -> str:
-        """The DPoP-Nonce header, "" when absent."""
+        """The DPoP-Nonce header, or ""."""
         ...
 
 
 class Authorizer(Protocol):
-    """Identity, as HTTP transports see it."""
+    """Credentials of HTTP requests."""
 
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """The headers a request to this server carries; may be empty; names in lower case. Raises SignInRequired."""
+        """Return the headers for a request to this server, with lowercase names. Raises SignInRequired."""
         ...
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """As `headers`, with what is there: nothing is renewed or waited for."""
+        """Return the headers of `headers` that are available without renewing or waiting."""
         ...
 
     async def recover(self, refusal: AuthChallenge) -> bool:
-        """Called on 401 and 403, and asks nobody; True means that the same request may be sent once more."""
+        """Handle a 401 or 403 without the user; return True if the same request may be sent once more."""
         ...
 
 
 class Unauthorized(SignInRequired):
-    """The server wants an account and nothing but a person can help; `refusal` is what it said."""
+    """The server requires a sign-in by the user; `challenge` holds its response."""
 
     def __init__(self, message: str, hint: str, *, server: str, challenge: AuthChallenge) -> None:
         super().__init__(message, hint, server=server)
@@ -115,26 +116,26 @@ class Unauthorized(SignInRequired):
 
 
 class HttpStatusError(RequestRefused):
-    """An HTTP answer that is no JSON-RPC message; `status` says which. The session goes on."""
+    """An HTTP response with an error status, without a JSON-RPC message. The session continues."""
 
     def __init__(self, message: str, hint: str = "", *, status: int = 0, retry_after: float | None = None) -> None:
         super().__init__(message, hint)
         self.status = status
         self.retry_after = retry_after
-        # Refusals (4xx, 503) come before anything runs; a gateway's 502 and an odd answer with 200 may come after.
+        # Refusals (4xx, 503) come before anything runs; a gateway's 502 or an invalid 200 may come after.
         self.may_have_run = not (400 <= status < 500 or status == 503)
 
 
 class ResponseInterrupted(ConnectionLost):
-    """One answer broke off; what was asked may have been done, and the channel itself goes on."""
+    """A response broke off; the request may have had its effect, and the channel stays usable."""
 
 
 class SessionExpired(RequestNotSent):
-    """The server forgot our session (HTTP 404 with a session id): nothing was run, `initialize` starts a new one."""
+    """The server forgot the session (HTTP 404 with a session id): the request did not run; `initialize` again."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
-    """The error for an answer that is probably meant for `request` and has its id in another JSON type."""
+    """Return the error for a response whose id matches *request* except for its JSON type."""
     was = "a text" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
         f"The server {name!r} answered {request.method} under an id that is {was} where ours is "

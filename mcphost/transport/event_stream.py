@@ -1,4 +1,4 @@
-"""Incremental server-sent-events decoder, no I/O (WHATWG HTML, "interpreting an event stream")."""
+"""Incremental decoder for server-sent events, without I/O (WHATWG HTML, "interpreting an event stream")."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct
@@ -18,10 +18,10 @@ class ServerSentEvent(Struct, frozen=True):
 
 
 class EventDecoder:
-    """Feed chunks, split anywhere, and get complete events; raises MalformedMessage for what is over a bound.
+    """Decodes chunks, split anywhere, into complete events; raises MalformedMessage over a limit.
 
-    Linear: an unfinished line waits as a list of chunks and is joined once. Bounds: the bytes of an event, its line
-    ends and field names included, and the number of lines: one for each 8 bytes, and 10,000 more.
+    Linear time: an unfinished line is kept as a list of chunks and joined once. Limits: the bytes of an event,
+    including line ends and field names, and the number of lines: one for each 8 bytes, and 10,000 more.
     """
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
@@ -39,13 +39,13 @@ class EventDecoder:
         self.retry: float | None = None
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """The events that `chunk` completes."""
+        """Return the events that *chunk* completes."""
         if self._after_cr and chunk:
             self._after_cr = False
             if chunk.startswith(b"\n"):
                 chunk = chunk[1:]
         if b"\r" in chunk:
-            self._after_cr = chunk.endswith(b"\r")  # an LF may follow and belongs to it
+            self._after_cr = chunk.endswith(b"\r")  # a following LF belongs to it
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         lines = chunk.split(b"\n")
         rest = lines.pop()

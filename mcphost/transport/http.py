@@ -1,4 +1,4 @@
-"""Streamable HTTP: one POST for each exchange, JSON or event stream; sessions and the GET stream of older revisions."""
+"""Streamable HTTP: one POST for each exchange, JSON or event stream; sessions and GET streams of older revisions."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -42,12 +42,12 @@ _MAX_SILENT_STREAMS = 5
 _STEADY_SECONDS = 30.0
 _GET_STREAM_TIMEOUT = 1.0
 _MAX_SESSION_ID_LENGTH = 4096
-# What a 400 says, in lower case, when the server does not know the session.
+# Lowercase text of a 400 response when the server does not know the session.
 _UNKNOWN_SESSION_WORDS = (b"session", b"not initialized")
 
 
 class HttpConnector:
-    """Reaches one address; `headers` are the configured ones, already expanded."""
+    """Connects to one URL; *headers* are the configured ones, already expanded."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class HttpConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """A channel to the address; nothing is sent before the first exchange. Raises StartupError."""
+        """Return a channel to the URL; nothing is sent before the first exchange. Raises StartupError."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             channel = HttpChannel(client, tasks, self._message_limit)
@@ -95,7 +95,7 @@ class HttpConnector:
 
 
 class HttpChannel:
-    """See Channel."""
+    """The Channel of Streamable HTTP."""
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, message_limit: int = MESSAGE_LIMIT) -> None:
         self.name = client.name
@@ -103,18 +103,18 @@ class HttpChannel:
         self._client = client
         self._tasks = tasks
         self._session_id = ""
-        self._expired_session_id: str = ""  # what the server no longer knows; named until the next one is open
+        self._expired_session_id: str = ""  # the session that the server forgot, sent until the next one is open
         self._streaming_session_id: str = ""  # the session that had a GET stream
-        self._confirmed_session_id: str = ""  # the session in which something was answered
-        self._is_stream_unauthorized = False  # whether the GET stream waits for somebody to sign in
+        self._confirmed_session_id: str = ""  # the session in which a request was answered
+        self._is_stream_unauthorized = False  # whether the GET stream waits for a sign-in
         self._stream_reopen_count = 0
         self._warned_kinds: set[str] = set()
         self.malformed_count = 0
         self.unmatched_count = 0
         self._dropped_count = 0
-        self._in_flight: dict[RequestId, JsonRpcRequest] = {}  # the server may still work on these
-        self._request_done: anyio.Event | None = None  # one of them is over; while somebody waits for that
-        self._received_count = 0  # messages that came on GET streams
+        self._in_flight: dict[RequestId, JsonRpcRequest] = {}  # requests that the server may still process
+        self._request_done: anyio.Event | None = None  # set when one of them is done, if a task waits for it
+        self._received_count = 0  # messages received on GET streams
         self._unsolicited = BoundedQueue()
         self._revision: Revision | None = None
         self._is_closed = False
@@ -129,7 +129,7 @@ class HttpChannel:
         return HttpExchange(self, request, headers)
 
     async def send(self, message: JsonRpcMessage) -> None:
-        """See Channel; in the stateless era nothing but requests is ever posted."""
+        """See Channel; in the stateless era only requests are sent."""
         if self._is_stateless:
             return
         what = message.method if isinstance(message, JsonRpcNotification | JsonRpcRequest) else "an answer"
@@ -146,7 +146,7 @@ class HttpChannel:
             self._get_stream_scope = anyio.CancelScope()
             self._get_stream_opened = anyio.Event()
             self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
-            # What the server asks by itself in the middle of a first call comes on that stream, or nowhere.
+            # Requests that the server sends during the first call arrive on that stream or not at all.
             with anyio.move_on_after(_GET_STREAM_TIMEOUT):
                 await self._get_stream_opened.wait()
 
@@ -170,7 +170,7 @@ class HttpChannel:
 
     @property
     def is_closed(self) -> bool:
-        """See Channel; a server that cannot be reached now may be in a moment."""
+        """See Channel; a server that is unreachable now may be reachable later."""
         return self._is_closed
 
     def set_revision(self, revision: Revision) -> None:
@@ -178,7 +178,7 @@ class HttpChannel:
         self._revision = revision
 
     async def close(self) -> None:
-        """Cancel what still runs and end the session at the server, if there is one; a second and a half at most."""
+        """Cancel running requests and end the session on the server, in at most 1.5 seconds."""
         self._is_closed = True
         self._unsolicited.close(ConnectionLost(f"The connection to {self.name!r} was closed.", server=self.name))
         if self._is_stateless:
@@ -196,12 +196,15 @@ class HttpChannel:
                 await self._send_on_close("DELETE", b"")
 
     async def _send_on_close(self, verb: str, body: bytes) -> None:
-        """Whatever the server answers: 405 says that it ends sessions by itself, and a refusal changes nothing."""
+        """Send a request and ignore the response.
+
+        405 means that the server ends sessions itself; a refusal changes nothing.
+        """
         try:
             answer = await self._client.request_without_recovery(verb, body, self._common_headers())
             answer.close()
         except McpHostError:
-            return  # it is gone either way
+            return  # the session ends anyway
 
     # -- for exchanges
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
@@ -209,7 +212,7 @@ class HttpChannel:
         return await self._client.request(verb, body, headers)
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """The protocol's headers for one request."""
+        """Return the protocol's headers for one request."""
         if request.method == "initialize":
             return {}
         headers = self._common_headers()
@@ -220,7 +223,7 @@ class HttpChannel:
         return headers
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """The head of a good answer arrived."""
+        """Handle the head of a successful response."""
         if request.method != "initialize":
             self._confirmed_session_id = self._session_id
             if self._is_stream_unauthorized and self._stream_reopen_count < _MAX_SILENT_STREAMS:
@@ -230,7 +233,7 @@ class HttpChannel:
                 self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
             return
         ident = answer.header(SESSION_ID_HEADER)
-        # Visible ASCII, says the specification; anything else could not go back in a header.
+        # The specification requires visible ASCII; other characters cannot be sent in a header.
         if len(ident) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in ident):
             self._warn_once(
                 "session", f"The server {self.name!r} gave a session id that is no visible ASCII; it is not used."
@@ -239,10 +242,10 @@ class HttpChannel:
         self._session_id = ident
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
-        """Whether that refusal means that the server knows the session no more.
+        """Return whether a refusal means that the server forgot the session.
 
-        404, says the specification. Widespread servers say 400 "No valid session ID", or "Server not initialized"
-        after a restart: that counts for a session that was good before.
+        The specification requires 404. Common servers send 400 with "No valid session ID", or with "Server not
+        initialized" after a restart: that counts for a session that was valid before.
         """
         refusal = body[:4096].lower()
         said = (
@@ -253,10 +256,10 @@ class HttpChannel:
         return bool(session) and (status == 404 or said)
 
     def expire_session(self, session: str) -> SessionExpired:
-        """The server forgot this session; whoever opened it may open the next one on this channel.
+        """Return the error for a session that the server forgot; the caller may open the next one on this channel.
 
-        Until then requests go on naming it: without an id they would be refused as something else, and whoever can
-        open the next session would not hear why.
+        Until then requests still carry the old id: without an id they would be refused for another reason, which would
+        hide that the session expired.
         """
         self._expired_session_id = session
         return SessionExpired(
@@ -264,31 +267,31 @@ class HttpChannel:
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """A GET for what came after that event; None in the stateless era, which has no such thing."""
+        """Send a GET for the events after *last_id*; return None in the stateless era, which has no resumption."""
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """An exchange was left before its answer."""
+        """Handle an exchange that was left before its response."""
         if request.id in self._in_flight and not self._is_closed:
             self._tasks.start_soon(self._cancel, request)
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """An exchange has its answer."""
+        """Handle an exchange that received its response."""
         self._in_flight.pop(request.id, None)
         if self._request_done is not None:
             self._request_done.set()
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """The messages in one event; those of kinds we do not know mean nothing."""
+        """Return the messages in one event; events of unknown types have none."""
         return await self.parse_body(event.data) if event.event == "message" else []
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """The messages in one body; broken ones are counted, told once and left out.
+        """Return the messages in one body; malformed ones are counted, reported once and dropped.
 
-        Others have their turn while a long one is read. Raises JsonLimitExceeded for what is too much to read, and
-        MalformedMessage after 10,000 broken ones.
+        Long bodies are parsed in steps, so that other tasks run meanwhile. Raises JsonLimitExceeded for a body that is
+        too large, and MalformedMessage after 10,000 malformed messages.
         """
         members: list[bytes | Raw] = [data]
         if data[:1] == b"[" and self._revision is not None and self._revision.has_batches:
@@ -321,7 +324,7 @@ class HttpChannel:
         return JsonLimitExceeded(what, server=self.name)
 
     def _count_malformed(self, data: bytes | Raw, error: MalformedMessage) -> list[bytes | Raw]:
-        """Something that is no message: said once, and left out."""
+        """Count and drop a malformed message; report the first one."""
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
             self._warn_once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
@@ -332,7 +335,7 @@ class HttpChannel:
                 )
         return []
 
-    # -- inside
+    # -- internals
     @property
     def _is_stateless(self) -> bool:
         return self._revision is not None and self._revision.era == "stateless"
@@ -346,7 +349,7 @@ class HttpChannel:
         return headers
 
     def _queue_unsolicited(self, message: JsonRpcMessage) -> None:
-        """Something that belongs to no request of ours."""
+        """Queue a message that belongs to no request of ours."""
         if not self._unsolicited.put(message):
             self._dropped_count += 1
             self._warn_once("flood", f"The server {self.name!r} sends messages faster than they can be handled.")
@@ -368,14 +371,14 @@ class HttpChannel:
             answer.close()
 
     async def _cancel(self, request: JsonRpcRequest) -> None:
-        """Tell the server. When the channel closes meanwhile, `close` does."""
+        """Notify the server, unless the channel is closing: `close` does it then."""
         with anyio.move_on_after(_CANCEL_TIMEOUT):
-            with suppress(ServerError):  # it goes on or not; nobody waits for it
+            with suppress(ServerError):  # the outcome makes no difference
                 await self.send(_cancellation(request))
         self._in_flight.pop(request.id, None)
 
     async def _run_get_stream(self, scope: anyio.CancelScope) -> None:
-        """The GET stream; a server that has none is left alone, one that drops it is asked again, later and later."""
+        """Read the GET stream; reopen a dropped one with increasing delays, unless the server has none."""
         silent, decoder = 0, EventDecoder(self.message_limit)
         with scope:
             while silent < _MAX_SILENT_STREAMS:
@@ -386,13 +389,13 @@ class HttpChannel:
                     self._unsolicited.put_error(error)
                     return
                 except SignInRequired:
-                    self._is_stream_unauthorized = True  # asked for again as soon as a call is let in
+                    self._is_stream_unauthorized = True  # retried when a call is authorized
                     return
                 except ServerError:
                     return
                 if heard is None:
                     return
-                # Gateways end quiet streams after a while; that is no reason to give up.
+                # Gateways end idle streams after a while; that does not count as a failure.
                 silent = 0 if heard or anyio.current_time() - opened > _STEADY_SECONDS else silent + 1
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
@@ -404,9 +407,9 @@ class HttpChannel:
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:
-        """One GET stream to its end: whether it brought a message; None when the server has no such stream.
+        """Read one GET stream to its end and return whether it brought a message.
 
-        Raises SessionExpired when it once had one.
+        Return None if the server has no GET stream. Raises SessionExpired if the server had one before.
         """
         headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
@@ -426,16 +429,16 @@ class HttpChannel:
         except SessionExpired:
             raise
         except ConnectionLost:
-            pass  # asked again, later
+            pass  # retried later
         return self._received_count > heard
 
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
-        """Whether this answer is the stream of that session. Raises SessionExpired when it once had one."""
+        """Return whether the response is the stream of *session*. Raises SessionExpired if there was one before."""
         body = b"" if answer.status == 200 else await answer.read_error_body()
-        # Servers without that stream say 405, and some 404, which then does not mean the session.
+        # Servers without that stream send 405, and some 404, which then does not concern the session.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
             if self._session_id != self._streaming_session_id or self._expired_session_id == self._streaming_session_id:
-                return False  # somebody found out before, and opens the next one
+                return False  # another task detected it and opens the next one
             raise self.expire_session(self._streaming_session_id)
         if answer.status != 200 or answer.content_type != EVENT_STREAM:
             if answer.status != 405:
@@ -460,7 +463,7 @@ class HttpChannel:
 
 
 def _is_cancellable(request: JsonRpcRequest) -> bool:
-    """Whether a notification may cancel it: a task is cancelled by a request (specification 2025-11-25, tasks)."""
+    """Return whether a notification may cancel *request*; a task is cancelled by a request (2025-11-25, tasks)."""
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members
 

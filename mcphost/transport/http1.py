@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: framing, streaming bodies and hard bounds; `http_pool` makes and keeps them.
+"""One HTTP/1.1 connection: framing, streamed bodies and hard limits; `http_pool` opens and keeps them.
 
-Why not a library: with 16 requests in flight httpx 0.28 costs more CPU and ten times the latency of the official
-SDK's client, and it hides whether a connection was used before, which decides if a request may be sent again.
+Why not a library: with 16 requests in flight httpx 0.28 costs more CPU and ten times the latency of the official SDK's
+client, and it hides whether a connection was reused, which decides whether a request may be sent again.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ _MAX_PIECE = 32 * 1024
 
 
 class StaleConnection(ConnectionLost):
-    """A kept connection turned out to be closed before any byte of an answer came."""
+    """A reused connection was closed before any byte of a response arrived."""
 
 
 class HttpConnection(WakeupFuture, asyncio.Protocol):
-    """One connection, one response at a time. Bytes that nobody asked for end it."""
+    """One connection with one response at a time; unexpected bytes close it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,13 +47,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self._remaining_bytes = 0  # bytes of the body, or of the current chunk
         self._framing = ""  # length, chunked, close
         self._trailer_bytes = 0
-        self._interim_bytes = 0  # bytes of interim answers so far
+        self._interim_bytes = 0  # bytes of interim responses so far
         self._interim_count = 0
-        self._chunks_left = 0  # how many chunks may still come before more bytes do
+        self._chunks_left = 0  # how many chunks are accepted before more bytes arrive
         self._is_tunnel = False
-        self._has_just_read = False  # whether the last piece came without waiting
+        self._has_just_read = False  # whether the last piece was available without waiting
 
-    # -- asyncio's side
+    # -- asyncio.Protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
@@ -84,10 +84,10 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self._fail(kind(str(exc) if exc else "the server closed the connection"))
         self._wake()
 
-    # -- our side
+    # -- requests
     @property
     def transport(self) -> asyncio.Transport | None:
-        """What it goes over; None before it is connected."""
+        """The transport of the connection; None before it is connected."""
         return self._transport
 
     @property
@@ -103,9 +103,9 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         )
 
     def send_request(self, data: bytes, *, tunnel: bool = False) -> None:
-        """Send one request; `tunnel` for a CONNECT, whose good answer has no body (RFC 9110, 9.3.6)."""
+        """Send one request; *tunnel* is for CONNECT, whose 2xx response has no body (RFC 9110, 9.3.6)."""
         self._is_expecting_response = True
-        self._has_just_read = False  # the answer has to come first
+        self._has_just_read = False  # the response has to arrive first
         self._is_in_body = self.is_complete = False
         self._buffer = b""
         self._interim_bytes = self._interim_count = 0
@@ -119,7 +119,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             await self._wait()
 
     async def read_chunk(self) -> bytes | None:
-        """The next piece of the body; None at its end. Raises ConnectionLost, MalformedMessage."""
+        """Return the next piece of the body; None at its end. Raises ConnectionLost, MalformedMessage."""
         if not self._queue:
             self._has_just_read = False
         while not self._queue:
@@ -127,7 +127,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
                 return None
             await self._wait()
         if self._has_just_read:
-            await asyncio.sleep(0)  # who sends faster than we read must not keep everybody else waiting
+            await asyncio.sleep(0)  # a peer that sends faster than we read must not block other tasks
         self._has_just_read = True
         data = self._take_piece()
         if self._is_paused and self._queued_bytes < _HIGH_WATER_MARK and self._transport is not None:
@@ -136,7 +136,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def _take_piece(self) -> bytes:
-        """What is queued, joined to pieces of a size that is handled in milliseconds."""
+        """Return queued data, joined into pieces that can be processed in milliseconds."""
         data = self._queue.popleft()
         if self._queue and len(data) < _MAX_PIECE:
             pieces = [data]
@@ -149,13 +149,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         return data
 
     def abort(self) -> None:
-        """Drop the connection, which tells the server that nobody reads any more."""
+        """Drop the connection, which shows the server that the response is not read."""
         self.is_keep_alive = False
         if self._transport is not None:
             self._transport.abort()
 
     def set_tls_transport(self, transport: asyncio.BaseTransport | None) -> None:
-        """From now on everything goes through this transport, which a handshake inside the tunnel made."""
+        """Switch to the TLS transport that was negotiated inside the tunnel."""
         self._transport = cast("asyncio.Transport | None", transport)
         self.is_keep_alive, self.is_complete, self._is_tunnel = True, False, False
 
@@ -175,7 +175,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         self._is_expecting_response = False
         self._wake()
 
-    # -- reading
+    # -- parsing
     def _feed_head(self, data: bytes) -> None:
         data = self._buffer + data if self._buffer else data
         self._buffer = b""
@@ -190,7 +190,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             data = data[end + 4 :]
             if self.status >= 200:
                 break
-            self._interim_bytes += end  # an interim answer
+            self._interim_bytes += end  # an interim response
             self._interim_count += 1
             if self._interim_count > _MAX_INTERIM_RESPONSES:
                 raise MalformedMessage(f"over {_MAX_INTERIM_RESPONSES} interim answers")
@@ -226,7 +226,7 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         elif coding:
             if coding != "chunked":
                 raise MalformedMessage(f"the transfer encoding {coding[:50]!r}")
-            # Both headers at once is how requests are smuggled; such a connection is not used again.
+            # Both headers at once enable request smuggling; the connection is not reused.
             self.is_keep_alive = self.is_keep_alive and length is None
             self._framing, self._remaining_bytes, self._chunks_left = "chunked", 0, SMALL_CHUNK_ALLOWANCE
         elif length is not None:
@@ -250,13 +250,13 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
         else:
             self._queue_body(data)
             data = b""
-        if data:  # more than the answer
+        if data:  # more than the response
             self.abort()
 
     def _feed_chunked(self, data: bytes) -> bytes:
-        """Take what belongs to the chunked body; returns what is left over after its end.
+        """Parse chunked data and return what follows the end of the body.
 
-        What comes at once may have a chunk for each 16 bytes, and a thousand more may come in a row.
+        Limits: one chunk for each 16 bytes, and a thousand more in a row.
         """
         self._chunks_left = min(SMALL_CHUNK_ALLOWANCE, self._chunks_left + 1) + len(data) // BYTES_PER_CHUNK
         if self._buffer:

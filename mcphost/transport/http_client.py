@@ -1,4 +1,4 @@
-"""HTTP requests to one server: identity, redirects inside the origin, and errors that people understand."""
+"""HTTP requests to one server: authorization, redirects within the origin, and readable errors."""
 
 import copy
 from collections.abc import Callable, Mapping
@@ -17,14 +17,14 @@ from mcphost.unicode_forms import join_url
 
 MAX_REDIRECTS = 5
 MAX_RECOVERIES = 2
-"""How often one request is sent again with another identity before a person is needed."""
-# 303 is missing: it says that the answer to what was posted is to be fetched elsewhere, which MCP does not know.
+"""Maximum number of times a request is resent with new credentials before the user must sign in."""
+# 303 is missing: it asks for a GET of another URL after a POST, which MCP does not use.
 _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 EVENT_STREAM = "text/event-stream"
 
 
 class HttpAuthChallenge(Struct, frozen=True):
-    """The Refusal of channel.Authorizer."""
+    """The AuthChallenge of an HTTP response."""
 
     status: int
     www_authenticate: str
@@ -36,7 +36,7 @@ class HttpAuthChallenge(Struct, frozen=True):
 
 
 class HttpClient:
-    """Asks one address; `headers` are the configured ones, already expanded."""
+    """Sends requests to one URL; *headers* are the configured ones, already expanded."""
 
     def __init__(
         self,
@@ -57,25 +57,25 @@ class HttpClient:
         self._authorizer = authorizer
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send one HTTP request with identity, redirects inside the origin, and quiet recovery from 401 or 403.
+        """Send one HTTP request with authorization, redirects within the origin and recovery from 401 or 403.
 
-        What is sent again is the same to the byte, as whoever we are by then; nothing is once this was cancelled.
-
-        Raises RequestNotSent, Interrupted, Unauthorized, SignInRequired, MalformedMessage.
+        A resent request has identical bytes and the current credentials; nothing is resent after cancellation. Raises
+        RequestNotSent, ResponseInterrupted, Unauthorized, SignInRequired, MalformedMessage.
         """
         recoveries = 0
         while True:
             identity = NO_HEADERS
             if self._authorizer is not None:
                 identity = await self._authorizer.headers(verb, self.url)
-                # A renewal is not broken off, so whoever waits may have been cancelled in it; then nothing is sent.
+                # A token refresh is not interrupted, so the caller may have been cancelled meanwhile; send nothing
+                # then.
                 await anyio.lowlevel.checkpoint_if_cancelled()
             answer = await self._follow_redirects(verb, body, {**headers, **identity})
             if answer.status not in (401, 403):
                 return answer
             challenge = answer.header("www-authenticate")
             if answer.status == 403 and not challenge:
-                return answer  # an Origin check or a firewall, not a question of who we are
+                return answer  # an Origin check or a firewall, not a matter of credentials
             sent = identity.get("authorization", "")
             refusal = HttpAuthChallenge(answer.status, challenge, sent, answer.header("dpop-nonce"))
             text = await answer.read_error_body()
@@ -93,18 +93,18 @@ class HttpClient:
                 )
 
     async def request_without_recovery(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """As `ask`, for a last word: whoever we are now, without renewal and without recovery from a refusal."""
+        """Send a final request like `request`, with the current credentials, without refresh and recovery."""
         identity = NO_HEADERS if self._authorizer is None else self._authorizer.current_headers(verb, self.url)
         return await self._follow_redirects(verb, body, {**headers, **identity})
 
     def copy_with_url(self, url: str) -> "HttpClient":
-        """The same identity at another address of the same origin."""
+        """Return a client with the same credentials for another URL of the same origin."""
         other = copy.copy(self)
         other.url = url
         return other
 
     async def close(self) -> None:
-        """Drop every connection."""
+        """Close every connection."""
         await self._pool.close()
 
     async def _follow_redirects(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
@@ -175,9 +175,9 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """A client of an address, through a proxy when the environment has one. Nothing is sent. Raises StartupError."""
+    """Return a client for *url*, through a proxy if the environment has one. Raises StartupError; sends nothing."""
     try:
-        scheme, host, _ = parse_origin(url)  # an address that cannot be one is told before anything starts
+        scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():
             if any(character in header + value for character in "\r\n\0"):
                 raise MalformedMessage(f"The header {header!r} holds a line break.")

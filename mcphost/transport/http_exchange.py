@@ -1,4 +1,4 @@
-"""One POST and its answer, JSON or event stream, as the exchange of an HTTP channel."""
+"""The exchange of an HTTP channel: one POST and its response, JSON or event stream."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -25,60 +25,60 @@ from mcphost.transport.throttle import Throttle
 JSON = "application/json"
 MAX_SILENT_RESUMES = 5
 FIRST_RESUME_DELAY = 1.0
-MIN_RESUME_DELAY = 1.0  # whatever `retry` says: a server must not make us ask in a loop
+MIN_RESUME_DELAY = 1.0  # whatever `retry` says: a server must not cause a request loop
 MAX_RESUME_DELAY = 60.0
 
 
 class PostChannel(Protocol):
-    """What an exchange needs of its channel: how to ask, and whom to tell what came of it."""
+    """The part of a channel that an exchange uses."""
 
     name: str
     message_limit: int
     unmatched_count: int
 
     async def request(self, verb: str, body: bytes, headers: Mapping[str, str]) -> HttpResponse:
-        """Send one HTTP request; its answer, whatever the status."""
+        """Send one HTTP request and return the response, whatever its status."""
         ...
 
     def headers_for(self, request: JsonRpcRequest, extra: Mapping[str, str]) -> dict[str, str]:
-        """The headers of one request."""
+        """Return the headers of one request."""
         ...
 
     async def parse_body(self, data: bytes) -> list[JsonRpcMessage]:
-        """The messages in a body."""
+        """Return the messages in a body."""
         ...
 
     async def parse_event(self, event: ServerSentEvent) -> list[JsonRpcMessage]:
-        """The messages in an event."""
+        """Return the messages in an event."""
         ...
 
     def on_opened(self, request: JsonRpcRequest, answer: HttpResponse) -> None:
-        """The server took the request."""
+        """Handle the head of a successful response."""
         ...
 
     def on_abandoned(self, request: JsonRpcRequest) -> None:
-        """Nobody waits for the answer any more."""
+        """Handle an exchange that was left before its response."""
         ...
 
     def on_answered(self, request: JsonRpcRequest) -> None:
-        """Nothing runs for it any more."""
+        """Handle an exchange that received its response."""
         ...
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
-        """Whether that refusal means that the session is over."""
+        """Return whether a refusal means that the session expired."""
         ...
 
     def expire_session(self, session: str) -> SessionExpired:
-        """The server forgot this session."""
+        """Return the error for a session that the server forgot."""
         ...
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Ask for what came after that event; None where streams cannot be resumed."""
+        """Request the events after *last_id*; return None if streams cannot be resumed."""
         ...
 
 
 class HttpExchange:
-    """See Channel.exchange. Leaving early closes the stream and, in the handshake era, says so to the server."""
+    """An exchange; leaving early closes the stream and, in the handshake era, notifies the server."""
 
     __slots__ = (
         "_channel",
@@ -101,7 +101,7 @@ class HttpExchange:
         self._response: HttpResponse | None = None
         self._decoder = EventDecoder(channel.message_limit)
         self._done = False
-        self._has_mismatched_id = False  # whether an answer came whose id has another JSON type
+        self._has_mismatched_id = False  # whether a response came whose id has another JSON type
         self._throttle = Throttle()
         self._silent_resumes = 0  # times the stream was resumed without a new event
 
@@ -157,10 +157,10 @@ class HttpExchange:
             ) from error
 
     async def _resume(self, error: ConnectionLost) -> None:
-        """Go on after a stream that ended too early, always by GET; raises `error` when that is not possible.
+        """Resume a stream that ended early, always by GET; raise *error* if that is not possible.
 
-        Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id and wants
-        to be asked again after `retry` milliseconds.
+        Specification 2025-11-25, basic/transports: a server may close the stream after an event with an id, and the
+        client reconnects after `retry` milliseconds.
         """
         before, answer = self._decoder, self._response
         if answer is not None:
@@ -169,7 +169,7 @@ class HttpExchange:
             self._done = True
             raise self._mismatched_id_error() or error
         while before.last_id and self._silent_resumes < MAX_SILENT_RESUMES:
-            # The first wait is the server's; a stream that brings nothing is asked for later and later.
+            # The first delay is the server's; without new events the delays increase.
             least = (
                 2.0**self._silent_resumes
                 if self._silent_resumes
@@ -182,7 +182,7 @@ class HttpExchange:
             try:
                 answer = await self._channel.resume(before.last_id)
             except SignInRequired as refused:
-                # Not passed on: whoever signs in then sends the request again, and this one was taken already.
+                # Not forwarded: after a sign-in the caller sends the request again, but the server accepted this one.
                 self._done = True
                 raise error from refused
             except ConnectionLost:
@@ -224,7 +224,7 @@ class HttpExchange:
 
     async def _handle_error_status(self, answer: HttpResponse, headers: Mapping[str, str]) -> None:
         channel, method, session = self._channel, self._request.method, headers.get(SESSION_ID_HEADER, "")
-        self._done = True  # it was not run, so there is nothing to cancel
+        self._done = True  # it did not run, so there is nothing to cancel
         body = await answer.read_error_body()
         if channel.is_unknown_session(answer.status, session, body):
             raise channel.expire_session(session)
@@ -243,14 +243,14 @@ class HttpExchange:
         if self._done:
             return
         if isinstance(message, JsonRpcResponse | JsonRpcErrorResponse):
-            # An error without an id is about the one request of this POST.
+            # An error without an id belongs to the only request of this POST.
             if message.id != self._request.id and not (
                 isinstance(message, JsonRpcErrorResponse) and message.id is None
             ):
                 self._channel.unmatched_count += 1
                 if str(message.id) == str(self._request.id):
-                    self._has_mismatched_id = True  # told when nothing better comes
-                return  # late or made up
+                    self._has_mismatched_id = True  # reported if no valid response follows
+                return  # late or forged
             self._done = True
         self._messages.append(message)
 

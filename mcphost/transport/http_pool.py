@@ -1,4 +1,4 @@
-"""Connections to one origin, straight or through a proxy: made within 10 s, kept for a while, TLS always checked."""
+"""Connections to one origin, direct or through a proxy: opened within 10 s, kept alive, TLS always verified."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ IDLE_TIMEOUT = 30.0
 MAX_IDLE_CONNECTIONS = 20
 STALE_WINDOW = 0.5
 _UNQUOTED_CHARACTERS = "%/:=&?~+!$,;'@()*[]"
-# A peer that vanished (a suspended laptop, a lost network) is noticed after about two minutes of silence.
+# A vanished peer (a suspended laptop, a lost network) is detected after about two minutes of silence.
 _KEEPALIVE_OPTIONS = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 
 
@@ -31,11 +31,9 @@ class HttpConnectionPool:
     """Connections to one scheme, host and port; no redirects, no cookies."""
 
     def __init__(self, url: str, *, proxy: str = "", ca_file: str = "", ca_digest: str = "") -> None:
-        """`proxy` is the address of one; `ca_file` names certificate authorities besides the system's.
+        """Create a pool; *proxy* is a proxy's URL, and *ca_file* adds certificate authorities to the system's.
 
-        With a `ca_digest` (SHA-256, hex) that file counts only with this content.
-
-        Raises MalformedMessage for an address that is none.
+        With *ca_digest* (SHA-256, hex) the file must have this content. Raises MalformedMessage for an invalid URL.
         """
         self._scheme, self._host, self._port = parse_origin(url)
         self._authority = _authority(self._scheme, self._host, self._port)
@@ -49,10 +47,10 @@ class HttpConnectionPool:
         self._closed = False
 
     async def request(self, verb: str, url: str, headers: Iterable[tuple[str, str]], body: bytes) -> HttpConnection:
-        """Send a request and wait for the head of its answer; `release` what comes back.
+        """Send a request and wait for the head of the response; pass the connection to `release` afterwards.
 
-        A kept connection that proves closed at once, before any byte of an answer, is replaced, once: the server had
-        closed it while it was idle. One that closes later may have read the request. Raises RequestNotSent,
+        A reused connection that proves closed before any byte of a response is replaced once: the server had closed it
+        while it was idle. A connection that closes later may have delivered the request. Raises RequestNotSent,
         ConnectionLost, MalformedMessage.
         """
         data = self._build_request(verb, url, headers, body)
@@ -78,7 +76,7 @@ class HttpConnectionPool:
         return connection
 
     def release(self, connection: HttpConnection) -> None:
-        """Take a connection back: kept when its body was read to the end, dropped otherwise."""
+        """Return a connection to the pool: kept if its body was read to the end, closed otherwise."""
         self._busy.discard(connection)
         if (
             connection.is_complete
@@ -93,13 +91,13 @@ class HttpConnectionPool:
             connection.abort()
 
     async def close(self) -> None:
-        """Drop everything."""
+        """Close all connections."""
         self._closed = True
         for connection in (*self._idle, *self._busy):
             connection.abort()
         self._idle.clear()
         self._busy.clear()
-        # asyncio closes sockets in the next turn of its loop.
+        # asyncio closes sockets in the next iteration of its loop.
         with anyio.CancelScope(shield=True):
             await anyio.lowlevel.checkpoint()
 
@@ -112,7 +110,7 @@ class HttpConnectionPool:
             connection.abort()
         return None
 
-    # -- making one
+    # -- connecting
     async def _connect(self) -> HttpConnection:
         try:
             with anyio.fail_after(CONNECT_TIMEOUT):
@@ -128,7 +126,7 @@ class HttpConnectionPool:
             ) from error
         except ssl.SSLError as error:
             raise RequestNotSent(f"it does not speak TLS as it should ({error.reason or error})") from error
-        except (OSError, ValueError) as error:  # ValueError: a host name that cannot be one
+        except (OSError, ValueError) as error:  # ValueError: an invalid host name
             raise RequestNotSent(str(error) or type(error).__name__) from error
 
     async def _connect_directly(self) -> HttpConnection:
@@ -169,7 +167,7 @@ class HttpConnectionPool:
         return connection
 
     async def _load_certificates(self) -> None:
-        """The system's authorities and the configured ones; reading them takes long enough for a thread."""
+        """Load the system's and the configured certificate authorities, in a thread because that is slow."""
         if self._ssl_context is not None:
             return
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
@@ -215,7 +213,7 @@ def _request_target(url: str) -> str:
 
 
 async def _open_connection(host: str, port: int, context: ssl.SSLContext | None) -> HttpConnection:
-    # Without happy_eyeballs_delay: cancelled at the wrong moment, that loses an open socket (Python 3.11).
+    # Without happy_eyeballs_delay: cancelled at the wrong moment, it leaks an open socket (Python 3.11).
     transport, connection = await asyncio.get_running_loop().create_connection(
         HttpConnection, host, port, ssl=context, server_hostname=host if context else None
     )

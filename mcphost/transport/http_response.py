@@ -1,4 +1,4 @@
-"""One HTTP answer: its status, and its body decoded within a limit; turns refusals into errors people understand."""
+"""One HTTP response: its status, its body decoded within a limit, and readable errors for refusals."""
 
 import time
 import zlib
@@ -17,14 +17,14 @@ from mcphost.transport.line_splitter import MESSAGE_LIMIT
 SHOWN_BODY_LENGTH = 200
 MAX_ERROR_BODY = 64 * 1024
 _DECOMPRESSED_CHUNK = 256 * 1024
-# JSON shrinks to a tenth, so a large honest answer passes; the largest message is 16 MB in any case.
+# JSON compresses to a tenth, so a large legitimate response passes; the largest message is 16 MB in any case.
 DECOMPRESSED_ALLOWANCE = 12 * 1024 * 1024
 DECOMPRESSED_FACTOR = 4
 MAY_HAVE_RUN_HINT: Final = "If a tool was running, it may have done its work."
 
 
 class HttpResponse:
-    """A response whose head was read; whoever asked must `close` it."""
+    """A response whose head was read; the caller must `close` it."""
 
     __slots__ = (
         "_compressed_bytes",
@@ -49,11 +49,11 @@ class HttpResponse:
         self.content_type = self._headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def header(self, name: str) -> str:
-        """One header, "" when absent."""
+        """Return one header, or ""."""
         return self._headers.get(name.lower(), "")
 
     async def read_chunk(self) -> bytes | None:
-        """The next piece of the body, decompressed in bounded steps; None at its end.
+        """Return the next piece of the body, decompressed in bounded steps; None at its end.
 
         Raises ResponseInterrupted, MalformedMessage.
         """
@@ -61,7 +61,7 @@ class HttpResponse:
         if connection is None:
             return None
         if self._decompressor is not None and self._decompressor.unconsumed_tail:
-            await anyio.lowlevel.checkpoint()  # a bomb of zeros must not hold up everybody else
+            await anyio.lowlevel.checkpoint()  # a decompression bomb must not block other tasks
             return self._decompress(self._decompressor.unconsumed_tail)
         try:
             data = await connection.read_chunk()
@@ -89,7 +89,7 @@ class HttpResponse:
         return True
 
     def _decompress(self, data: bytes) -> bytes:
-        # We ask for identity; a server that compresses all the same is read, but never trusted with our memory.
+        # We request identity encoding; compressed responses are accepted, within memory limits.
         inflate = self._decompressor
         if inflate is None:
             inflate = self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -116,7 +116,7 @@ class HttpResponse:
             raise MalformedMessage(f"The compressed answer of the server {self._name!r} has no end.", MAY_HAVE_RUN_HINT)
 
     async def read_body(self, limit: int = MESSAGE_LIMIT) -> bytes:
-        """The whole body. Raises MalformedMessage when it is over `limit` bytes."""
+        """Return the whole body. Raises MalformedMessage if it exceeds *limit* bytes."""
         chunks: list[bytes] = []
         size = 0
         while (chunk := await self.read_chunk()) is not None:
@@ -127,13 +127,13 @@ class HttpResponse:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     def close(self) -> None:
-        """Give the connection back; one whose body was not read to its end is dropped, which tells the server."""
+        """Return the connection; one whose body was not read to its end is closed, which notifies the server."""
         connection, self._connection = self._connection, None
         if connection is not None:
             self._pool.release(connection)
 
     async def read_error_body(self) -> bytes:
-        """As much of a refusal's body as is worth looking at; never raises."""
+        """Return the start of a refusal's body, limited in size; never raise."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -143,16 +143,16 @@ class HttpResponse:
                 if size >= MAX_ERROR_BODY:
                     break
         except ServerError:
-            pass  # what arrived is enough
+            pass  # the data received so far is enough
         return b"".join(chunks)[:MAX_ERROR_BODY]
 
     async def drain(self) -> None:
-        """Read a short body that means nothing, so that the connection can be used again; never raises."""
+        """Read a short body and ignore it, so that the connection can be reused; never raise."""
         if self.header("content-length"):
             await self.read_error_body()
 
     def parse_error(self, body: bytes) -> JsonRpcErrorResponse | None:
-        """The JSON-RPC error in a refusal's body, whatever its id: servers put null or a fixed text there."""
+        """Return the JSON-RPC error in a refusal's body, whatever its id: servers send null or a fixed text."""
         if self.content_type != "application/json":
             return None
         try:
@@ -162,7 +162,7 @@ class HttpResponse:
         return message if isinstance(message, JsonRpcErrorResponse) else None
 
     def status_error(self, body: bytes, method: str) -> HttpStatusError:
-        """The error that says what came instead of an answer."""
+        """Return the error that describes the response."""
         shown = " ".join(body[: SHOWN_BODY_LENGTH * 4].decode(errors="replace").split())[:SHOWN_BODY_LENGTH]
         what = f"HTTP {self.status} ({self.content_type or 'no content type'})"
         error = HttpStatusError(
@@ -182,7 +182,7 @@ def _status_hint(status: int) -> str:
 
 
 def _parse_retry_after(after: str) -> float | None:
-    """How long a Retry-After asks to wait: seconds, or until a date (RFC 9110, 10.2.3)."""
+    """Return the delay of a Retry-After in seconds: a number, or until a date (RFC 9110, 10.2.3)."""
     if after.isascii() and after.isdigit():
         return float(after) if len(after) < 10 else None
     try:
