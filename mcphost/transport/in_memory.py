@@ -1,4 +1,4 @@
-"""An in-process pair of pipes under mux, for tests and servers inside this process."""
+"""An in-process pair of pipes with a multiplexer, for tests and in-process servers."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -11,11 +11,11 @@ from mcphost.transport.multiplexer import Multiplexer
 
 
 def _ignore_warning(text: str) -> None:
-    """Nobody listens."""
+    """Ignore a warning."""
 
 
 class InMemoryChannel:
-    """Both ends: `channel` is the client's; the server reads `requests` and answers with `send` or raw `line`."""
+    """Both ends: `channel` is the client's; the server reads `requests` and sends with `send` or `send_raw`."""
 
     def __init__(self, warn: Callable[[str], None] = _ignore_warning) -> None:
         self.requests = BoundedQueue()
@@ -30,21 +30,21 @@ class InMemoryChannel:
         self.requests.put(parse_message(line))
 
     def send(self, message: JsonRpcMessage) -> None:
-        """Say something to the client."""
+        """Send a message to the client."""
         self.multiplexer.receive_line(serialize_message(message))
 
     def send_raw(self, raw: bytes) -> None:
-        """Say bytes to the client, as broken as you like."""
+        """Send raw bytes to the client, which may be malformed."""
         self.multiplexer.receive_line(raw)
 
     def disconnect(self, why: str = "The server left.") -> None:
-        """End the connection from the server's side."""
+        """Close the connection from the server's side."""
         self.multiplexer.connection_lost(ConnectionLost(why))
         self.requests.close(ConnectionLost("The client was told."))
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """A Dialer for this one pipe."""
+        """Return this channel as a Connector does."""
         try:
             yield self.multiplexer
         finally:

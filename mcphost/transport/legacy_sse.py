@@ -1,7 +1,7 @@
-"""The HTTP+SSE transport of 2024-11-05: one event stream for everything that arrives, a POST for all that leaves.
+"""The HTTP+SSE transport of 2024-11-05: one event stream for incoming messages, a POST for each outgoing one.
 
-The server names the address for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
-basic/transports). Deprecated since 2025-03-26, and still what many servers speak.
+The server sends the URL for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
+basic/transports). Deprecated since 2025-03-26, but still common.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -26,15 +26,15 @@ from mcphost.unicode_forms import join_url
 ENDPOINT_TIMEOUT = 10.0
 _MAX_QUEUED_MESSAGES = 10_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
-"""Of messages that wait to be posted; the server takes them one after the other."""
+"""Total size of messages waiting to be posted in bytes; some servers accept them one at a time."""
 
 
 class SseConnector(HttpConnector):
-    """Reaches one address, as HttpConnector does."""
+    """Connects to one URL, as HttpConnector does."""
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Open the stream and learn the address of POSTs. Raises StartupError, SignInRequired."""
+        """Open the stream and read the URL for POSTs. Raises StartupError, SignInRequired."""
         async with CancellingTaskGroup() as tasks:
             client = self._create_client()
             try:
@@ -73,7 +73,7 @@ class SseConnector(HttpConnector):
         raise StartupError(answer.status_error(body, "the GET of an event stream").message, server=self._name)
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
-        """The address of POSTs, and messages that came in the same piece after it."""
+        """Return the URL for POSTs, and messages that followed in the same chunk."""
         early: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
@@ -137,7 +137,10 @@ class SseConnector(HttpConnector):
 
 
 class _MessagePoster:
-    """Posts what leaves. Requests run side by side; a notice or an answer is delivered before anything after it."""
+    """Posts outgoing messages.
+
+    Requests are posted concurrently; notifications and responses are delivered before anything after them.
+    """
 
     def __init__(self, client: HttpClient, tasks: TaskGroup, warn: Callable[[str], None]) -> None:
         self._client = client
@@ -146,12 +149,12 @@ class _MessagePoster:
         self._multiplexer: Multiplexer | None = None
         self._send_stream, self._receive_stream = anyio.create_memory_object_stream[bytes](_MAX_QUEUED_MESSAGES)
         self._queued_bytes = 0
-        """Bytes in the queue."""
+        """Size of the queue in bytes."""
 
     def put(self, line: bytes) -> None:
-        """Queue one message; never blocks."""
+        """Queue one message; never block."""
         try:
-            # A first one is always taken, whatever its size.
+            # The first message is accepted whatever its size.
             if self._queued_bytes and self._queued_bytes + len(line) > MAX_QUEUED_BYTES:
                 raise anyio.WouldBlock
             self._send_stream.send_nowait(line)
@@ -163,7 +166,7 @@ class _MessagePoster:
                 )
 
     async def run(self, mux: Multiplexer) -> None:
-        """Send until cancelled."""
+        """Post messages until cancelled."""
         self._multiplexer = mux
         with self._send_stream, self._receive_stream:
             async for line in self._receive_stream:
@@ -175,7 +178,7 @@ class _MessagePoster:
                     await self._post_notification(line)
 
     async def _post_request(self, ident: RequestId, line: bytes, mux: Multiplexer) -> None:
-        # A request whose POST was refused would wait for an answer that never comes.
+        # Without this, a request whose POST was refused would wait for a response that never comes.
         try:
             await self._post(line)
         except ServerError as error:
@@ -188,7 +191,7 @@ class _MessagePoster:
             self._warn(error.message)
 
     async def _post(self, line: bytes) -> None:
-        """Raises ServerError; a server that takes nothing must not hold up what comes after for ever."""
+        """Post one message, with a time limit so that the server cannot block later ones. Raises ServerError."""
         try:
             with anyio.fail_after(SEND_TIMEOUT):
                 answer = await self._client.request("POST", line, {})

@@ -1,4 +1,4 @@
-"""Splits a byte stream into lines in linear time and bounded memory; no I/O."""
+"""Splitting of a byte stream into lines in linear time and bounded memory, without I/O."""
 
 import re
 
@@ -10,10 +10,10 @@ _EMPTY_LINES = re.compile(rb"\n{16,}")
 
 
 class LineSplitter:
-    """Feed chunks, get the complete lines; raises MalformedMessage once an unfinished or finished line is too long.
+    """Splits chunks into complete lines; raises MalformedMessage if a line is too long, complete or not.
 
-    Chunks of an unfinished line wait in a list and are joined once: scanning or gluing the whole buffer again for
-    every chunk makes a 50 MB line quadratic work.
+    Chunks of an unfinished line are kept in a list and joined once: scanning or joining the whole buffer for every
+    chunk takes quadratic time for a 50 MB line.
     """
 
     __slots__ = ("_chunks", "_limit", "_size")
@@ -24,7 +24,7 @@ class LineSplitter:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their line ends; of many empty ones in a row, one."""
+        """Return the lines that *data* completes, without line ends; consecutive empty lines count as one."""
         if b"\n" not in data:  # most chunks of a long line: splitting would copy them
             self._size += len(data)
             self._check(self._size)
@@ -47,7 +47,7 @@ class LineSplitter:
         return lines
 
     def flush(self) -> bytes:
-        """What came after the last line end; empties the reader."""
+        """Return the data after the last line end and clear the buffer."""
         rest = b"".join(self._chunks)
         self._chunks = []
         self._size = 0

@@ -1,4 +1,4 @@
-"""Mcp-* header values and which addresses count as the same origin; no I/O (specification: basic/transports)."""
+"""Values of Mcp-* headers, and comparison of origins; no I/O (specification: basic/transports)."""
 
 import base64
 import ipaddress
@@ -15,10 +15,10 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 
 def encode_header_value(value: str | int | bool) -> str:
-    """The text that stands for `value` in a header.
+    """Return *value* encoded for a header.
 
     Anything but visible ASCII and inner spaces is wrapped in base64, and so is text that looks wrapped. Raises
-    MalformedMessage for a number that JavaScript could not read back.
+    MalformedMessage for a number that JavaScript cannot represent.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -34,9 +34,9 @@ def encode_header_value(value: str | int | bool) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address means this machine.
+    """Return whether a host name or address is this machine.
 
-    Names below `localhost` do not count: many resolvers ask the network about them.
+    Names below `localhost` do not count: many resolvers query the network for them.
     """
     if host == "localhost":
         return True
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of an address. Raises MalformedMessage for one that has none."""
+    """Return scheme, host and port of a URL. Raises MalformedMessage if there are none."""
     try:
         parts = split_url(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

@@ -1,4 +1,4 @@
-"""Turns one duplex pipe of messages into a Channel: correlation, progress, cancel notices, hostile lines."""
+"""A Channel over one duplex pipe of messages: correlation, progress, cancellation, malformed lines."""
 
 import asyncio
 import re
@@ -38,8 +38,8 @@ MAX_REFUSED_REQUESTS = 1_000
 FLOOD_THRESHOLD = 1_000
 MAX_MALFORMED_LINES = 10_000
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# The specification forbids cancelling `initialize`, and a server that is silent on the probe must not be told
-# about it before its handshake.
+# The specification forbids cancelling `initialize`, and a server that has not answered the probe must not receive a
+# cancellation before its handshake.
 _NEVER_CANCELLED = frozenset({"initialize", "server/discover"})
 _SUBSCRIPTION_ID = b"io.modelcontextprotocol/subscriptionId"
 
@@ -50,7 +50,7 @@ _OWN_LINE_ID = re.compile(rb'"id"\s?:\s?(\d{1,18}),?$')
 
 
 def _is_possible_message(line: bytes) -> bool:
-    """Whether a line of a flood may be an answer, a request or a notification of MCP."""
+    """Return whether a line of a flood may be a response, a request or a notification of MCP."""
     return b'"id"' in line or b"notifications/" in line or b"\\" in line
 
 
@@ -76,11 +76,11 @@ class _MessageKeys(WireStruct, frozen=True):
 
 
 class Multiplexer:
-    """A Channel over anything that takes lines with `write` and brings them with `received`.
+    """A Channel over a line-based transport; `receive_line` takes its input.
 
-    `write` must not block; `ready` gives something to wait for when the peer takes no more for now, so that a full
-    pipe holds up its own callers only. `drained` tells whether the peer has read everything that was written.
-    `write_at_once` takes a request that no other one waits beside, so that waiting for more of them gains nothing.
+    *write* must not block; *wait_writable* returns an awaitable while the peer accepts no more, so that a full pipe
+    delays only its own callers. *is_drained* returns whether the peer has read everything that was written. *write_now*
+    is used for a request without others in flight, where batching gains nothing.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class Multiplexer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: dict[RequestId, PipeExchange] = {}
         self.deadline_timer = DeadlineTimer(self._pending)
-        self._responses_since_send = 0  # that came since the last request left
+        self._responses_since_send = 0  # responses since the last request was sent
         self._unsolicited = BoundedQueue()
         self._connection_error: ConnectionLost | None = None
         self._revision: Revision | None = None
         self._warned_kinds: set[str] = set()
-        self._is_in_multiline_json = False  # whether JSON over several lines began
+        self._is_in_multiline_json = False  # whether multiline JSON has begun
         self._malformed_streak = 0
         self.malformed_lines: list[str] = []
         self.malformed_count = 0
@@ -117,7 +117,7 @@ class Multiplexer:
 
     # -- the Channel
     def exchange(self, request: JsonRpcRequest, *, headers: Mapping[str, str] = NO_HEADERS) -> PipeExchange:
-        """See Channel; headers mean nothing on a pipe."""
+        """See Channel; headers are ignored on a pipe."""
         return PipeExchange(self, request)
 
     async def send(self, message: JsonRpcMessage) -> None:
@@ -154,13 +154,13 @@ class Multiplexer:
         return self._connection_error is not None
 
     def set_revision(self, revision: Revision) -> None:
-        """See Channel; only tells whether JSON arrays are read."""
+        """See Channel; it only decides whether JSON arrays are read."""
         self._revision = revision
 
     # -- exchanges
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop; asking for the running one is a system call each time."""
+        """The event loop, cached because getting the running one costs a system call each time."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         return self._loop
@@ -177,9 +177,9 @@ class Multiplexer:
             if scope.cancelled_caught:
                 raise exchange.error or ExchangeTimeout
             self._check_connected()
-            self.deadline_timer.schedule(exchange)  # it may have rung while this one was not pending
+            self.deadline_timer.schedule(exchange)  # the timer may have fired while this exchange was not pending
         self._pending[request.id] = exchange
-        # After several answers at once the next requests come together, too, and leave in one write.
+        # After several responses at once the next requests also come together and leave in one write.
         if len(self._pending) == 1 and self._responses_since_send <= 1:
             self._write_now(serialize_message(request))
         else:
@@ -187,15 +187,15 @@ class Multiplexer:
         self._responses_since_send = 0
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Nobody waits any more: tell the peer."""
+        """Cancel a request and notify the peer."""
         self._pending.pop(request.id, None)
         if self._connection_error is None and request.method not in _NEVER_CANCELLED:
             params = Raw(encode({"requestId": request.id}))
             self._write(serialize_message(JsonRpcNotification("notifications/cancelled", params)))
 
-    # -- the pipe's side
+    # -- input
     def receive_line(self, line: bytes) -> None:
-        """One line from the peer; never raises for what is in it."""
+        """Handle one line from the peer; never raise for its content."""
         if len(line) > LONG_MESSAGE:
             run_steps(self.receive_line_in_steps(line))
             return
@@ -223,9 +223,9 @@ class Multiplexer:
             self._dispatch(message)
 
     def filter_flood(self, lines: list[bytes]) -> list[bytes]:
-        """The lines that may be messages, once a flood of others came: looking at each costs more than it did to send.
+        """Return the lines that may be messages during a flood: checking a line costs more than sending it.
 
-        Without a flood all of them, so that people are told what is wrong.
+        Without a flood, return all of them, so that problems are reported.
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
@@ -238,7 +238,7 @@ class Multiplexer:
         return kept
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
-        """Take one long line in steps of a few milliseconds; never raises for what is in it."""
+        """Handle one long line in steps of a few milliseconds; never raise for its content."""
         if self._connection_error is not None:
             return
         if line.startswith(_BYTE_ORDER_MARK):
@@ -255,7 +255,7 @@ class Multiplexer:
             self._dispatch(message)
 
     def _replace_invalid_utf8(self, line: bytes) -> Generator[None, None, bytes]:
-        """The line with U+FFFD for what is no UTF-8. Raises MalformedMessage for too much of it."""
+        """Return the line with U+FFFD in place of invalid UTF-8. Raises MalformedMessage for too much of it."""
         strict = getincrementaldecoder("utf-8")()
         try:
             for start in range(0, len(line), LONG_MESSAGE):
@@ -281,7 +281,7 @@ class Multiplexer:
         self._warn_once("utf8", "sent text that is not UTF-8; the broken characters were replaced.")
 
     def connection_lost(self, error: ConnectionLost) -> None:
-        """The peer is gone; every exchange and the inbox end with `error`."""
+        """Handle the loss of the peer; every exchange and the inbox end with *error*."""
         if self._connection_error is not None:
             return
         self._connection_error = error
@@ -293,7 +293,7 @@ class Multiplexer:
         self._unsolicited.close(error)
 
     def fail_exchange(self, ident: RequestId, error: ServerError) -> None:
-        """End one exchange with an error; the others go on."""
+        """End one exchange with an error; the others continue."""
         exchange = self._pending.pop(ident, None)
         if exchange is not None:
             exchange.fail(error)
@@ -301,7 +301,7 @@ class Multiplexer:
     def _dispatch(self, message: JsonRpcMessage) -> None:
         if isinstance(
             message, (JsonRpcResponse, JsonRpcErrorResponse)
-        ):  # `JsonRpcResponse | JsonRpcErrorResponse` would be built anew each time
+        ):  # `JsonRpcResponse | JsonRpcErrorResponse` would be built again each time
             exchange = None if message.id is None else self._pending.pop(message.id, None)
             if exchange is None:
                 self._handle_unmatched(message)
@@ -319,7 +319,7 @@ class Multiplexer:
             self._handle_overflow(message)
 
     def _handle_unmatched(self, message: JsonRpcResponse | JsonRpcErrorResponse) -> None:
-        """No exchange waits under this id: counted; said when it tells of a fault."""
+        """Count a response without an exchange; report it if it shows a fault."""
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
@@ -342,7 +342,7 @@ class Multiplexer:
         )
 
     def _has_exchange_key(self, line: bytes) -> bool:
-        """Return whether a notification may hold a key that names an exchange; what lacks it costs no decoding."""
+        """Return whether a notification may have a key that identifies an exchange; others need no decoding."""
         if b"progressToken" in line or _SUBSCRIPTION_ID in line or b"\\" in line:
             return True
         return b"requestId" in line and self._revision is not None and self._revision.era == "stateless"
@@ -354,7 +354,7 @@ class Multiplexer:
             if message.method == "notifications/progress":
                 token = decode(message.params, _ProgressParams).progress_token
             elif message.method == "notifications/cancelled" and self._revision and self._revision.era == "stateless":
-                # In this era servers send no requests, so it can only be the end of a subscription.
+                # Servers of this era send no requests, so it can only be the end of a subscription.
                 token = decode(message.params, _CancelledParams).request_id
             elif _SUBSCRIPTION_ID in bytes(message.params):
                 token = decode(message.params, _SubscriptionParams).meta.subscription_id
@@ -377,7 +377,7 @@ class Multiplexer:
             return
         self._warn_of_flood()
         self.refused_count += 1
-        # Who floods may not read either, and then even refusals pile up.
+        # A flooding peer may not read either, so even refusals would pile up.
         if self.refused_count <= MAX_REFUSED_REQUESTS:
             refusal = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(serialize_message(JsonRpcErrorResponse(message.id, refusal)))
@@ -420,7 +420,7 @@ class Multiplexer:
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
-        """A JSON array (2025-03-26 alone has them); False when it is none at all."""
+        """Handle a JSON array (2025-03-26 only); return False if it is not one."""
         revision = self._revision
         try:
             members = split_batch(text, sys.maxsize)
@@ -445,7 +445,7 @@ class Multiplexer:
         return True
 
     def _fail_broken_response(self, line: bytes, error: MalformedMessage) -> bool:
-        """A broken answer ends its own call at once instead of by its deadline."""
+        """Fail the call of a malformed response at once instead of at its deadline."""
         if b":" not in line:
             return False
         ident: int | str | float | None
@@ -455,7 +455,7 @@ class Multiplexer:
         except MalformedMessage:
             ident = None
         if ident is None and b'"method"' not in line:
-            # Not even JSON, or keys in the wrong case: servers write the id first or last.
+            # Invalid JSON, or keys in the wrong case: servers write the id first or last.
             match = _FIRST_ID.match(line) or _LAST_ID.search(line[-100:])
             ident = int(match.group(1)) if match else None
         if isinstance(ident, float):
@@ -475,7 +475,7 @@ class Multiplexer:
 
     def _check_connected(self) -> None:
         if self._connection_error is not None:
-            # What waited for a server that does not read is not sent to it a second time.
+            # Messages waiting for a server that does not read must not be sent a second time.
             error = self._lost_error(
                 RequestNotSent if isinstance(self._connection_error, UnreadInputError) else ConnectionLost
             )

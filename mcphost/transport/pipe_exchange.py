@@ -1,4 +1,4 @@
-"""One request on a pipe and what belongs to it, with the deadline of whoever waits."""
+"""One request on a pipe, its messages and its deadline."""
 
 import asyncio
 import math
@@ -16,12 +16,12 @@ from mcphost.transport.channel import mismatched_id_error
 from mcphost.transport.wakeup import WakeupFuture
 
 MAX_QUEUED_MESSAGES = 10_000
-# How long the right answer may still come after one whose id has another type.
+# Seconds in which the right response may follow one whose id has another type.
 MISMATCH_GRACE_SECONDS = 1.0
 
 
 class PipeChannel(Protocol):
-    """What an exchange needs of its channel."""
+    """The part of a channel that an exchange uses."""
 
     name: str
     deadline_timer: "DeadlineTimer"
@@ -36,7 +36,7 @@ class PipeChannel(Protocol):
         ...
 
     def abandon(self, request: JsonRpcRequest) -> None:
-        """Nobody waits any more."""
+        """Cancel a request."""
         ...
 
 
@@ -45,23 +45,23 @@ class ExchangeTimeout(Exception):
 
 
 class DeadlineTimer:
-    """One timer for the deadlines of all exchanges of a pipe: a timer of its own is a sixth of a call's cost."""
+    """One timer for the deadlines of all exchanges of a pipe; separate timers cost a sixth of a call."""
 
     __slots__ = ("_next_deadline", "_pending", "_timer")
 
     def __init__(self, pending: Mapping[RequestId, "PipeExchange"]) -> None:
-        """`pending` are the exchanges that wait for their answer, kept by their pipe."""
+        """Create the timer; *pending* are the unanswered exchanges, owned by the pipe."""
         self._pending = pending
         self._timer: asyncio.TimerHandle | None = None
         self._next_deadline = math.inf
 
     def schedule(self, exchange: "PipeExchange") -> None:
-        """Expire it at its deadline; to be called again when that was moved to an earlier time."""
+        """Expire *exchange* at its deadline; call again if that moved to an earlier time."""
         if exchange.deadline < self._next_deadline:
             self._reschedule(exchange.deadline)
 
     def stop(self) -> None:
-        """The pipe is gone, and with it everything that could expire."""
+        """Stop the timer after the pipe was lost."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -84,10 +84,10 @@ class DeadlineTimer:
 
 
 class PipeExchange(WakeupFuture):
-    """One request and what belongs to it; the async context manager and the iterator of `Channel.exchange`.
+    """One request and its messages; the context manager and iterator of `Channel.exchange`.
 
-    `deadline`, on the event loop's clock, makes waiting raise Expired. It is here because a cancel scope around each
-    call costs as much CPU as the rest of the call.
+    Waiting past `deadline`, on the event loop's clock, raises ExchangeTimeout. It is handled here because a cancel
+    scope around each call costs as much CPU time as the rest of the call.
     """
 
     __slots__ = (
@@ -104,22 +104,22 @@ class PipeExchange(WakeupFuture):
     )
 
     def __init__(self, channel: PipeChannel, request: JsonRpcRequest) -> None:
-        self._waiter = None  # as Waited does it; calling that costs more
+        self._waiter = None  # inlined from WakeupFuture: a call costs more
         self._channel = channel
         self._request = request
-        self._items: deque[JsonRpcMessage] | None = None  # what came before the answer
+        self._items: deque[JsonRpcMessage] | None = None  # messages before the response
         self._response: JsonRpcMessage | None = None
-        self._queued_bytes = 0  # of what was queued since the queue was last empty
+        self._queued_bytes = 0  # since the queue was last empty
         self._error: ServerError | ExchangeTimeout | None = None
         self._done = False
         self._deadline = math.inf
         self._failure_timer: asyncio.TimerHandle | None = None
         self.write_scope: anyio.CancelScope | None = None
-        """While it waits for room to be written."""
+        """Set while the request waits for room to be written."""
 
     @property
     def deadline(self) -> float:
-        """When waiting ends; infinite unless it was set."""
+        """The time at which waiting ends; infinite by default."""
         return self._deadline
 
     @deadline.setter
@@ -128,7 +128,7 @@ class PipeExchange(WakeupFuture):
         self._channel.deadline_timer.schedule(self)
 
     def expire(self) -> None:
-        """The deadline passed."""
+        """End the exchange because its deadline passed."""
         if not self._done:
             self._error = ExchangeTimeout()
             self._wake()
@@ -170,14 +170,14 @@ class PipeExchange(WakeupFuture):
                 raise self._error
             if self._done:
                 raise StopAsyncIteration
-            self._waiter = self._channel.loop.create_future()  # as `_woken` does, without a coroutine of its own
+            self._waiter = self._channel.loop.create_future()  # as `_wait_for_wakeup` does, without another coroutine
             try:
                 await self._waiter
             finally:
                 self._waiter = None
 
     def put(self, message: JsonRpcMessage, *, last: bool) -> None:
-        """Hand over a message; `last` ends the iteration after it."""
+        """Add a message; *last* ends the iteration after it."""
         if last:
             self._done = True
             self._response = message
@@ -186,13 +186,13 @@ class PipeExchange(WakeupFuture):
             if self._items is None:
                 self._items = deque()
             if len(self._items) >= MAX_QUEUED_MESSAGES or self._queued_bytes + size > MAX_QUEUED_BYTES:
-                return  # nobody reads this fast; the answer itself always gets through
+                return  # the reader is too slow; the response itself is always delivered
             self._queued_bytes += size
             self._items.append(message)
         self._wake()
 
     def fail(self, error: ServerError) -> None:
-        """End the iteration with an error, after what is queued."""
+        """End the iteration with an error, after the queued messages."""
         self._done = True
         self._error = error
         self._wake()
@@ -201,13 +201,13 @@ class PipeExchange(WakeupFuture):
 
     @property
     def error(self) -> ServerError | ExchangeTimeout | None:
-        """What ended it, if it was no answer."""
+        """The error that ended the exchange, if any."""
         return self._error
 
     def fail_later(self, error: ServerError | None = None) -> None:
-        """An answer came that does not count, and waiting on would be in vain.
+        """Fail soon, after an invalid response that makes further waiting pointless.
 
-        Without an `error` it was one under an id of another type.
+        Without *error*, it was a response whose id has another type.
         """
         if self._failure_timer is None and not self._done:
             error = error or mismatched_id_error(self._channel.name, self._request)

@@ -1,4 +1,4 @@
-"""A child process in its own group, with an allow-listed environment; stops the whole group, whatever it does."""
+"""A server process in its own group, with an allow-listed environment; stopping it stops the whole group."""
 
 import asyncio
 import fcntl
@@ -24,7 +24,7 @@ from mcphost.transport.throttle import LineBacklog
 
 INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "TMPDIR")
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
-"""How to reach the network; read in upper and lower case."""
+"""Network settings, read in upper and lower case."""
 CERTIFICATE_FILE_VARIABLES = (
     "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
     "PIP_CERT", "NPM_CONFIG_CAFILE", "npm_config_cafile", "DENO_CERT",
@@ -39,7 +39,7 @@ CERTIFICATE_FLAG_VARIABLES = (
 _INHERITED_NAMES = frozenset((*INHERITED_VARIABLES, *CERTIFICATE_FILE_VARIABLES, *CERTIFICATE_FLAG_VARIABLES))
 STOP_TIMEOUT = 2.0
 UNREAD_INPUT_TIMEOUT = 30.0
-"""A child that takes nothing of its input and prints nothing for this long, while more waits, is ended."""
+"""Seconds after which a process that neither reads pending input nor prints anything is ended."""
 MAX_STDERR_LINE = 8 * 1024
 _SHORT_LINE_ALLOWANCE = 10_000
 _BYTES_PER_LINE = 14
@@ -47,16 +47,16 @@ _OUTPUT_GRACE_SECONDS = 0.3
 _PIPE_SIZE = 256 * 1024
 _SMALL_READ = 64 * 1024
 """A buffer that the C library takes from its heap; a larger one costs three system calls and a page fault."""
-# When a silent child is presumed to read its input, where the system does not tell.
+# When a silent process is presumed to read its input, if the system cannot tell.
 PRESUMED_STARTUP_SECONDS = 1.0
 
 
 def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """What a child gets to see: a few harmless variables, how to reach the network, and what the user configured.
+    """Return the environment of a server: a few harmless variables, network settings, and *extra*.
 
-    Never our keys. Relative folders of PATH and relative paths of certificates are left out: they would mean another
-    place for each folder that a server runs in. A proxy's password is passed on, because nothing could be installed
-    behind such a proxy otherwise; it is removed from whatever is logged or shown.
+    API keys are never included. Relative folders in PATH and relative paths of certificates are dropped: they would
+    mean another place for each working folder. A proxy's password is passed on, because nothing could be installed
+    behind the proxy otherwise; it is removed from logs and output.
     """
     # Names first: reading a value decodes it, and most of them are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
@@ -66,7 +66,7 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     for name, value in kept.items():
         if name.upper() in PROXY_VARIABLES:
             _register_password(value)
-    # A value that begins like a shell function is how Shellshock travelled.
+    # Shellshock used values that look like shell functions.
     return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
 
 
@@ -75,7 +75,7 @@ def _is_inherited(name: str) -> bool:
 
 
 def _register_password(proxy: str) -> None:
-    """Have the password of a proxy's address removed from logs, as it is written and as it is meant."""
+    """Register the password of a proxy's URL for redaction, in its encoded and decoded form."""
     userinfo, mark, _ = proxy.rpartition("@")
     password = userinfo.rpartition("/")[2].partition(":")[2]
     if mark and password:
@@ -84,9 +84,9 @@ def _register_password(proxy: str) -> None:
 
 
 def find_command(command: str, environment: Mapping[str, str], folder: str) -> str:
-    """The executable's path. Raises StartupError naming what is missing.
+    """Return the executable's path. Raises StartupError with the missing name.
 
-    Relative folders of a configured PATH are those below `folder`, as they are for the program once it runs there.
+    Relative folders of a configured PATH are resolved against *folder*, as they are for the running program.
     """
     if folder and not Path(folder).is_dir():
         raise StartupError(f"The folder {folder!r} does not exist.", "Correct `cwd` in mcp.json.")
@@ -103,17 +103,17 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
 
 
 class _StdoutProtocol(asyncio.Protocol):
-    """Takes the bytes of a child's output as soon as they are read.
+    """Passes on the bytes of a process's output as soon as they are read.
 
-    The protocol that asyncio gives the pipe of a child process hands each piece on in the next turn of the event loop,
-    which is a fifth of what a call costs. It still learns of the pipe's end, because asyncio waits for that.
+    asyncio's own protocol for the pipe passes each piece on in the next iteration of the event loop, which costs a
+    fifth of a call. It still sees the end of the pipe, because asyncio waits for that.
     """
 
     def __init__(self, pipe: asyncio.BaseTransport, take: Callable[[bytes], None]) -> None:
         self._pipe: Any = pipe
         self._original_protocol = pipe.get_protocol()
         self._on_data = take
-        self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; others ignore it
+        self._pipe.max_size = _SMALL_READ  # what asyncio's transport reads at a time; ignored by others
         pipe.set_protocol(self)
 
     def data_received(self, data: bytes) -> None:
@@ -129,10 +129,10 @@ class _StdoutProtocol(asyncio.Protocol):
 
 
 class ServerProcess(asyncio.SubprocessProtocol):
-    """A running child. Its callbacks run on the event loop and must not block.
+    """A running server process. Its callbacks run on the event loop and must not block.
 
-    `on_end` is called once, at most a second after the leader exited or its output closed, with how it ended. It is
-    also called for a child that does not read its input; `is_input_unread` is true then.
+    `on_end` is called once with a description, at most a second after the leader exited or its output closed. It is
+    also called for a process that does not read its input; `is_input_unread` is True then.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
     async def start(
         cls, argv: Sequence[str], environment: Mapping[str, str], folder: str, child: "ServerProcess"
     ) -> "ServerProcess":
-        """Start `argv`; raises StartupError."""
+        """Start *argv*. Raises StartupError."""
         program = find_command(argv[0], environment, folder)
         loop = asyncio.get_running_loop()
         install_pidfd_watcher()
@@ -190,7 +190,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             raise StartupError(f"{argv[0]!r} could not be started: {error}.", "Correct it in mcp.json.") from error
         return child
 
-    # -- asyncio's side
+    # -- asyncio.SubprocessProtocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pid = self._transport.get_pid()
@@ -202,7 +202,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             _StdoutProtocol(output, self._output_received)
 
     def _enlarge_stdout_pipe(self) -> None:
-        """Give its output a larger pipe: a message of a megabyte then wakes us four times and not sixteen."""
+        """Enlarge the output pipe: a message of 1 MB then causes four wakeups instead of sixteen."""
         pipe = self._transport.get_pipe_transport(1)
         stream = None if pipe is None else pipe.get_extra_info("pipe")
         size = getattr(fcntl, "F_SETPIPE_SZ", None)  # Linux only
@@ -211,7 +211,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         try:
             fcntl.fcntl(stream.fileno(), size, _PIPE_SIZE)
         except (OSError, ValueError):
-            return  # over the user's limit, where the small one works too; or a child that is gone already
+            return  # over the user's limit, where the small pipe works too; or the process is gone
 
     def _output_received(self, data: bytes) -> None:
         self._has_output = True
@@ -219,7 +219,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._on_output(data)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        if fd == 1:  # what came before there was an _Output
+        if fd == 1:  # data from before the _StdoutProtocol
             self._output_received(data)
             return
         self._has_output = True
@@ -231,7 +231,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """The lines to keep of a chunk of error output: a line for each 14 bytes, and 10,000 more in a row."""
+        """Return the lines to keep of a chunk of error output: one for each 14 bytes, and 10,000 more in a row."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:
@@ -250,12 +250,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if self._exited.is_set() and not self._open_pipes:
             self._report_end()
         elif fd in (0, 1) and not (self._exited.is_set() or self._is_stopping):
-            # Without its input it gets no request, without its output it answers none.
+            # Without its input it receives no request, without its output it sends no response.
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
         self._exited.set()
-        # What the leader left behind would hold our pipes open and outlive us.
+        # Remaining processes of the group would hold our pipes open and outlive us.
         self._signal_group(signal.SIGKILL)
         if not self._open_pipes:
             self._report_end()
@@ -271,35 +271,35 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._writable = None
 
     def _wake_writers(self) -> None:
-        """Wake those that wait for the pipe to take more."""
+        """Wake tasks that wait for room in the pipe."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
 
-    # -- our side
+    # -- input and output
     @property
     def pid(self) -> int:
-        """The leader's process id, which is also its group's."""
+        """The leader's process id, which is also its group id."""
         return self._pid
 
     def write(self, line: bytes) -> None:
-        """Queue one line; lines of one turn of the loop leave in one write."""
+        """Queue one line; lines of one loop iteration leave in one write."""
         if not self._unsent_lines:
             self._loop.call_soon(self._flush)
         self._unsent_lines.append(line)
 
     def write_now(self, line: bytes) -> None:
-        """Write one line, behind those that are queued; a turn of the loop is a fifth of what a call costs."""
+        """Write one line after the queued ones; waiting for a loop iteration costs a fifth of a call."""
         self._unsent_lines.append(line)
         self._flush()
 
     def wait_writable(self) -> Awaitable[None] | None:
-        """What to wait for until the pipe takes more; None when it does now."""
+        """Return an awaitable for room in the pipe; None if there is room."""
         return None if self._writable is None else asyncio.shield(self._writable)
 
     def is_drained(self) -> bool:
-        """Whether the child has read everything that was written to it.
+        """Return whether the process has read everything that was written to it.
 
-        Where the system does not tell, whether it has printed anything or has run for PRESUMED_START seconds.
+        If the system cannot tell: whether it has printed anything or has run for PRESUMED_STARTUP_SECONDS.
         """
         pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
         if pipe is None or pipe.is_closing():
@@ -312,11 +312,11 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return unread == 0
 
     def pause_output(self) -> None:
-        """Read no more of its output for now; it waits when the pipe is full."""
+        """Stop reading its output; the process blocks when the pipe is full."""
         self._set_reading(1, False)
 
     def resume_output(self) -> None:
-        """Read on."""
+        """Resume reading."""
         self._set_reading(1, True)
 
     def _set_reading(self, fd: int, on: bool) -> None:
@@ -332,7 +332,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             pipe.pause_reading()
 
     async def stop(self) -> None:
-        """Close its input, wait, SIGTERM, wait, SIGKILL, to the whole group; about 4 s at most."""
+        """Close its input, wait, SIGTERM, wait, SIGKILL, for the whole group; takes about 4 s at most."""
         self._is_stopping = True
         if self._unread_timer is not None:
             self._unread_timer.cancel()
@@ -340,7 +340,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._flush()
             pipe = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(0))
             if pipe is not None and self._writable is not None and not pipe.is_closing():
-                pipe.abort()  # closing would wait until everything is read, by whoever holds the other end
+                pipe.abort()  # closing would wait until any holder of the other end has read everything
             if not self._exited.is_set():
                 if pipe is not None:
                     pipe.close()
@@ -350,15 +350,15 @@ class ServerProcess(asyncio.SubprocessProtocol):
                         self.kill()
                         await self._wait_for_exit(STOP_TIMEOUT)
             self._transport.close()
-            # asyncio closes the pipes in callbacks of the next turns.
+            # asyncio closes the pipes in callbacks of the next iterations.
             await anyio.lowlevel.checkpoint()
 
     def kill(self) -> None:
-        """End the whole group at once."""
+        """Kill the whole group at once."""
         self._signal_group(signal.SIGKILL)
 
     def describe_end(self) -> str:
-        """Exit status or signal, and the last lines of error output."""
+        """Return the exit status or signal, and the last lines of error output."""
         code = self._transport.get_returncode()
         if self.is_input_unread:
             how = f"does not read its input (nothing for {UNREAD_INPUT_TIMEOUT:g} s, while requests wait)"
@@ -389,7 +389,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._start_unread_timer(writer)
 
     def _start_unread_timer(self, pipe: asyncio.WriteTransport) -> None:
-        """Look again in UNREAD_SECONDS whether the child took anything of what waits, or printed anything."""
+        """Check in UNREAD_INPUT_TIMEOUT seconds whether the process read any input or printed anything."""
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
         self._unread_timer = self._loop.call_later(
             UNREAD_INPUT_TIMEOUT, self._check_unread_input, pipe, (taken, self._received_bytes)
@@ -400,7 +400,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         if self._is_stopping or self._is_end_reported or pipe.is_closing() or not pipe.get_write_buffer_size():
             return
         taken = self._written_bytes - pipe.get_write_buffer_size() - (_unread_bytes(pipe.get_extra_info("pipe")) or 0)
-        # While its output is not read, by us, it may have to wait with its input as well.
+        # While we do not read its output, it may have to wait with its input as well.
         if (taken, self._received_bytes) != before or 1 in self._paused_pipes:
             self._start_unread_timer(pipe)
             return
@@ -417,8 +417,8 @@ class ServerProcess(asyncio.SubprocessProtocol):
     def _report_end(self) -> None:
         if not self._is_end_reported:
             self._is_end_reported = True
-            self._wake_writers()  # also when somebody else still holds the full pipe open
-            # Its last words may still be in the backlog.
+            self._wake_writers()  # also if another process still holds the full pipe open
+            # Its last output may still be in the backlog.
             self._stderr_backlog.call_when_empty(lambda: self._on_end(self.describe_end()))
 
     async def _wait_for_exit(self, seconds: float) -> bool:
@@ -434,7 +434,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
 
 def _unread_bytes(pipe: Any) -> int | None:
-    """The bytes that the reader of a pipe or socket pair has not read yet; None where the system does not tell."""
+    """Return the unread bytes of a pipe or socket pair; None if the system cannot tell."""
     if sys.platform != "linux":
         return None  # elsewhere the writing end reports its own, empty buffer
     try:

@@ -1,4 +1,4 @@
-"""Whether the environment puts a proxy between us and an address: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
+"""Proxies from the environment: HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY."""
 
 from urllib.request import getproxies, proxy_bypass
 
@@ -10,7 +10,7 @@ _SCHEMES = frozenset({"http", "https"})
 
 
 def proxy_for(url: str) -> str:
-    """The proxy the environment names for that address; empty for none. Raises MalformedMessage for an unusable one."""
+    """Return the proxy for *url*, or "". Raises MalformedMessage for an invalid one."""
     parts = split_url(url)
     host = parts.hostname or ""
     if is_loopback(host) or proxy_bypass(host):

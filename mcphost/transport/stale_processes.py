@@ -1,8 +1,8 @@
-"""Which process groups this mcphost started, on disk: the next one ends what a crash of everything left behind.
+"""A record on disk of process groups, so that the next mcphost can end those left by a crash.
 
-The guardian ends groups when mcphost is killed; this is for when it was killed, too. Each mcphost has a file of its own
-and holds a lock on it as long as it lives, so several at once leave each other alone. A group is known by its leader's
-process id together with when that started, because ids are used again.
+The watchdog ends groups when mcphost is killed; this record is for when the watchdog was killed too. Each mcphost has
+its own file and holds a lock on it while it runs, so that several instances do not interfere. A group is identified by
+its leader's process id and start time, because ids are reused.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _PROC = Path("/proc")
 
 
 class ProcessGroupFile:
-    """The groups of this process; every method may block for some milliseconds and raises OSError."""
+    """The groups of this process; every method may block for some milliseconds and raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,7 +34,7 @@ class ProcessGroupFile:
         self._fd = -1
 
     def add(self, group: int) -> None:
-        """Write it down; the file is made with the first one."""
+        """Record a group; the file is created with the first one."""
         started = process_start_time(group)
         if not started:
             return
@@ -43,12 +43,12 @@ class ProcessGroupFile:
         os.write(self._fd, f"+ {group} {started}\n".encode())
 
     def remove(self, group: int) -> None:
-        """The group is gone."""
+        """Remove a group that is gone."""
         if self._path is not None:
             os.write(self._fd, f"- {group}\n".encode())
 
     def close(self) -> None:
-        """Nothing is left to remember. Idempotent."""
+        """Remove the file. Idempotent."""
         if self._path is not None:
             path, self._path = self._path, None
             path.unlink(missing_ok=True)
@@ -59,14 +59,14 @@ class ProcessGroupFile:
         path = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}{GROUP_FILE_SUFFIX}"
         hidden = path.with_suffix(".new")
         self._fd = os.open(hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-        # Locked before it has the name that others look for: none of them may take it for a dead one's.
+        # Locked before it gets its final name, so that no other instance takes it for a stale file.
         fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         hidden.rename(path)
         return path
 
 
 def stop_stale_groups(folder: Path) -> int:
-    """End the groups of processes that are gone; how many were ended. Never raises; takes about 2 s at most."""
+    """End the groups of dead instances and return how many; never raise. Takes about 2 s at most."""
     left: dict[int, str] = {}
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == GROUP_FILE_SUFFIX)[:MAX_FILES]
@@ -87,7 +87,7 @@ def stop_stale_groups(folder: Path) -> int:
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
-    """What that file says; nothing, and the file stays, when the process that wrote it is alive."""
+    """Return the groups in a file and delete it; return nothing if its process is alive."""
     fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if os.fstat(fd).st_uid != os.getuid():
@@ -118,7 +118,7 @@ def _signal_groups(groups: dict[int, str], number: signal.Signals) -> None:
 
 
 def _is_same_process(group: int, started: str) -> bool:
-    """Whether the leader of that group is still the process that was written down."""
+    """Return whether the leader of a group is still the recorded process."""
     try:
         return os.getpgid(group) == group and process_start_time(group) == started
     except (ProcessLookupError, PermissionError):
@@ -126,7 +126,7 @@ def _is_same_process(group: int, started: str) -> bool:
 
 
 def process_start_time(pid: int) -> str:
-    """When that process started, as a text that is never the same for another one; empty when it is gone."""
+    """Return a text that identifies when a process started; "" if it is gone."""
     if _PROC.joinpath("self/stat").exists():
         try:
             boot = _PROC.joinpath("sys/kernel/random/boot_id").read_text().strip()

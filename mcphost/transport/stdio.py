@@ -1,4 +1,4 @@
-"""A server as a child process: newline-delimited JSON on its standard streams, its error output kept apart."""
+"""The stdio transport: newline-delimited JSON on a process's standard streams, error output kept apart."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +14,7 @@ from mcphost.transport.watchdog import Watchdog
 
 
 class StdioConnector:
-    """Starts `argv` anew for each dial; `environment` comes on top of the inherited allow-list."""
+    """Starts *argv* for each connection; *environment* is added to the inherited allow-list."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class StdioConnector:
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Channel]:
-        """Start the child; leaving the block stops its whole process group. Raises StartupError."""
+        """Start the process; leaving the block stops its whole process group. Raises StartupError."""
         reader = LineSplitter(self._message_limit)
         child: ServerProcess
 

@@ -1,4 +1,4 @@
-"""A task group that ends with its block and lets the block's own exception through as it is."""
+"""A task group that ends with its block and does not wrap the block's exception."""
 
 from types import TracebackType
 
@@ -7,9 +7,9 @@ from anyio.abc import TaskGroup
 
 
 class CancellingTaskGroup:
-    """`async with Tasks() as group`: leaving cancels what still runs.
+    """A task group whose exit cancels what still runs.
 
-    A plain task group wraps what its block raises in an ExceptionGroup, so `except Refused` around a session
+    A plain task group wraps the block's exception in an ExceptionGroup, so `except RequestRefused` around a session
     would miss it.
     """
 

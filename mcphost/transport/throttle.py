@@ -1,4 +1,4 @@
-"""Floods of small things are handled a few milliseconds at a time, so that nothing else waits for them."""
+"""Cooperative processing of floods of small items, a few milliseconds at a time."""
 
 import asyncio
 from collections import deque
@@ -9,12 +9,12 @@ from typing import TypeVar, cast
 TIME_SLICE = 0.008
 _MAX_IMMEDIATE_LINES = 50
 LONG_MESSAGE = 64 * 1024
-"""A line or message of more bytes is read in steps."""
+"""Longer lines and messages, in bytes, are read in steps."""
 T = TypeVar("T")
 
 
 class Throttle:
-    """For a task: `await rest()` when `due`, after each small thing it does without waiting."""
+    """Await `yield_control()` when `is_due`, after each small item that a task handles without waiting."""
 
     __slots__ = ("_until",)
 
@@ -23,19 +23,19 @@ class Throttle:
 
     @property
     def is_due(self) -> bool:
-        """Whether others should have their turn; a few in a row are never due."""
+        """Whether other tasks should run; never after only a few items."""
         if not self._until:
             self._until = perf_counter() + TIME_SLICE
         return perf_counter() > self._until
 
     async def yield_control(self) -> None:
-        """Give it to them."""
+        """Let other tasks run."""
         await asyncio.sleep(0)
         self._until = perf_counter() + TIME_SLICE
 
 
 async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
-    """Take the steps with turns for others in between, and return what the generator returns."""
+    """Run a generator in steps, letting other tasks run in between, and return its return value."""
     while True:
         try:
             next(steps)
@@ -45,9 +45,9 @@ async def run_steps_cooperatively(steps: Generator[None, None, T]) -> T:
 
 
 class LineBacklog:
-    """For callbacks: lines are taken in order, at once when they are few; until then `pause` keeps more away.
+    """A backlog of lines for callbacks: few lines are handled at once; otherwise `pause` stops the input.
 
-    A line over 64 KB is taken by `take_steps`, with turns for others between its steps.
+    A line over 64 KB is handled in steps, letting other tasks run in between.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LineBacklog:
         self._callbacks: list[Callable[[], None]] = []
 
     def add(self, lines: list[bytes]) -> None:
-        """Take them now or soon."""
+        """Handle lines now or soon."""
         if (
             not self._is_busy
             and len(lines) <= _MAX_IMMEDIATE_LINES
@@ -85,14 +85,14 @@ class LineBacklog:
         return self._steps is not None or bool(self._lines)
 
     def call_when_empty(self, callback: Callable[[], None]) -> None:
-        """Called when everything was taken; at once when it is."""
+        """Call *callback* when every line was handled; immediately if none are queued."""
         if self._is_busy:
             self._callbacks.append(callback)
         else:
             callback()
 
     def clear(self) -> None:
-        """Nobody wants the rest."""
+        """Drop the queued lines."""
         self._lines.clear()
         self._steps = None
 

@@ -1,10 +1,10 @@
-"""One task that sleeps until there is something for it: a future for each wait, the cheapest that asyncio has."""
+"""Wakeups for a single waiting task: one future for each wait, the cheapest way in asyncio."""
 
 import asyncio
 
 
 class WakeupFuture:
-    """What one task at a time waits for. Waking nobody is remembered by nobody: look first, then wait."""
+    """A wakeup for one task at a time. Without a waiter it has no effect: check the state, then wait."""
 
     __slots__ = ("_waiter",)
 
@@ -16,7 +16,7 @@ class WakeupFuture:
             self._waiter.set_result(None)
 
     async def _wait_for_wakeup(self) -> None:
-        """Until it is woken. Cancelling is safe."""
+        """Wait until woken. May be cancelled."""
         self._waiter = asyncio.get_running_loop().create_future()
         try:
             await self._waiter

@@ -1,8 +1,8 @@
-"""A small process that ends the servers' process groups when mcphost itself is killed without a chance to.
+"""A small process that ends the servers' process groups if mcphost is killed.
 
-It reads the groups from a pipe that only mcphost holds open; when the pipe closes, whatever is still on its list is
-ended, SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss what servers start themselves
-(npx does) and fires when a thread ends. Most servers leave at the end of their input by themselves; this is for others.
+It reads the groups from a pipe that only mcphost holds open; when the pipe closes, it ends the remaining groups, with
+SIGTERM first and SIGKILL two seconds later. A parent-death signal would miss processes started by servers (as npx does)
+and fires when a thread ends. Most servers exit at the end of their input; this is for the others.
 """
 
 import contextlib
@@ -56,9 +56,9 @@ _GROUP_LIMIT = 2**31
 
 
 class Watchdog:
-    """Started with the first group; ends by itself when it is closed, or when mcphost is gone.
+    """The watchdog process, started with the first group; it exits when closed, or when mcphost is gone.
 
-    With a `folder`, groups are written down there, too, and what an earlier mcphost left behind is ended first.
+    With *folder*, groups are also recorded there, and those left by an earlier mcphost are ended first.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -70,7 +70,7 @@ class Watchdog:
         self._unrecorded_groups: list[int] = []
 
     async def watch(self, group: int) -> None:
-        """From now on the group ends when mcphost does. A machine that cannot start it goes without."""
+        """End *group* when mcphost ends. If the watchdog cannot be started, do nothing."""
         folder: Path | None = None
         if self._group_file is not None:
             self._unrecorded_groups.append(group)
@@ -82,7 +82,7 @@ class Watchdog:
                     self._is_broken = True
             self._send_command(b"+", group)
             if self._group_file is not None and group in self._unrecorded_groups:
-                # All that wait at once: ten servers that start together need one change of threads, or two.
+                # All waiting groups at once: ten servers that start together need only one or two thread switches.
                 groups, self._unrecorded_groups = self._unrecorded_groups, []
                 await anyio.to_thread.run_sync(self._record_groups, self._group_file, groups)
                 folder, self._folder = self._folder, None
@@ -97,7 +97,7 @@ class Watchdog:
                 _log.warning("the group %d cannot be written down", group, exc_info=True)
 
     def unwatch(self, group: int) -> None:
-        """The group is gone; its number may soon be somebody else's."""
+        """Stop watching a group that is gone; its id may soon be reused."""
         self._send_command(b"-", group)
         if group in self._unrecorded_groups:
             self._unrecorded_groups.remove(group)
@@ -106,7 +106,7 @@ class Watchdog:
                 self._group_file.remove(group)
 
     async def close(self) -> None:
-        """End it; groups that are still watched end with it. Idempotent."""
+        """End the watchdog and the groups that are still watched. Idempotent."""
         if self._group_file is not None:
             with contextlib.suppress(OSError):
                 self._group_file.close()
@@ -126,7 +126,7 @@ class Watchdog:
         if process is None or process.stdin is None or not 1 < group < _GROUP_LIMIT:
             return
         try:
-            # A few bytes to a process that does nothing but read: this does not block.
+            # A few bytes to a process that only reads: this does not block.
             process.stdin.write(b"%s %d\n" % (sign, group))
             process.stdin.flush()
         except OSError:
@@ -143,7 +143,7 @@ def _start() -> "subprocess.Popen[bytes]":
         env={"PATH": os.defpath},
         cwd="/",
     )
-    # Only once it ignores signals may it be relied on.
+    # It is reliable only once it ignores signals.
     if process.stdout is not None:
         process.stdout.read(1)
     return process
