@@ -55,9 +55,11 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
 
     # -- asyncio.Protocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
         if not self._is_expecting_response:
             self._fail(ConnectionLost("bytes came after the answer"))
             self.abort()
@@ -72,9 +74,11 @@ class HttpConnection(WakeupFuture, asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> bool:
+        """See asyncio.Protocol."""
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
         self.is_keep_alive = False
         if self._is_in_body and self._framing == "close" and exc is None:
             self._complete_response()

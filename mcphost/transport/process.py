@@ -192,6 +192,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
 
     # -- asyncio.SubprocessProtocol
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.SubprocessProtocol."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
         self._pid = self._transport.get_pid()
         self._loop = asyncio.get_running_loop()
@@ -219,6 +220,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._on_output(data)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """See asyncio.SubprocessProtocol."""
         if fd == 1:  # data from before the _StdoutProtocol
             self._output_received(data)
             return
@@ -240,6 +242,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         return lines
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        """See asyncio.SubprocessProtocol."""
         self._open_pipes.discard(fd)
         if fd == 2:
             rest = self._stderr_splitter.flush()
@@ -254,6 +257,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def process_exited(self) -> None:
+        """See asyncio.SubprocessProtocol."""
         self._exited.set()
         # Remaining processes of the group would hold our pipes open and outlive us.
         self._signal_group(signal.SIGKILL)
@@ -263,10 +267,12 @@ class ServerProcess(asyncio.SubprocessProtocol):
             self._loop.call_later(_OUTPUT_GRACE_SECONDS, self._report_end)
 
     def pause_writing(self) -> None:
+        """See asyncio.SubprocessProtocol."""
         if self._writable is None:
             self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
+        """See asyncio.SubprocessProtocol."""
         self._wake_writers()
         self._writable = None
 
