@@ -1,1 +1,1 @@
-"""The words of MCP: every message of five revisions as frozen data; no I/O."""
+"""MCP messages of five revisions as frozen data; no I/O."""

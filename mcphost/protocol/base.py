@@ -1,4 +1,4 @@
-"""Base types of the wire: Call[R] (a request as data), Notice, and pages."""
+"""Base types of messages: ClientRequest[R] (a request as data), Notification, and pages."""
 
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -8,26 +8,26 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ClientRequest(WireStruct, Generic[R_co], frozen=True):
-    """One request to a server, as data: the fields are its params, `RESULT` is what the answer decodes to."""
+    """A request to a server; its fields are the params, and the response decodes to `RESULT`."""
 
     METHOD: ClassVar[str]
     RESULT: ClassVar[type[Any]]
 
 
 class Notification(WireStruct, frozen=True):
-    """One notification as data."""
+    """A notification; its fields are the params."""
 
     METHOD: ClassVar[str]
 
 
 class Result(WireStruct, frozen=True):
-    """What every result may carry. `result_type` is empty in the handshake era, which means complete."""
+    """Members of every result. `result_type` is empty in the handshake era, which means complete."""
 
     result_type: str = ""
 
 
 class CacheableResult(Result, frozen=True):
-    """A result of the stateless era that says how long it stays fresh; milliseconds, 0 means stale at once."""
+    """A result of the stateless era with its lifetime in milliseconds; 0 means immediately stale."""
 
     ttl_ms: float = 0
     cache_scope: str = ""
@@ -40,7 +40,7 @@ class PaginatedResult(CacheableResult, frozen=True):
 
 
 class EmptyResult(Result, frozen=True):
-    """A result with nothing in it."""
+    """A result without members."""
 
 
 class Annotations(
@@ -49,7 +49,7 @@ class Annotations(
     rename={"raw_audience": "audience", "raw_priority": "priority", "raw_last_modified": "lastModified"},
     kw_only=True,
 ):
-    """Hints about who content is for; claims of the server, never trusted. What makes no sense counts as not said."""
+    """Hints about the audience of content; untrusted claims of the server. Invalid values are ignored."""
 
     raw_audience: Any = None
     raw_priority: Any = None
@@ -57,19 +57,19 @@ class Annotations(
 
     @property
     def audience(self) -> tuple[str, ...]:
-        """`user`, `assistant`, both or nobody in particular."""
+        """`user`, `assistant`, both or none."""
         said = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
         return tuple(one for one in said if one in ("user", "assistant"))
 
     @property
     def priority(self) -> float | None:
-        """From 0, entirely optional, to 1, as good as required."""
+        """From 0, entirely optional, to 1, effectively required."""
         is_number = isinstance(self.raw_priority, int | float) and not isinstance(self.raw_priority, bool)
         return float(self.raw_priority) if is_number and 0 <= self.raw_priority <= 1 else None
 
     @property
     def last_modified(self) -> str | None:
-        """A time as ISO 8601 has it, in the server's own words."""
+        """An ISO 8601 time, unchecked."""
         return (
             self.raw_last_modified
             if isinstance(self.raw_last_modified, str) and len(self.raw_last_modified) <= 64
@@ -78,7 +78,7 @@ class Annotations(
 
 
 class Icon(WireStruct, frozen=True):
-    """A picture a server names; never fetched without a rule that allows it."""
+    """An icon of a server; never fetched without a rule that allows it."""
 
     src: str
     mime_type: str | None = None
@@ -87,5 +87,5 @@ class Icon(WireStruct, frozen=True):
 
 
 def is_set(raw: Raw) -> bool:
-    """Whether a raw member was there at all and is not null."""
+    """Return whether a raw member is present and not null."""
     return bytes(raw) not in (b"", b"null")

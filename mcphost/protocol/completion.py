@@ -6,17 +6,17 @@ from mcphost.protocol.base import ClientRequest, Result
 from mcphost.serialization import WireStruct
 
 MAX_VALUES = 100
-"""More than these of one answer are not taken; the specification allows no more."""
+"""Maximum number of values read from one response, as in the specification."""
 
 
 class PromptReference(WireStruct, frozen=True, tag="ref/prompt", tag_field="type"):
-    """A prompt by its name."""
+    """A reference to a prompt by name."""
 
     name: str
 
 
 class ResourceTemplateReference(WireStruct, frozen=True, tag="ref/resource", tag_field="type"):
-    """A resource template by its text, variables still in it."""
+    """A reference to a resource template by its text, with variables."""
 
     uri: str
 
@@ -25,20 +25,20 @@ CompletionReference = PromptReference | ResourceTemplateReference
 
 
 class CompletionArgument(WireStruct, frozen=True, omit_defaults=False):
-    """The argument that is being typed, and what of it is there."""
+    """The argument to complete, with its current value."""
 
     name: str
     value: str
 
 
 class CompletionContext(WireStruct, frozen=True):
-    """What was filled in before."""
+    """The arguments that are already filled in."""
 
     arguments: dict[str, str]
 
 
 class Completion(WireStruct, frozen=True):
-    """Suggestions, best first; `total` may be larger, `has_more` says only that it is."""
+    """Suggestions, best first; `total` may be larger, or unknown if only `has_more` is set."""
 
     values: tuple[str, ...] = ()
     total: float | None = None
@@ -46,13 +46,13 @@ class Completion(WireStruct, frozen=True):
 
 
 class CompleteResult(Result, frozen=True):
-    """What a server suggests."""
+    """The response to a completion request."""
 
     completion: Completion = Completion()
 
 
 class Complete(ClientRequest[CompleteResult], frozen=True):
-    """completion/complete; `context` is None for servers older than 2025-06-18 and when nothing was filled in."""
+    """completion/complete; `context` is None for servers before 2025-06-18 and without filled-in arguments."""
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult

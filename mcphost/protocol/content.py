@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling; an unknown kind becomes UnknownContent, never an error."""
+"""Content blocks of results, prompts and sampling; an unknown type becomes UnknownContent, never an error."""
 
 from typing import Any, cast
 
@@ -7,17 +7,17 @@ from mcphost.protocol.base import Annotations
 from mcphost.serialization import Raw, WireStruct, decode, field, make_decoder
 
 ANNOTATIONS_LIMIT = 8 * 1024
-"""Bytes of annotations beyond which they are not read."""
+"""Larger annotations, in bytes, are ignored."""
 TEXT_LIMIT = 500
-"""Characters kept of what an unknown block says of itself."""
+"""Maximum length of an unknown block's text in characters."""
 
 
 class AnnotatedContent(WireStruct, frozen=True):
-    """A block with hints about whom it is for; hints that cannot be read do not cost the block."""
+    """A block with optional annotations; invalid ones do not invalidate the block."""
 
     @property
     def annotations(self) -> Annotations | None:
-        """The hints, None when there are none or they make no sense."""
+        """The annotations; None if there are none or they are invalid."""
         raw: Raw = getattr(self, "raw_annotations", Raw())
         if not 0 < len(bytes(raw)) <= ANNOTATIONS_LIMIT:
             return None
@@ -35,7 +35,7 @@ class TextContent(AnnotatedContent, frozen=True, tag="text"):
 
 
 class ImageContent(AnnotatedContent, frozen=True, tag="image"):
-    """A picture; `data` is base64 and unchecked."""
+    """An image; `data` is unchecked base64."""
 
     data: str
     mime_type: str
@@ -43,7 +43,7 @@ class ImageContent(AnnotatedContent, frozen=True, tag="image"):
 
 
 class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
-    """Sound; `data` is base64 and unchecked."""
+    """Audio; `data` is unchecked base64."""
 
     data: str
     mime_type: str
@@ -51,7 +51,7 @@ class AudioContent(AnnotatedContent, frozen=True, tag="audio"):
 
 
 class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
-    """A pointer to a resource the server may or may not list."""
+    """A link to a resource, which the server may not list."""
 
     uri: str
     name: str = ""
@@ -63,7 +63,7 @@ class ResourceLink(AnnotatedContent, frozen=True, tag="resource_link"):
 
 
 class ResourceContents(WireStruct, frozen=True):
-    """What a resource holds: `text`, or `blob` (base64); exactly one is set in a conforming message."""
+    """Contents of a resource: `text`, or `blob` (base64); exactly one is set in a conforming message."""
 
     uri: str
     mime_type: str | None = None
@@ -72,14 +72,14 @@ class ResourceContents(WireStruct, frozen=True):
 
 
 class EmbeddedResource(AnnotatedContent, frozen=True, tag="resource"):
-    """A resource inside a result."""
+    """A resource embedded in a result."""
 
     resource: ResourceContents
     raw_annotations: Raw = field(default=Raw(), name="annotations")
 
 
 class UnknownContent(WireStruct, frozen=True):
-    """A kind we do not know, or a block that does not fit its kind; kept as it came."""
+    """A block of an unknown type, or one that is invalid for its type; kept unchanged."""
 
     type: str
     raw: Raw
@@ -106,11 +106,11 @@ class _ContentType(WireStruct, frozen=True):
 
 
 def parse_content_block(raw: Raw) -> ContentBlock:
-    """One block; never raises for its content."""
+    """Return one decoded block; never raise for its content."""
     try:
         return _decode_known(raw)  # one pass over what may be megabytes
     except MalformedMessage:
-        pass  # an unknown kind, or a known one that does not fit; below it is found out which
+        pass  # an unknown type or an invalid block, distinguished below
     try:
         kind = decode(raw, _ContentType, "content block").type
     except MalformedMessage as error:
@@ -125,12 +125,12 @@ def parse_content_block(raw: Raw) -> ContentBlock:
 
 
 def parse_content_blocks(raws: tuple[Raw, ...]) -> tuple[ContentBlock, ...]:
-    """All blocks in order."""
+    """Return all blocks in order."""
     return tuple(map(parse_content_block, raws))
 
 
 def decode_known_blocks(raw: bytes) -> tuple[ContentBlock, ...] | None:
-    """Return the blocks of a JSON array, decoded in one pass; None when one is unknown or broken."""
+    """Return the blocks of a JSON array, decoded in one pass; None if one is unknown or invalid."""
     try:
         return _decode_all_known(raw)
     except MalformedMessage:

@@ -1,4 +1,4 @@
-"""The part of front matter that is read character by character: quoted texts, lists in brackets, fields in braces."""
+"""Flow-style YAML of front matter: quoted scalars, lists in brackets, mappings in braces."""
 
 import string
 import sys
@@ -9,7 +9,7 @@ from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct
 
 UNSUPPORTED_INDICATORS = "&*!%@`?"
-"""What begins an anchor, an alias, a tag, a directive, a reserved word or a complex key."""
+"""The indicators of anchors, aliases, tags, directives, reserved words and complex keys."""
 _ESCAPES = {
     "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b",
     " ": " ", '"': '"', "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
@@ -19,13 +19,13 @@ _DIGITS = frozenset(string.hexdigits)
 
 
 class PlainScalar(Struct, frozen=True):
-    """An unquoted scalar; which type it has differs between versions of YAML, so that is left open."""
+    """An unquoted scalar; its type differs between versions of YAML and is left open."""
 
     text: str
 
 
 class FlowParser:
-    """Quoted texts, lists in brackets and fields in braces, character by character over lines that come when asked."""
+    """A parser of flow-style YAML that requests further lines as needed."""
 
     def __init__(self, line: str, next_line: Callable[[], str], count_node: Callable[[int], None]) -> None:
         self._line = line
@@ -35,11 +35,11 @@ class FlowParser:
 
     @property
     def rest(self) -> str:
-        """What is left of the line."""
+        """The unread part of the line."""
         return self._line[self._pos :]
 
     def parse_value(self, depth: int) -> Any:
-        """The next value. Raises MalformedMessage."""
+        """Return the next value. Raises MalformedMessage."""
         self._count_node(depth)
         match self._peek():
             case "[":
@@ -54,7 +54,7 @@ class FlowParser:
                 return PlainScalar(self._parse_plain())
 
     def _peek(self) -> str:
-        """The next character that is neither space nor comment."""
+        """Return the next character that is neither a space nor a comment."""
         while True:
             while self._pos < len(self._line) and self._line[self._pos] in " \t":
                 self._pos += 1
@@ -165,7 +165,7 @@ class FlowParser:
 
 
 def fold_lines(lines: list[str]) -> str:
-    """Lines of a plain or quoted text made one: a line break is a space, empty lines between are line breaks."""
+    """Return folded lines of a scalar: a line break becomes a space, empty lines become line breaks."""
     out = [lines[0]]
     blank = 0
     for number, line in enumerate(lines[1:], 2):

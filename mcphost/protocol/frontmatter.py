@@ -1,8 +1,8 @@
-"""Reads the front matter of a SKILL.md and compares it with the JSON that a server says it is.
+"""Parser for the front matter of a SKILL.md, and its comparison with the JSON of a server.
 
-Front matter is YAML from a stranger. This reads the part of YAML that people write there: block and flow collections,
-plain, quoted and block scalars, comments. Anchors, aliases, tags, directives and complex keys are refused, so nothing
-can grow while it is read; a document that is refused costs its skill and nothing else.
+Front matter is untrusted YAML. The parser covers the common part of YAML: block and flow collections, plain, quoted and
+block scalars, comments. Anchors, aliases, tags, directives and complex keys are refused, so that no input can expand; a
+refused document invalidates only its skill.
 """
 
 import re
@@ -32,9 +32,9 @@ _QUOTED_KEY = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')[ \t]*:(?:[ \t]+|
 
 
 def parse_frontmatter(document: str) -> dict[str, Any]:
-    """The front matter a text begins with. Raises MalformedMessage, whatever the text is.
+    """Return the front matter at the start of a text. Raises MalformedMessage for any invalid text.
 
-    Values are dicts, lists, str for what is quoted, and Plain for what is not.
+    Values are dicts, lists, str for quoted scalars, and PlainScalar for unquoted ones.
     """
     lines = re.split(r"\r\n|\r|\n", document.removeprefix("\ufeff")[: MAX_SIZE + 8])
     if not lines or not _FENCE.fullmatch(lines[0]):
@@ -48,9 +48,9 @@ def parse_frontmatter(document: str) -> dict[str, Any]:
 
 
 def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
-    """Where what was read is not what a server said, as a path of fields; empty when both are the same.
+    """Return the path of the first field where *parsed* differs from *expected*, or "".
 
-    A plain scalar is the same as every value that some version of YAML reads it as.
+    A plain scalar equals every value that some version of YAML reads it as.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
         ours, theirs = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
@@ -77,7 +77,7 @@ def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
 
 def _is_scalar_equal(text: str, expected: Any) -> bool:
     if isinstance(expected, str):
-        # Some versions of YAML make a day of it, and write that as a time.
+        # Some versions of YAML read a date and serialize it as a time.
         return expected == text or bool(
             _DATE.fullmatch(text) and expected.startswith(text) and _MIDNIGHT.fullmatch(expected[10:])
         )
@@ -93,7 +93,7 @@ def _is_scalar_equal(text: str, expected: Any) -> bool:
 
 
 class _BlockParser:
-    """A cursor over lines; every method leaves it behind what it read."""
+    """A cursor over lines; every method moves it past what it read."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines
@@ -110,7 +110,7 @@ class _BlockParser:
 
     # -- blocks
     def _peek_line(self) -> tuple[int, str] | None:
-        """The next line with something on it: how far in it stands, and its text."""
+        """Return the indentation and the text of the next non-empty line."""
         while self._position < len(self._lines):
             line = self._lines[self._position]
             text = line.lstrip(" ")
@@ -122,7 +122,7 @@ class _BlockParser:
         return None
 
     def _parse_block(self, min_indent: int, depth: int) -> Any:
-        """A block that stands at least so far in; an empty Plain when there is none."""
+        """Parse a block with at least *min_indent*; return an empty PlainScalar if there is none."""
         self._count_node(depth)
         line = self._peek_line()
         if line is None or line[0] < min_indent:
@@ -162,7 +162,7 @@ class _BlockParser:
                 and not rest.startswith("#")
                 and (_split_key(rest) is not None or rest == "-" or rest.startswith("- "))
             ):
-                # What follows the dash is a block of its own that begins on this line.
+                # The text after the dash is a block of its own that begins on this line.
                 self._lines[self._position] = " " * inner + rest
                 found.append(self._parse_block(inner, depth + 1))
             else:
@@ -170,7 +170,7 @@ class _BlockParser:
         return found
 
     def _parse_value(self, rest: str, indent: int, depth: int, *, sequences: int) -> Any:
-        """What stands behind a key or a dash; `sequences` is how far in a list below it must stand."""
+        """Parse the value after a key or a dash; *sequences* is the minimum indentation of a list below it."""
         if rest and not rest.startswith("#"):
             return self._parse_scalar(rest, indent + 1, depth + 1)
         self._position += 1
@@ -181,7 +181,7 @@ class _BlockParser:
 
     # -- scalars and flow collections
     def _parse_scalar(self, text: str, min_indent: int, depth: int) -> Any:
-        """A value that begins on this line and may go on below, at least so far in."""
+        """Parse a scalar that begins on this line and may continue below, with at least *min_indent*."""
         self._count_node(depth)
         if text[0] in UNSUPPORTED_INDICATORS:
             raise self._error(f"uses {text[0]!r}, which mcphost does not read")
@@ -191,7 +191,7 @@ class _BlockParser:
         if text[0] in "\"'[{":
             return self._parse_flow(text, min_indent, depth)
         parts = [_strip_comment(text)]
-        # A plain scalar goes on as long as lines stand further in than its key; a comment ends it.
+        # A plain scalar continues while lines are indented more than its key; a comment ends it.
         while parts[-1] == text and self._position < len(self._lines):
             line = self._lines[self._position]
             text = line.strip()
@@ -232,7 +232,7 @@ class _BlockParser:
         return whole + "\n" if not chomp and whole else whole
 
     def _parse_flow(self, text: str, min_indent: int, depth: int) -> Any:
-        """A quoted text or a flow collection, over as many lines as it takes."""
+        """Parse a quoted scalar or a flow collection, which may span several lines."""
         flow = FlowParser(text, lambda: self._next_flow_line(min_indent), self._count_node)
         value = flow.parse_value(depth)
         if not re.fullmatch(r"[ \t]*(?:[ \t]#.*)?", flow.rest):
@@ -240,7 +240,7 @@ class _BlockParser:
         return value
 
     def _next_flow_line(self, min_indent: int) -> str:
-        """The next line of a flow value; it stands at least so far in, or is empty."""
+        """Return the next line of a flow value, which is empty or has at least *min_indent*."""
         if self._position >= len(self._lines):
             raise self._error("does not end", back=1)
         line = self._lines[self._position]
@@ -249,7 +249,7 @@ class _BlockParser:
         self._position += 1
         return line.strip(" \t")
 
-    # -- bounds and faults
+    # -- limits and errors
     def _count_node(self, depth: int) -> None:
         self._node_count += 1
         if self._node_count > MAX_NODES or depth > MAX_DEPTH:
@@ -262,7 +262,7 @@ class _BlockParser:
 
 
 def _split_key(text: str) -> tuple[str, str] | None:
-    """A field's name and what stands behind its colon; None when the line begins no field."""
+    """Return a field's name and the text after its colon; None if the line begins no field."""
     if text[0] in "\"'":
         match = _QUOTED_KEY.match(text)
         return None if match is None else (_unquote(match[1]), text[match.end() :])
@@ -283,13 +283,13 @@ def _unquote(text: str) -> str:
 
 
 def _strip_comment(text: str) -> str:
-    """A line of a plain scalar without the comment behind it."""
+    """Return a line of a plain scalar without a trailing comment."""
     at = text.find(" #")
     return text if at < 0 else text[:at].rstrip()
 
 
 def _fold_block(lines: list[str]) -> str:
-    """The lines of a block that begins with `>`: those that stand further in keep their line breaks."""
+    """Return the folded lines of a `>` block; lines with more indentation keep their line breaks."""
     out: list[str] = []
     blank, began, deep = 0, False, False
     for line in lines:

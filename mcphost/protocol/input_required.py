@@ -1,4 +1,4 @@
-"""Input rounds of the stateless era: what `input_required` carries, and subscriptions/listen."""
+"""Input rounds of the stateless era: the members of `input_required` results, and subscriptions/listen."""
 
 from collections.abc import Generator
 from typing import Any, ClassVar
@@ -11,25 +11,25 @@ from mcphost.serialization import Raw, WireStruct, decode
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"
 MAX_INPUT_VALUES = 50_000
-"""JSON values of all that is asked at once."""
+"""Maximum number of JSON values in all input requests of one round."""
 
 
 class InputRequest(WireStruct, frozen=True):
-    """One thing the server wants before it goes on."""
+    """One request of the server within a round."""
 
     method: str
     params: Raw = Raw()
 
 
 class InputRequiredResult(Result, frozen=True):
-    """The answer that is a question; `request_state` goes back byte for byte, if and only if it was there."""
+    """A result that asks for input; `request_state` is returned unchanged if it was present."""
 
     input_requests: Raw = Raw()
     request_state: Raw = Raw()
 
 
 def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputRequest]]:
-    """Read the member `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
+    """Parse `inputRequests` in steps of a few milliseconds; absent or null is {}. Raises MalformedMessage."""
     if not is_set(raw):
         return {}
     try:
@@ -41,18 +41,18 @@ def parse_input_requests(raw: Raw) -> Generator[None, None, dict[str, InputReque
 
 
 class SubscriptionFilter(WireStruct, frozen=True):
-    """Which changes a subscription is about."""
+    """The changes that a subscription covers."""
 
     tools_list_changed: bool = False
     prompts_list_changed: bool = False
     resources_list_changed: bool = False
     resource_subscriptions: tuple[str, ...] = ()
     task_ids: tuple[str, ...] = ()
-    """Only with the tasks extension."""
+    """Tasks extension only."""
 
 
 class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
-    """subscriptions/listen; answered when the subscription ends."""
+    """subscriptions/listen; the response comes when the subscription ends."""
 
     METHOD: ClassVar[str] = "subscriptions/listen"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -60,7 +60,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """notifications/subscriptions/acknowledged: the part of the filter that the server honours; None: not said."""
+    """notifications/subscriptions/acknowledged: the part of the filter that the server accepted; None if absent."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

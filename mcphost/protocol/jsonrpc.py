@@ -1,7 +1,7 @@
-"""JSON-RPC envelopes: one decode for whatever arrives, one encode for whatever leaves.
+"""JSON-RPC envelopes: one decode for each incoming message, one encode for each outgoing one.
 
-The envelope is read first and `params`, `result` stay raw, so a result is decoded once,
-straight to its type (specification: basic/index#messages).
+The envelope is decoded first; `params` and `result` stay raw, so that a result is decoded only once, directly to its
+type (specification: basic/index#messages).
 """
 
 import re
@@ -32,7 +32,7 @@ STATELESS_ERRORS = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILIT
 
 
 class ErrorData(WireStruct, frozen=True):
-    """The `error` member; `data` stays raw until somebody asks for it."""
+    """The `error` member; `data` is decoded on demand."""
 
     code: int = 0
     message: str = ""
@@ -40,7 +40,7 @@ class ErrorData(WireStruct, frozen=True):
 
 
 class JsonRpcRequest(Struct, frozen=True):
-    """A request; ids are strings or whole numbers, never null."""
+    """A request; ids are strings or integers, never null."""
 
     id: RequestId
     method: str
@@ -48,21 +48,21 @@ class JsonRpcRequest(Struct, frozen=True):
 
 
 class JsonRpcNotification(Struct, frozen=True):
-    """A one-way message."""
+    """A notification."""
 
     method: str
     params: Raw = Raw()
 
 
 class JsonRpcResponse(Struct, frozen=True):
-    """A success."""
+    """A successful response."""
 
     id: RequestId
     result: Raw
 
 
 class JsonRpcErrorResponse(Struct, frozen=True):
-    """A failure; the id is None when the peer could not read ours."""
+    """An error response; the id is None if the peer could not read the request's id."""
 
     id: RequestId | None
     error: ErrorData
@@ -83,14 +83,14 @@ _LONE_SURROGATE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_SURROGATE_PAIR_BYTES = 12  # bytes of two escapes that make one character
+_SURROGATE_PAIR_BYTES = 12  # length of two escapes that form one character
 _CHUNK_SIZE = 256 * 1024
 MAX_LONE_SURROGATES = 10_000
 
 
 _ABSENT = Raw()
 NAME_LIMIT = 1_000
-"""Characters of an id or of a method's name in a message that we read."""
+"""Maximum length of an id or a method name in characters."""
 
 
 class _Envelope(WireStruct, frozen=True):
@@ -110,10 +110,10 @@ class _RequestEnvelope(WireStruct, frozen=True, omit_defaults=False):
 
 
 def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
-    """Read one message from its bytes. Raises MalformedMessage.
+    """Parse one message. Raises MalformedMessage.
 
-    Half a surrogate pair (a server that cuts its text in the middle of an emoji) is read as U+FFFD. What is wrong
-    inside a large result may show only when that is decoded.
+    A lone surrogate (from a server that cuts text within an emoji) becomes U+FFFD. Errors inside a large result may
+    appear only when it is decoded.
     """
     if len(line) > _LARGE_MESSAGE:
         return run_steps(parse_message_in_steps(bytes(line)))
@@ -129,7 +129,7 @@ def parse_message(line: bytes | bytearray | memoryview | Raw) -> JsonRpcMessage:
 
 
 def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]:
-    """Read one message as `read` does, in steps of a few milliseconds; returns it. Raises MalformedMessage."""
+    """Parse one message as `parse_message` does, in steps of a few milliseconds. Raises MalformedMessage."""
     yield from check_message(line)
     answer = _parse_large_response(line)
     if answer is not None:
@@ -148,12 +148,12 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace halves of surrogate pairs by U+FFFD; None when there are none. Raises MalformedMessage for too many."""
+    """Replace lone surrogates by U+FFFD; return None if there are none. Raises MalformedMessage for too many."""
     if b"\\u" not in line or b"\0" in line:
         return None
     parts: list[bytes] = []
     for piece in iter_chunks(line):
-        parts.append(piece.replace(b"\\\\", b"\0\0"))  # so that what is left begins an escape
+        parts.append(piece.replace(b"\\\\", b"\0\0"))  # so that each remaining backslash begins an escape
         yield
     text = b"".join(parts)
     parts.clear()
@@ -176,10 +176,10 @@ def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]
 
 
 def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
-    """A large result between the few ways to write its envelope; None when it has to be looked at.
+    """Return a large response with a common form of envelope; None if it has to be parsed.
 
-    Passing over a megabyte only to find its end costs as much as decoding it. What is cut out here is decoded as one
-    value later, so a line that was something else becomes the same error there.
+    Scanning a megabyte to find its end costs as much as decoding it. The part that is cut out is decoded as one value
+    later, so an invalid line raises the same error there.
     """
     if (head := _RESPONSE_HEAD.match(line)) is not None:
         tail = _RESPONSE_END.search(line, len(line) - 8)
@@ -187,14 +187,15 @@ def _parse_large_response(line: bytes) -> JsonRpcResponse | None:
         tail = _RESULT_FIRST_END.search(line, len(line) - 80)
     else:
         return None
-    if tail is None or b"\\" in line:  # an escape may be half a character; base64, the most of what is large, has none
+    # an escape may be a lone surrogate; base64, the usual large content, has no escapes
+    if tail is None or b"\\" in line:
         return None
     ident = head[1] if head.re is _RESPONSE_HEAD else tail[1]
     return JsonRpcResponse(int(ident), Raw(memoryview(line)[head.end() : tail.start()]))
 
 
 def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_LIMIT) -> list[Raw]:
-    """The members of a JSON array, each still to be read. Raises MalformedMessage; an empty array is none."""
+    """Return the undecoded members of a JSON array. Raises MalformedMessage, also for an empty array."""
     members = decode(line, list[Raw], "JSON-RPC batch")
     if not members:
         raise MalformedMessage("The batch is empty.")
@@ -204,7 +205,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy what is a small part of a line of `size` bytes: a raw value keeps the whole line in memory."""
+    """Copy a raw value that is a small part of a line of *size* bytes: it would keep the whole line in memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 
@@ -213,11 +214,11 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
         raise MalformedMessage('The message has no "jsonrpc": "2.0".')
     ident = envelope.id
     result, error = envelope.result is not _ABSENT, envelope.error is not _ABSENT
-    if type(ident) is int and result and not error and envelope.method is UNSET:  # what most messages are
+    if type(ident) is int and result and not error and envelope.method is UNSET:  # the most common case
         return JsonRpcResponse(ident, envelope.result if size <= _COPY_THRESHOLD else _detach(envelope.result, size))
     if isinstance(ident, float):
         raise MalformedMessage("The message has a fractional id.")
-    # They are echoed, kept and shown, and no bound of messages counts them.
+    # Ids are echoed, stored and displayed, and the limits of messages do not count them.
     if isinstance(ident, str) and len(ident) > NAME_LIMIT:
         raise MalformedMessage(f"The message has an id of {len(ident):,} characters.")
     if isinstance(envelope.method, str) and len(envelope.method) > NAME_LIMIT:
@@ -240,10 +241,10 @@ def _message_of(envelope: _Envelope, size: int) -> JsonRpcMessage:
 
 
 def serialize_message(message: JsonRpcMessage) -> bytes:
-    """One message as one line of JSON without its line end."""
+    """Return a message as one line of JSON without its line end."""
     if (
         isinstance(message, JsonRpcRequest) and memoryview(message.params).nbytes
-    ):  # the most frequent one, in half the time
+    ):  # the most common case, in half the time
         return encode(_RequestEnvelope(message.id, message.method, message.params))
     body: dict[str, Any] = {"jsonrpc": "2.0"}
     match message:

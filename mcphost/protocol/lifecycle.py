@@ -12,7 +12,7 @@ ICONS_LIMIT = 1024 * 1024
 
 
 class Implementation(WireStruct, frozen=True):
-    """Who a peer says it is; for display only, never a reason to trust."""
+    """The name and version of a peer; for display only, never a reason to trust."""
 
     name: str = ""
     version: str = ""
@@ -23,7 +23,7 @@ class Implementation(WireStruct, frozen=True):
 
 
 def parse_implementation(raw: Raw) -> Implementation:
-    """Who a peer says it is, cut to what can be shown; nobody when it cannot be read, since it is for display only."""
+    """Return the peer's `Implementation`, shortened for display; empty if it is invalid."""
     try:
         said = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
@@ -34,7 +34,7 @@ def parse_implementation(raw: Raw) -> Implementation:
         said.title and said.title[:NAME_LIMIT],
         said.description and said.description[:TEXT_LIMIT],
         said.website_url and said.website_url[:TEXT_LIMIT],
-        # A copy of its own: what came keeps all of its message in memory.
+        # A copy: a view would keep the whole message in memory.
         Raw(bytes(said.icons)) if len(bytes(said.icons)) <= ICONS_LIMIT else Raw(),
     )
 
@@ -47,7 +47,7 @@ class ListCapability(WireStruct, frozen=True):
 
 
 class ServerCapabilities(WireStruct, frozen=True):
-    """What a server offers; an absent member means "not offered"."""
+    """The capabilities of a server; an absent member means that it is not offered."""
 
     tools: ListCapability | None = None
     resources: ListCapability | None = None
@@ -60,7 +60,7 @@ class ServerCapabilities(WireStruct, frozen=True):
 
 
 class InitializeResult(Result, frozen=True):
-    """The server's side of the handshake."""
+    """The server's response to initialize."""
 
     protocol_version: str = ""
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -69,7 +69,7 @@ class InitializeResult(Result, frozen=True):
 
 
 class Initialize(ClientRequest[InitializeResult], frozen=True):
-    """initialize; `capabilities` is a plain object because its shape differs by revision."""
+    """initialize; `capabilities` is a plain object because its form differs by revision."""
 
     METHOD: ClassVar[str] = "initialize"
     RESULT: ClassVar[type[Any]] = InitializeResult
@@ -85,7 +85,7 @@ class InitializedNotification(Notification, frozen=True):
 
 
 class DiscoverResult(CacheableResult, frozen=True):
-    """What a server of the stateless era says about itself."""
+    """The facts of a server in the stateless era."""
 
     supported_versions: tuple[str, ...] = ()
     capabilities: ServerCapabilities = ServerCapabilities()
@@ -97,13 +97,13 @@ class _ServerMeta(WireStruct, frozen=True, rename={"info": "io.modelcontextproto
 
 
 class DiscoverMeta(WireStruct, frozen=True, rename={"meta": "_meta"}):
-    """The part of a discover result that says who the server is."""
+    """The `_meta` member of a discover result with the server's `Implementation`."""
 
     meta: Raw = Raw()
 
     @property
     def info(self) -> Implementation:
-        """Who the server says it is."""
+        """The server's `Implementation`."""
         try:
             return parse_implementation(decode(self.meta, _ServerMeta, "_meta").info)
         except MalformedMessage:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from mcphost.protocol.base import ClientRequest, EmptyResult
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""In order of severity, as RFC 5424 has them."""
+"""In increasing severity, as in RFC 5424."""
 
 
 class SetLevel(ClientRequest[EmptyResult], frozen=True):
@@ -17,5 +17,5 @@ class SetLevel(ClientRequest[EmptyResult], frozen=True):
 
 
 def severity(level: str) -> int:
-    """Its place in LEVELS; a level nobody knows counts as info."""
+    """Return the index in LEVELS; an unknown level counts as info."""
     return LEVELS.index(level) if level in LEVELS else LEVELS.index("info")

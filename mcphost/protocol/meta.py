@@ -1,4 +1,4 @@
-"""The reserved `_meta` keys and the stamp that every request of the stateless era carries."""
+"""Reserved `_meta` keys, and the metadata of every request in the stateless era."""
 
 from typing import Any
 
@@ -14,5 +14,5 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
 
 def build_request_meta(revision: Revision, client: Implementation, capabilities: dict[str, Any]) -> dict[str, Any]:
-    """The `_meta` members that identify us to a stateless server."""
+    """Return the `_meta` members that identify the client to a stateless server."""
     return {PROTOCOL_VERSION: revision.value, CLIENT_INFO: client, CLIENT_CAPABILITIES: capabilities}

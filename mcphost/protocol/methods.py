@@ -1,6 +1,6 @@
-"""Which methods we speak at which revision, in each direction; the names alone, for people and for tests.
+"""The supported methods of each revision, in each direction, by name, for display and tests.
 
-`tests/spec/test_methods.py` holds this against the schema of each revision and against the calls of this room.
+`tests/spec/test_methods.py` compares them with the schema of each revision and with the requests of this package.
 """
 
 from mcphost.protocol.revisions import LATEST_HANDSHAKE, LATEST_STATELESS, Revision
@@ -14,7 +14,7 @@ _STATELESS = (Revision.V2026_07_28, LATEST_STATELESS)
 _WITH_ELICITATION = (Revision.V2025_06_18, LATEST_STATELESS)
 _WITH_CORE_TASKS = (Revision.V2025_11_25, Revision.V2025_11_25)
 RevisionRange = tuple[Revision, Revision]
-"""The first and the last revision that has something."""
+"""The first and the last revision that has a method."""
 
 CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "initialize": _HANDSHAKE,
@@ -37,16 +37,16 @@ CLIENT_REQUESTS: dict[str, RevisionRange] = {
     "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
-"""Requests we send."""
+"""Requests of the client."""
 
 CLIENT_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/initialized": _HANDSHAKE,
-    # On a pipe of the stateless era it is how a request is given up; over HTTP closing the stream is.
+    # Cancels a request on a pipe in the stateless era; over HTTP closing the stream does.
     "notifications/cancelled": _ALL_REVISIONS,
     "notifications/roots/list_changed": _HANDSHAKE,
     "notifications/tasks/status": _WITH_CORE_TASKS,
 }
-"""Notifications we send."""
+"""Notifications of the client."""
 
 SERVER_REQUESTS: dict[str, RevisionRange] = {
     "ping": _HANDSHAKE,
@@ -58,7 +58,7 @@ SERVER_REQUESTS: dict[str, RevisionRange] = {
     "tasks/list": _WITH_CORE_TASKS,
     "tasks/cancel": _WITH_CORE_TASKS,
 }
-"""What a server may ask of us: as requests in the handshake era, as input rounds of our own requests afterwards."""
+"""Requests of the server: as requests in the handshake era, as input rounds of client requests afterwards."""
 
 SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/progress": _ALL_REVISIONS,
@@ -72,15 +72,15 @@ SERVER_NOTIFICATIONS: dict[str, RevisionRange] = {
     "notifications/tasks/status": _WITH_CORE_TASKS,
     "notifications/subscriptions/acknowledged": _STATELESS,
 }
-"""Notifications of servers that mean something to us."""
+"""Supported notifications of the server."""
 
 EXTENSION_REQUESTS: dict[str, dict[str, RevisionRange]] = {
     TASKS: {"tasks/get": _STATELESS, "tasks/update": _STATELESS, "tasks/cancel": _STATELESS},
     SKILLS: {"skills/list": _ALL_REVISIONS, "skills/get": _ALL_REVISIONS},
 }
-"""Requests we send because a server declared that extension."""
+"""Requests of the client that require an extension declared by the server."""
 
 
 def methods_in(revision: Revision, table: dict[str, RevisionRange]) -> tuple[str, ...]:
-    """The methods of a table that exist in a revision, in the table's order."""
+    """Return the methods of *table* that exist in *revision*, in the table's order."""
     return tuple(method for method, (first, last) in table.items() if first <= revision <= last)

@@ -60,20 +60,20 @@ class ResourceUpdatedNotification(Notification, frozen=True):
 
 
 class ElicitationCompleteNotification(Notification, frozen=True):
-    """notifications/elicitation/complete: what the user was sent to an address for is done (2025-11-25)."""
+    """notifications/elicitation/complete: a URL elicitation is finished (2025-11-25)."""
 
     METHOD: ClassVar[str] = "notifications/elicitation/complete"
     elicitation_id: str = ""
 
 
 class RootsListChangedNotification(Notification, frozen=True):
-    """notifications/roots/list_changed; ours to the server, in the handshake era only."""
+    """notifications/roots/list_changed; from client to server, in the handshake era only."""
 
     METHOD: ClassVar[str] = "notifications/roots/list_changed"
 
 
 class UnknownNotification(Notification, frozen=True):
-    """A notification we do not know; kept so that it can be shown."""
+    """An unknown notification, kept for display."""
 
     METHOD: ClassVar[str] = ""
     method: str
@@ -96,7 +96,7 @@ _NOTIFICATION_TYPES: dict[str, type[Any]] = {
 
 
 def parse_notification(method: str, params: Raw) -> Notification | None:
-    """Return the notice with that method; None when its params do not fit."""
+    """Return the notification for *method*; None if its params are invalid."""
     kind = _NOTIFICATION_TYPES.get(method)
     if kind is None:
         return UnknownNotification(method, params)

@@ -19,7 +19,7 @@ class PromptArgument(WireStruct, frozen=True):
 
 
 class Prompt(WireStruct, frozen=True):
-    """A prompt a server offers."""
+    """A prompt of a server."""
 
     name: str
     title: str | None = None
@@ -29,7 +29,7 @@ class Prompt(WireStruct, frozen=True):
 
 
 class ListPromptsResult(PaginatedResult, frozen=True):
-    """One page, entries raw."""
+    """One page with undecoded entries."""
 
     prompts: tuple[Raw, ...] = ()
 
@@ -43,24 +43,24 @@ class ListPrompts(ClientRequest[ListPromptsResult], frozen=True):
 
 
 class PromptMessage(WireStruct, frozen=True):
-    """One message of a filled prompt."""
+    """One message of a prompt."""
 
     role: str
     content: Raw
 
     def parse_content(self) -> ContentBlock:
-        """The content, an unknown kind included."""
+        """Return the decoded content, which may be of an unknown type."""
         return parse_content_block(self.content)
 
 
 class GetPromptResult(Result, frozen=True):
-    """A filled prompt."""
+    """A prompt with its arguments filled in."""
 
     description: str | None = None
     messages: tuple[PromptMessage, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse more messages than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
+        """Limit the number of messages; the ValueError becomes MalformedMessage when decoding."""
         if len(self.messages) > MAX_MESSAGES:
             raise ValueError(f"a prompt of more than {MAX_MESSAGES:,} messages")
 

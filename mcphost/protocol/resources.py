@@ -10,7 +10,7 @@ MAX_CONTENTS = 10_000
 
 
 class Resource(WireStruct, frozen=True):
-    """A resource a server offers."""
+    """A resource of a server."""
 
     uri: str
     name: str = ""
@@ -35,7 +35,7 @@ class ResourceTemplate(WireStruct, frozen=True):
 
 
 class ListResourcesResult(PaginatedResult, frozen=True):
-    """One page, entries raw."""
+    """One page with undecoded entries."""
 
     resources: tuple[Raw, ...] = ()
 
@@ -49,7 +49,7 @@ class ListResources(ClientRequest[ListResourcesResult], frozen=True):
 
 
 class ListResourceTemplatesResult(PaginatedResult, frozen=True):
-    """One page, entries raw."""
+    """One page with undecoded entries."""
 
     resource_templates: tuple[Raw, ...] = ()
 
@@ -63,12 +63,12 @@ class ListResourceTemplates(ClientRequest[ListResourceTemplatesResult], frozen=T
 
 
 class ReadResourceResult(CacheableResult, frozen=True):
-    """What a resource holds; a directory-like resource may give several entries."""
+    """The contents of a resource; a directory may have several entries."""
 
     contents: tuple[ResourceContents, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse more entries than anybody reads; raises ValueError, which decoding turns into MalformedMessage."""
+        """Limit the number of entries; the ValueError becomes MalformedMessage when decoding."""
         if len(self.contents) > MAX_CONTENTS:
             raise ValueError(f"a resource of more than {MAX_CONTENTS:,} entries")
 
@@ -98,6 +98,6 @@ class Unsubscribe(ClientRequest[EmptyResult], frozen=True):
 
 
 class ResourceNotFoundData(WireStruct, frozen=True):
-    """The data of the error for a resource that is not there."""
+    """The `data` member of the error for an unknown resource."""
 
     uri: str = ""

@@ -1,11 +1,11 @@
-"""The five revisions, their era, and what exists in which (https://modelcontextprotocol.io/specification)."""
+"""The five revisions, their eras and their features (https://modelcontextprotocol.io/specification)."""
 
 from enum import StrEnum
 from typing import Literal
 
 Era = Literal["handshake", "stateless"]
 ServerEras = Literal["handshake", "stateless", "dual"]
-"""Which eras a server speaks; `dual` is both."""
+"""The eras that a server supports; `dual` is both."""
 
 
 class Revision(StrEnum):
@@ -24,22 +24,22 @@ class Revision(StrEnum):
 
     @property
     def has_version_header(self) -> bool:
-        """HTTP requests carry MCP-Protocol-Version from 2025-06-18 on."""
+        """Whether HTTP requests carry MCP-Protocol-Version, from 2025-06-18 on."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_output_schemas(self) -> bool:
-        """Tools promise structured output from 2025-06-18 on."""
+        """Whether tools may declare structured output, from 2025-06-18 on."""
         return self >= Revision.V2025_06_18
 
     @property
     def has_non_object_output(self) -> bool:
-        """Structured output is an object up to 2025-11-25, and any JSON from 2026-07-28 on."""
+        """Whether structured output may be any JSON value, from 2026-07-28 on, instead of an object."""
         return self >= Revision.V2026_07_28
 
     @property
     def has_batches(self) -> bool:
-        """JSON-RPC arrays exist in 2025-03-26 only."""
+        """Whether JSON-RPC batches exist, in 2025-03-26 only."""
         return self is Revision.V2025_03_26
 
 
@@ -50,7 +50,7 @@ LATEST_STATELESS = STATELESS_REVISIONS[-1]
 
 
 def parse_revision(text: str) -> Revision | None:
-    """The revision with that date, or None when we do not speak it."""
+    """Return the revision with that date, or None if it is not supported."""
     try:
         return Revision(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The messages of sampling: their blocks, who may say what, and that every tool use is answered right after it.
+"""Messages of sampling: content blocks, allowed roles, and the balance of tool uses and results.
 
 Specification: client/sampling (messages, tool result messages, tool use and result balance).
 """
@@ -24,7 +24,7 @@ MAX_TOOLS = 128
 
 
 class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
-    """The model called one of the request's tools; the server runs it. `meta` goes back as it came."""
+    """A call of one of the request's tools by the model; the server runs it. `meta` is returned unchanged."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class ToolUseContent(WireStruct, frozen=True, tag="tool_use"):
 
 
 class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
-    """What the server's tool gave back for one tool use."""
+    """The result of one tool use, from the server."""
 
     tool_use_id: str
     content: tuple[Raw, ...] = ()
@@ -41,12 +41,12 @@ class ToolResultContent(WireStruct, frozen=True, tag="tool_result"):
     is_error: bool = False
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """The content, unknown kinds included."""
+        """Return the decoded content, which may have blocks of unknown types."""
         return tuple(parse_content_block(raw) for raw in self.content)
 
 
 class ToolChoice(WireStruct, frozen=True):
-    """How free the model is to use tools."""
+    """The model's freedom to use tools."""
 
     mode: str = "auto"
 
@@ -61,24 +61,24 @@ class _RawMessage(WireStruct, frozen=True):
 
 
 class SamplingMessage(Struct, frozen=True):
-    """One message, its content always as a sequence."""
+    """One message, with its content always as a sequence."""
 
     role: Literal["user", "assistant"]
     blocks: tuple[SamplingContentBlock, ...]
 
     @property
     def tool_uses(self) -> tuple[ToolUseContent, ...]:
-        """The calls in it."""
+        """The tool uses of the message."""
         return tuple(one for one in self.blocks if isinstance(one, ToolUseContent))
 
     @property
     def tool_results(self) -> tuple[ToolResultContent, ...]:
-        """The results in it."""
+        """The tool results of the message."""
         return tuple(one for one in self.blocks if isinstance(one, ToolResultContent))
 
 
 def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...]:
-    """The messages. Raises MalformedMessage naming the one that is not what the specification says."""
+    """Return the decoded messages. Raises MalformedMessage that names the invalid one."""
     if not raws:
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
@@ -89,7 +89,7 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
 
 
 def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, ...]:
-    """One block or an array of them. Raises MalformedMessage."""
+    """Return the decoded blocks of a block or an array. Raises MalformedMessage."""
     body = bytes(raw).lstrip()
     parts = decode(body, tuple[Raw, ...], where) if body[:1] == b"[" else (Raw(body),)
     if not 0 < len(parts) <= MAX_BLOCKS:
@@ -126,7 +126,10 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
 
 
 def _check_tool_results(found: tuple[SamplingMessage, ...]) -> None:
-    """Each message of tool uses is followed by one with exactly their results, and no result stands anywhere else."""
+    """Check that each message with tool uses is followed by one with exactly their results.
+
+    Results are not allowed elsewhere.
+    """
     for number, message in enumerate(found, 1):
         before = found[number - 2].tool_uses if number > 1 else ()
         asked = [use.id for use in before]
@@ -140,7 +143,7 @@ def _check_tool_results(found: tuple[SamplingMessage, ...]) -> None:
 
 
 def parse_tool_choice(raw: Raw) -> Literal["auto", "required", "none"]:
-    """The mode of a toolChoice; auto when there is none. Raises MalformedMessage."""
+    """Return the mode of a toolChoice; auto if absent. Raises MalformedMessage."""
     match decode(raw, ToolChoice, "toolChoice").mode if is_set(raw) else "auto":
         case "auto" | "required" | "none" as mode:
             return mode

@@ -1,6 +1,6 @@
-"""What a server may ask of us, in either era: sampling, elicitation, roots; and the replies.
+"""Requests of a server in either era: sampling, elicitation, roots; and the replies.
 
-The structs are the final seam; who answers them (`host.desk`) decides what is supported.
+The request handler in `host.server_requests` decides which of them are supported.
 """
 
 from collections.abc import Generator
@@ -11,11 +11,11 @@ from mcphost.json_limits import JsonLimitExceeded, check_value_count
 from mcphost.serialization import Raw, WireStruct, decode
 
 MAX_VALUES = 100_000
-"""JSON values of one request of a server; no object is made of one that has more."""
+"""Maximum number of JSON values in one request of a server; larger ones are not decoded."""
 
 
 class CreateMessage(WireStruct, frozen=True):
-    """sampling/createMessage, params as they came."""
+    """sampling/createMessage, with its params unchanged."""
 
     METHOD: ClassVar[str] = "sampling/createMessage"
     messages: tuple[Raw, ...] = ()
@@ -31,7 +31,7 @@ class CreateMessage(WireStruct, frozen=True):
 
 
 class Elicit(WireStruct, frozen=True):
-    """elicitation/create; `mode` absent means a form."""
+    """elicitation/create; without `mode` it is a form."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     message: str = ""
@@ -42,7 +42,7 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """Not a message: what the error -32042 of a call lists (2025-11-25); accept means that the call may be repeated."""
+    """The data of error -32042 of a call (2025-11-25), not a message; accept means that the call may be repeated."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     elicitations: tuple[Elicit, ...] = ()
@@ -55,7 +55,7 @@ class ListRoots(WireStruct, frozen=True):
 
 
 class Root(WireStruct, frozen=True):
-    """A folder the user lets servers know about; `uri` is a file: URI."""
+    """A folder that the user shares with servers; `uri` is a file: URI."""
 
     uri: str
     name: str | None = None
@@ -84,7 +84,7 @@ class ListRootsResult(WireStruct, frozen=True):
 
 
 class ServerRequestRejection(WireStruct, frozen=True):
-    """No reply can be given; an error of that code in the handshake era, the end of the call in the stateless one."""
+    """A rejection: an error with this code in the handshake era, the end of the call in the stateless era."""
 
     message: str
     code: int = -1
@@ -97,7 +97,7 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Read the request of a server in steps of a few milliseconds. Raises MalformedMessage: unknown, or unfit."""
+    """Parse a server's request in steps of a few milliseconds. Raises MalformedMessage if unknown or invalid."""
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")
@@ -118,7 +118,7 @@ def parse_server_request(method: str, params: Raw) -> Generator[None, None, Serv
 
 
 def server_request_size(request: ServerRequest) -> int:
-    """Return about how many bytes the server put into an ask."""
+    """Return the approximate size of a server's request in bytes."""
     match request:
         case CreateMessage():
             raws = (*request.messages, request.tools, request.tool_choice, request.metadata, request.model_preferences)

@@ -1,4 +1,4 @@
-"""skills/list and skills/get: Agent Skills that a server offers (SEP-2640, io.modelcontextprotocol/skills)."""
+"""skills/list and skills/get: Agent Skills of a server (SEP-2640, io.modelcontextprotocol/skills)."""
 
 import re
 from hashlib import sha256
@@ -20,7 +20,7 @@ _ESCAPED_DOT = re.compile(r"%2e", re.IGNORECASE)
 
 
 class SkillFile(WireStruct, frozen=True):
-    """One file of a skill: its address, the SHA-256 of its bytes as `sha256:HEX`, and how many they are."""
+    """One file of a skill: its URI, the SHA-256 of its bytes as `sha256:HEX`, and its size in bytes."""
 
     uri: str
     digest: str
@@ -28,7 +28,7 @@ class SkillFile(WireStruct, frozen=True):
 
 
 class Skill(WireStruct, frozen=True):
-    """A skill as listed: the address of its SKILL.md, that file's front matter as JSON, and its files.
+    """A skill as listed: the URI of its SKILL.md, that file's front matter as JSON, and its files.
 
     `resources` stays raw: a list of SkillFile, or the word "dynamic" for content without digests.
     """
@@ -39,22 +39,22 @@ class Skill(WireStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name by the front matter; a label, not unique."""
+        """The name in the front matter; a label, not unique."""
         return str(self.frontmatter.get("name", ""))
 
     @property
     def description(self) -> str:
-        """What it is for, in its server's words."""
+        """The server's description of the skill."""
         return str(self.frontmatter.get("description", ""))
 
     @property
     def root(self) -> str:
-        """The address of its directory, without the slash."""
+        """The URI of its directory, without the trailing slash."""
         return self.uri.removesuffix("/SKILL.md")
 
 
 class ListSkillsResult(PaginatedResult, frozen=True):
-    """One page of skills, each still raw."""
+    """One page with undecoded skills."""
 
     skills: tuple[Raw, ...] = ()
 
@@ -68,13 +68,13 @@ class ListSkills(ClientRequest[ListSkillsResult], frozen=True):
 
 
 class GetSkillResult(CacheableResult, frozen=True):
-    """One skill by its address."""
+    """One skill."""
 
     skill: Raw = Raw()
 
 
 class GetSkill(ClientRequest[GetSkillResult], frozen=True):
-    """skills/get; also answers for skills that no list mentions."""
+    """skills/get; also returns skills that are not listed."""
 
     METHOD: ClassVar[str] = "skills/get"
     RESULT: ClassVar[type[Any]] = GetSkillResult
@@ -86,7 +86,7 @@ class _Extensions(WireStruct, frozen=True, rename={"skills": EXTENSION}):
 
 
 def has_skills(capabilities: ServerCapabilities) -> bool:
-    """Whether a server offers skills; nothing of them is asked of one that does not say so."""
+    """Return whether a server declared skills; otherwise no skill is requested."""
     if EXTENSION.encode() not in bytes(capabilities.extensions):
         return False
     try:
@@ -97,7 +97,7 @@ def has_skills(capabilities: ServerCapabilities) -> bool:
 
 
 def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
-    """Every file of a skill. Raises MalformedMessage when its `resources` is no list of files."""
+    """Return every file of a skill. Raises MalformedMessage if `resources` is not a list of files."""
     if bytes(skill.resources) == DYNAMIC:
         return ()
     if not is_set(skill.resources):
@@ -106,7 +106,7 @@ def parse_skill_files(skill: Skill) -> tuple[SkillFile, ...]:
 
 
 def find_skill_problem(skill: Skill) -> str:
-    """What is wrong with an entry, in half a sentence; empty when the skill can be loaded."""
+    """Return what is wrong with an entry, as half a sentence; "" if the skill can be loaded."""
     name, description = skill.frontmatter.get("name"), skill.frontmatter.get("description")
     if not isinstance(name, str) or len(name) > NAME_LIMIT or not _NAME.fullmatch(name):
         return "its name is not one of lower-case letters, digits and single hyphens"
@@ -143,15 +143,15 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
 
 
 def contents_digest(skill: Skill) -> str:
-    """One digest over every file's address and digest: what an approval of the skill is bound to."""
+    """Return one digest over every file's URI and digest; an approval of the skill is bound to it."""
     pairs = sorted((file.uri, file.digest) for file in parse_skill_files(skill))
     return sha256(encode(pairs)).hexdigest()
 
 
 def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
-    """Why bytes are not the file that was listed, in half a sentence; empty when they are.
+    """Return why *content* is not the listed file, as half a sentence; "" if it is.
 
-    Size and SHA-256 of every file; of SKILL.md also the front matter, field by field.
+    Checks size and SHA-256 of every file; for SKILL.md also the front matter, field by field.
     """
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"
@@ -159,7 +159,7 @@ def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
         return "its SHA-256 is another one"
     if file.uri != skill.uri:
         return ""
-    from mcphost.protocol.frontmatter import find_difference, parse_frontmatter  # with the first skill
+    from mcphost.protocol.frontmatter import find_difference, parse_frontmatter  # imported with the first skill
 
     try:
         where = find_difference(parse_frontmatter(content.decode()), skill.frontmatter)

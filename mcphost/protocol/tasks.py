@@ -26,7 +26,7 @@ ID_LIMIT = 1_000
 
 
 class Task(Result, frozen=True):
-    """A task as one side tells the other; times in milliseconds, in the members of either form.
+    """A task as sent by either side; times in milliseconds, with the members of both forms.
 
     `result`, `error` and `input_requests` exist in the extension only, each with its status.
     """
@@ -51,25 +51,25 @@ class Task(Result, frozen=True):
 
     @property
     def ttl_seconds(self) -> float | None:
-        """Seconds from its creation until the other side may forget it; None without an end."""
+        """Seconds from its creation until the other side may delete it; None without a limit."""
         value = self.ttl_ms if self.ttl_ms is not None else self.ttl
         return value / 1000 if value is not None and value > 0 else None
 
     @property
     def poll_seconds(self) -> float | None:
-        """Seconds between two polls as the other side wants it; None when it does not say."""
+        """The requested seconds between two polls; None if unspecified."""
         value = self.poll_interval_ms if self.poll_interval_ms is not None else self.poll_interval
         return value / 1000 if value is not None and value > 0 else None
 
 
 class CreateTaskResult(Result, frozen=True):
-    """CreateTaskResult of 2025-11-25: the task and nothing of what the request asked for."""
+    """CreateTaskResult of 2025-11-25: the task without the result of the request."""
 
     task: Raw = Raw()
 
 
 class TaskStatusNotification(Notification, frozen=True):
-    """What a caller hears when the task behind its call changed; `task` is its state now."""
+    """Reports a changed task to the caller of the call; `task` is its current state."""
 
     METHOD: ClassVar[str] = STATUS_NOTIFICATION
     task: Task
@@ -84,9 +84,9 @@ class GetTask(ClientRequest[Task], frozen=True):
 
 
 class ResumeTask(ClientRequest[CallToolResult], frozen=True):
-    """The result of a task that an earlier call of `tool` began: polled with tasks/get until it is there.
+    """The result of a task that an earlier call of `tool` created, polled with tasks/get.
 
-    Giving up leaves the task to itself; only the call that began it cancels it.
+    Cancelling this request does not cancel the task; only the call that created it does.
     """
 
     METHOD: ClassVar[str] = "tasks/get"
@@ -96,7 +96,7 @@ class ResumeTask(ClientRequest[CallToolResult], frozen=True):
 
 
 class GetTaskResult(ClientRequest[Raw], frozen=True):
-    """tasks/result (2025-11-25): answered when the task is over, with what the request itself would have given."""
+    """tasks/result (2025-11-25): returns the result of the original request when the task ends."""
 
     METHOD: ClassVar[str] = "tasks/result"
     RESULT: ClassVar[type[Any]] = Raw
@@ -104,7 +104,7 @@ class GetTaskResult(ClientRequest[Raw], frozen=True):
 
 
 class CancelTask(ClientRequest[EmptyResult], frozen=True):
-    """tasks/cancel; the answer is the task in 2025-11-25 and empty in the extension."""
+    """tasks/cancel; the result is the task in 2025-11-25 and empty in the extension."""
 
     METHOD: ClassVar[str] = "tasks/cancel"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -112,7 +112,7 @@ class CancelTask(ClientRequest[EmptyResult], frozen=True):
 
 
 class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
-    """tasks/update (extension): answers to what the task asked, by the keys it asked them under."""
+    """tasks/update (extension): responses to the task's input requests, by their keys."""
 
     METHOD: ClassVar[str] = "tasks/update"
     RESULT: ClassVar[type[Any]] = EmptyResult
@@ -121,7 +121,7 @@ class UpdateTask(ClientRequest[EmptyResult], frozen=True, omit_defaults=False):
 
 
 class ListTasksResult(PaginatedResult, frozen=True):
-    """One page of tasks, each still raw: one broken entry must not hide the others."""
+    """One page with undecoded tasks: a malformed entry must not hide the others."""
 
     tasks: tuple[Raw, ...] = ()
 
@@ -165,7 +165,7 @@ class _TasksCapability(WireStruct, frozen=True):
 
 
 class TasksCapability(WireStruct, frozen=True):
-    """What a server of 2025-11-25 declared under `tasks`."""
+    """The `tasks` capability of a 2025-11-25 server."""
 
     can_list: bool = False
     can_cancel: bool = False
@@ -173,17 +173,17 @@ class TasksCapability(WireStruct, frozen=True):
 
     @property
     def has_any(self) -> bool:
-        """Whether there can be tasks at all."""
+        """Whether any request may become a task."""
         return self.can_list or self.can_cancel or self.can_run_tools
 
 
 def has_tasks_extension(declared: Raw) -> bool:
-    """Whether a server of the stateless era said under `extensions` that it has tasks."""
+    """Return whether a stateless server declared the tasks extension."""
     return is_set(declared) and EXTENSION.encode() in bytes(declared)
 
 
 def parse_tasks_capability(declared: Raw) -> TasksCapability:
-    """Reads the `tasks` capability; one that cannot be read declares nothing."""
+    """Return the `tasks` capability; an invalid one declares nothing."""
     if not is_set(declared):
         return TasksCapability()
     try:
@@ -194,7 +194,7 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
-    """Name and `execution.taskSupport` of a tool's definition, "" when it does not say."""
+    """Return name and `execution.taskSupport` of a tool definition, "" if unspecified."""
     try:
         tool = decode(definition, Tool, "tool")
     except MalformedMessage:
@@ -203,7 +203,7 @@ def read_task_support(definition: Raw) -> tuple[str, str]:
 
 
 def read_related_task(params: Raw) -> str:
-    """The task a message belongs to by its `_meta`, "" when it names none."""
+    """Return the task id in a message's `_meta`, "" if there is none."""
     raw = bytes(params)
     if RELATED_TASK.encode() not in raw:
         return ""
@@ -214,7 +214,7 @@ def read_related_task(params: Raw) -> str:
 
 
 def add_related_task(result: Raw, ident: str) -> Raw:
-    """A result of ours, which is never an empty object, as part of a task."""
+    """Return a non-empty result of ours with `_meta` that links it to a task."""
     if not ident:
         return result
     meta = encode({RELATED_TASK: {"taskId": ident}})
@@ -222,7 +222,7 @@ def add_related_task(result: Raw, ident: str) -> Raw:
 
 
 def read_task_metadata(params: Raw) -> Raw:
-    """The `task` member of a request; empty when it is a plain one."""
+    """Return the `task` member of a request; empty if there is none."""
     raw = bytes(params)
     if b'"task"' not in raw:
         return Raw()
@@ -234,7 +234,7 @@ def read_task_metadata(params: Raw) -> Raw:
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:
-    """The task when it can be used: an id of sane length, the same as `of`. Raises MalformedMessage."""
+    """Return the task if its id is valid and equals *expected_id*. Raises MalformedMessage otherwise."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
         raise MalformedMessage(f"The server made a task whose id has {len(task.task_id)} characters.")
     if expected_id and task.task_id != expected_id:

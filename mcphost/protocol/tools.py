@@ -7,13 +7,13 @@ from mcphost.protocol.content import ContentBlock, decode_known_blocks, parse_co
 from mcphost.serialization import Raw, WireStruct, decode_array, field
 
 MAX_BLOCKS = 5_000
-"""Parts of one result that are read; what lies beyond is counted."""
+"""Maximum number of content blocks read from one result; further ones are counted."""
 _SMALL_CONTENT = 16 * 1024
-"""Bytes of content that cannot hold more parts than are read."""
+"""Content of this many bytes cannot hold more than MAX_BLOCKS blocks."""
 
 
 class ToolAnnotations(WireStruct, frozen=True):
-    """What the server claims about a tool; claims, never checked and never a reason to run anything."""
+    """Claims of the server about a tool; never checked, and never a reason to run it."""
 
     title: str | None = None
     read_only_hint: bool | None = None
@@ -23,7 +23,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
     @property
     def effective(self) -> "ToolAnnotations":
-        """The same with what is not claimed filled in as the specification counts it: writes, destroys, reaches out."""
+        """The annotations with the specification's defaults: writes, destructive, open world."""
         return ToolAnnotations(
             title=self.title,
             read_only_hint=bool(self.read_only_hint),
@@ -34,13 +34,13 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """How a tool wants to be called (2025-11-25): `task_support` is required, optional or forbidden (also when "")."""
+    """How a tool may be called (2025-11-25): `task_support` is required, optional or forbidden (also if "")."""
 
     task_support: str = ""
 
 
 class Tool(WireStruct, frozen=True):
-    """A tool as its server defines it; schemas stay raw until a form or a model needs them."""
+    """A tool definition; schemas stay raw until a form or a model needs them."""
 
     name: str
     title: str | None = None
@@ -53,12 +53,12 @@ class Tool(WireStruct, frozen=True):
 
     @property
     def display_name(self) -> str:
-        """What people read: `title`, else the title among the annotations, else the name; calls use the name."""
+        """The displayed name: `title`, else the title of the annotations, else the name; calls use the name."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
 
 class ListToolsResult(PaginatedResult, frozen=True):
-    """One page of definitions, each still raw: one broken entry must not hide the others."""
+    """One page with undecoded definitions: a malformed entry must not hide the others."""
 
     tools: tuple[Raw, ...] = ()
 
@@ -72,7 +72,7 @@ class ListTools(ClientRequest[ListToolsResult], frozen=True):
 
 
 class CallToolResult(Result, frozen=True):
-    """What a tool gave back; the content stays raw, `blocks()` reads it."""
+    """The result of a tool call; the content stays raw until `parse_blocks()`."""
 
     raw_content: Raw = field(default=Raw(b"[]"), name="content")
     structured_content: Raw = Raw()
@@ -86,24 +86,24 @@ class CallToolResult(Result, frozen=True):
             raise ValueError("its content is not an array")
 
     def split_content(self) -> tuple[tuple[Raw, ...], int]:
-        """Return the parts of the content that are read, and how many there are at least besides."""
+        """Return the blocks of the content that are read, and the minimum number of further ones."""
         return decode_array(self.raw_content, MAX_BLOCKS, "content")
 
     @property
     def content(self) -> tuple[Raw, ...]:
-        """The parts that are read."""
+        """The undecoded blocks that are read."""
         return self.split_content()[0]
 
     def parse_blocks(self) -> tuple[ContentBlock, ...]:
-        """The parts that are read as blocks, unknown kinds included."""
+        """Return the decoded blocks, which may be of unknown types."""
         raw = self.raw_content
         known = (
             decode_known_blocks(bytes(raw)) if len(raw) <= _SMALL_CONTENT else None
-        )  # a view would keep the whole message
+        )  # a view would keep the whole message in memory
         return parse_content_blocks(self.content) if known is None else known
 
     def parse_structured_content(self, *, allow_null: bool) -> Raw | None:
-        """The structured content; None when there is none. A null is a value from 2026-07-28 on, and nothing before."""
+        """Return the structured content, or None. Null is a value since 2026-07-28, and absence before."""
         raw = self.structured_content
         return raw if is_set(raw) or (allow_null and bytes(raw) == b"null") else None
 
