@@ -1,1 +1,1 @@
-"""Worker processes for untrusted input: they have limits and can be killed."""
+"""Worker processes for untrusted input, with resource limits and timeouts."""

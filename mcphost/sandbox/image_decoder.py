@@ -1,4 +1,4 @@
-"""Decoder: a hostile picture made small within seconds and a bounded part of memory, or why that could not be."""
+"""Decoding of untrusted images in a worker process, with limits on time and memory."""
 
 from importlib.util import find_spec
 
@@ -8,11 +8,11 @@ from mcphost.sandbox.process import SandboxProcess
 from mcphost.serialization import Struct, decode
 
 DECODE_TIMEOUT = 5.0
-"""What decoding one may take, at most the six seconds after which the child ends itself."""
+"""Maximum seconds for one image; after six seconds the worker ends itself."""
 IMAGE_QUEUE_TIMEOUT = 30.0
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 MAX_SIDE = 400
-"""Pixels of a drawing in each direction: more than a wide terminal has columns."""
+"""Maximum pixels of a decoded image in each direction: more than a wide terminal has columns."""
 _MAX_RESPONSE_SIZE = 1024 * 1024
 INSTALL_HINT = "To see them, install mcphost with its extra: uv tool install 'mcphost[images]'"
 
@@ -26,12 +26,12 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 def is_installed() -> bool:
-    """Whether the extra `images` is there; loads nothing of it."""
+    """Return whether the extra `images` is installed, without importing it."""
     return find_spec("PIL") is not None
 
 
 class ImageDecoder:
-    """Owns the child that decodes; one picture at a time. `close` ends it, the next picture would start another."""
+    """Owns the worker process; decodes one image at a time. After `close`, the next image starts another process."""
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
         self._timeout = timeout
@@ -44,13 +44,13 @@ class ImageDecoder:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id while it lives."""
+        """The worker's process id while it runs."""
         return self._process.pid
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """The first frame of a picture (base64), fitted into so many pixels; or half a sentence that says why not.
+        """Return the first frame of a base64 image, scaled down to fit; or half a sentence with the error.
 
-        Never enlarged. Raises nothing but cancellation.
+        Images are never enlarged. Raises nothing but cancellation.
         """
         if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
             return f"it is over {MAX_IMAGE_BYTES // 1024**2} MB"
@@ -75,10 +75,10 @@ class ImageDecoder:
         if not (0 < answer.width <= width and 0 < answer.height <= height):
             answer = _WorkerResponse()
         if not answer.pixels or len(answer.pixels) != answer.width * answer.height * 4:
-            await self._process.close()  # whoever answers such a thing is not to be trusted any longer
+            await self._process.close()  # a worker with an invalid response cannot be trusted
             return "decoding it gave no answer"
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:
-        """End the child; what it decodes ends with it. Idempotent."""
+        """End the worker and any decoding. Idempotent."""
         await self._process.close()

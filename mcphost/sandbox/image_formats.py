@@ -1,18 +1,18 @@
-"""What a picture is by its own first bytes: its kind, and how many pixels it claims; nothing of it is decoded."""
+"""Detection of an image's format and size from its first bytes, without decoding it."""
 
 import struct
 
 from mcphost.serialization import Struct
 
 MAX_PIXELS = 40_000_000
-"""Beyond this a small file may become gigabytes for whoever decodes it; no model is sent it."""
+"""Larger images may decode to gigabytes; they are not sent to a model."""
 HEADER_BYTES = 256 * 1024
-"""Bytes of a picture that are looked at."""
+"""Number of bytes that are examined."""
 _START_OF_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 
 
 class ImageInfo(Struct, frozen=True):
-    """Its true type; width and height in pixels, 0 when the beginning does not say."""
+    """The detected MIME type; width and height in pixels, 0 if the examined bytes do not contain them."""
 
     mime_type: str
     width: int = 0
@@ -20,12 +20,12 @@ class ImageInfo(Struct, frozen=True):
 
     @property
     def is_too_big(self) -> bool:
-        """Whether it claims more pixels than anybody should decode unasked."""
+        """Whether the image has too many pixels to be decoded without being asked."""
         return self.width * self.height > MAX_PIXELS
 
 
 def identify_image(body: bytes) -> ImageInfo | None:
-    """A PNG, JPEG, GIF or WebP judged by its beginning; None for everything else. Never raises."""
+    """Identify a PNG, JPEG, GIF or WebP by its first bytes; return None for anything else. Never raise."""
     body = body[:HEADER_BYTES]
     try:
         if body.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -49,11 +49,11 @@ def _read_size(form: str, body: bytes, at: int) -> tuple[int, int]:
 
 
 def _jpeg_size(body: bytes) -> tuple[int, int]:
-    """From the frame header (ITU T.81, B.2.2): the segments before it are stepped over."""
+    """Return the size in the frame header (ITU T.81, B.2.2), skipping the segments before it."""
     at = 2
     while at + 4 <= len(body) and body[at] == 0xFF:
         marker = body[at + 1]
-        if marker == 0xFF:  # fill
+        if marker == 0xFF:  # fill byte
             at += 1
         elif marker in _START_OF_FRAME_MARKERS:
             height, width = _read_size(">HH", body, at + 5)
@@ -64,7 +64,7 @@ def _jpeg_size(body: bytes) -> tuple[int, int]:
 
 
 def _webp_size(body: bytes) -> tuple[int, int]:
-    """From its first chunk (RFC 9649, 2.5 to 2.7)."""
+    """Return the size in the first chunk (RFC 9649, 2.5 to 2.7)."""
     kind = body[12:16]
     if kind == b"VP8X" and len(body) >= 30:
         return 1 + int.from_bytes(body[24:27], "little"), 1 + int.from_bytes(body[27:30], "little")
@@ -78,9 +78,9 @@ def _webp_size(body: bytes) -> tuple[int, int]:
 
 
 class DecodedImage(Struct, frozen=True):
-    """A picture made small: `pixels` row by row, four bytes each (red, green, blue, opacity).
+    """A scaled image: `pixels` row by row, four bytes each (red, green, blue, alpha).
 
-    Not `whole`: it is damaged or cut short, and this is what could be read of it.
+    If not `is_complete`, the image is damaged or truncated, and this is its readable part.
     """
 
     width: int
@@ -90,6 +90,6 @@ class DecodedImage(Struct, frozen=True):
 
 
 def fit_size(width: int, height: int, max_width: int, max_height: int) -> tuple[int, int]:
-    """The sides of a picture that has room in a box: never larger than it is, never without a pixel."""
+    """Return the size of an image scaled down to fit a box, at least one pixel in each direction."""
     scale = min(1.0, max_width / max(1, width), max_height / max(1, height))
     return max(1, round(width * scale)), max(1, round(height * scale))

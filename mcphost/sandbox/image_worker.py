@@ -1,9 +1,9 @@
-"""The process that decodes pictures: base64 in, a small picture out; the only importer of Pillow.
+"""Worker process that decodes images: base64 in, a small image out; the only importer of Pillow.
 
-Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers, the size of the base64 in
-bytes and the box to fit the picture into in pixels, and then the base64; an answer is one line of JSON. Before the
-first picture is decoded, the process gives up opening files and sockets. The parent process kills it when it takes too
-long; an interval timer does that if the parent is gone.
+Run as `python -m mcphost.sandbox.image_worker`. A request is a line with three numbers (the size of the base64 in
+bytes, and the width and height of the box in pixels), followed by the base64; a response is one line of JSON. Before
+the first image is decoded, the process gives up opening files and sockets. The parent process kills it when it takes
+too long; an interval timer does that if the parent is gone.
 """
 
 import base64
@@ -20,7 +20,7 @@ from mcphost.sandbox.image_formats import MAX_PIXELS, fit_size, identify_image
 from mcphost.sandbox.limits import apply_worker_limits, forbid_opening_files
 
 ALARM_SECONDS = 6
-"""Seconds of one picture after which the kernel ends this process, if nobody else did."""
+"""Seconds for one image after which the kernel ends this process."""
 MAX_MEMORY = 1024**3
 _FORMATS = {"image/png": "PNG", "image/jpeg": "JPEG", "image/gif": "GIF", "image/webp": "WEBP"}
 _ORIENTATION = 0x0112
@@ -29,7 +29,7 @@ _SIDEWAYS_TRANSPOSITIONS = {5: "TRANSPOSE", 6: "ROTATE_270", 7: "TRANSVERSE", 8:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     apply_worker_limits(MAX_MEMORY)
     from PIL import Image, ImageFile
 
@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def _preload_plugins(library: Any) -> None:
-    """What the library would load when it needs it: after `shut_out` nothing can be loaded any more."""
+    """Import what the library loads on demand: after `forbid_opening_files` nothing can be imported."""
     library.preinit()
-    for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second reads EXIF
+    for name in (".ImageOps", ".TiffImagePlugin", ".WebPImagePlugin"):  # the second one reads EXIF
         import_module(name, library.__package__)
     import_module("copy")
 
@@ -67,10 +67,10 @@ def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height
     if found is None:
         return {"why": "it is no picture mcphost knows"}
     for whole in (True, False):
-        # Wrong checksums of what is no pixel are common: the reference server's own picture has such a colour profile.
+        # Wrong checksums outside of pixel data are common: the reference server's own image has such a colour profile.
         image_file.LOAD_TRUNCATED_IMAGES = True
         try:
-            # Only the reader of what its first bytes say; the library would try them all.
+            # Only the reader for the detected format; the library would try all of them.
             with library.open(io.BytesIO(raw), formats=(_FORMATS[found.mime_type],)) as image:
                 if image.width * image.height > MAX_PIXELS:
                     return {"why": "it has too many pixels"}
@@ -90,9 +90,9 @@ def _resize(library: Any, image: Any, width: int, height: int) -> dict[str, Any]
     turn = _TRANSPOSITIONS.get(held) or _SIDEWAYS_TRANSPOSITIONS.get(held)
     if held in _SIDEWAYS_TRANSPOSITIONS:
         width, height = height, width
-    image.draft("RGB", (width * 2, height * 2))  # a JPEG decodes to a fraction of its size for less
+    image.draft("RGB", (width * 2, height * 2))  # a JPEG decodes to a fraction of its size at less cost
     image.load()
-    # Colours of a palette cannot be mixed, and of a pixel that cannot be seen none should be.
+    # Palette colours cannot be interpolated, and invisible pixels must not bleed into others.
     mode = "RGBA" if image.mode in ("RGBA", "LA", "PA", "P") or "transparency" in image.info else "RGB"
     sides = fit_size(image.width, image.height, width, height)
     small = image.convert(mode).resize(sides, library.Resampling.BOX, reducing_gap=2.0).convert("RGBA")

@@ -1,7 +1,7 @@
-"""A child process that answers one request at a time, and is killed when an answer takes too long.
+"""A worker process that answers one request at a time and is killed when it takes too long.
 
-For libraries that read what strangers wrote: they are fast, cannot be interrupted, and may be kept busy for years or
-fall over. The process is started when first needed and kept.
+For libraries that handle untrusted input: they are fast, but cannot be interrupted, and input may keep them busy for
+years or crash them. The process is started on demand and kept.
 """
 
 import os
@@ -29,14 +29,14 @@ _INHERITED_VARIABLES = (
 )
 
 SandboxFailure = Literal["busy", "slow", "ended", "silent"]
-"""Others waited before it for too long; it took too long; the process ended; what it said was no answer."""
+"""The queue was too long; the request took too long; the process ended; the response was invalid."""
 
 
 class SandboxProcess:
-    """Owns the process that `python -m MODULE` is. `close` ends it, the next request would start another.
+    """Owns a worker process `python -m MODULE`. After `close`, the next request starts another one.
 
-    The module says a line when it is ready, reads its requests from its input and answers each with one line of at
-    most `answer_size` bytes. `seconds` is what one answer may take, `queue_seconds` what waiting for its turn may.
+    The module prints a line when it is ready, reads requests from its input and answers each with one line of at most
+    *max_response_size*. *timeout* limits one response, *queue_timeout* the wait for other requests, in seconds.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class SandboxProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process id while it lives."""
+        """The process id while it runs."""
         return None if self._process is None else self._process.pid
 
     async def request(self, body: bytes) -> bytes | SandboxFailure:
-        """The line it answers with. Raises nothing but cancellation, after which the process is gone."""
+        """Return the response line, or a failure. Raises nothing but cancellation, which ends the process."""
         with anyio.move_on_after(self._queue_timeout) as queue:
             await self._lock.acquire()
         if queue.cancelled_caught:
@@ -65,7 +65,7 @@ class SandboxProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """End the process; a request that runs ends with it. Idempotent."""
+        """End the process and any running request. Idempotent."""
         _send_kill(self._process)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -86,7 +86,7 @@ class SandboxProcess:
         except (anyio.IncompleteRead, anyio.DelimiterNotFound):
             return "silent"
         finally:
-            # Half an exchange, also one that was cancelled, leaves the child in a state that nobody knows.
+            # After an incomplete exchange, also a cancelled one, the state of the process is unknown.
             if not done:
                 with anyio.CancelScope(shield=True):
                     await self._kill()
@@ -96,7 +96,7 @@ class SandboxProcess:
         if self._process is not None and self._responses is not None and self._process.returncode is None:
             return self._process, self._responses
         await self._kill()
-        # -P: a file of the current folder must never stand in for a library.
+        # -P: a file in the current folder must never replace a library.
         self._process = process = await anyio.open_process(
             (sys.executable, "-P", "-m", self._module),
             stderr=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ class SandboxProcess:
 
 
 def _send_kill(process: Process | None) -> None:
-    """Kill it. Not by its own method: that looks first whether it is gone, and takes the news from the event loop."""
+    """Kill the process. Its own method would first check for its exit and take that event from the event loop."""
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

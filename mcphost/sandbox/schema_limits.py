@@ -1,4 +1,4 @@
-"""What a schema must be before anything looks into it: its size, depth, number of parts, dialect and references."""
+"""Checks of a schema before it is used: size, depth, number of values, dialect and references."""
 
 import re
 from collections.abc import Iterator
@@ -13,9 +13,9 @@ MAX_SCHEMA_NODES = 10_000
 # A plain reference to another document, or any escape sequence, which may spell one.
 _EXTERNAL_REFERENCE = re.compile(rb'\\|"\$(?:ref|dynamicRef|recursiveRef)"\s*:\s*"[^#"]')
 _REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
-# What stands below these is data and not a schema, whatever it looks like.
+# The values of these keywords are data and not schemas.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
-# Names that a schema gives to others: below them a member called `$ref` is a property and not a reference.
+# The values of these keywords map names to schemas: a member called `$ref` is a property and not a reference.
 _SUBSCHEMA_MAP_KEYWORDS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
@@ -27,11 +27,11 @@ _DIALECT = re.compile(
 
 
 def find_size_problem(schema: bytes | Raw) -> str:
-    """Why a schema is too large to be looked into, without decoding it; empty when it is not."""
+    """Return why a schema is too large, without decoding it; "" if it is not."""
     raw = bytes(schema)
     if len(raw) > MAX_SCHEMA_SIZE:
         return f"it is over {MAX_SCHEMA_SIZE // 1024} kB"
-    # Most have fewer brackets than levels that are allowed; counting those is fifty times faster.
+    # Most schemas have fewer brackets than the allowed depth; counting brackets is fifty times faster.
     deep = (
         raw.count(b"{") + raw.count(b"[") > MAX_SCHEMA_DEPTH and nesting_depth(raw, MAX_SCHEMA_DEPTH) > MAX_SCHEMA_DEPTH
     )
@@ -39,10 +39,10 @@ def find_size_problem(schema: bytes | Raw) -> str:
 
 
 def find_schema_problem(schema: bytes | Raw) -> str:
-    """Why a schema cannot be checked against, in half a sentence; empty when it can be tried.
+    """Return why a schema cannot be used, as half a sentence; "" if it can.
 
-    JSON Schema 2020-12 when it names no dialect (specification 2025-11-25, basic#json-schema-usage); a dialect nobody
-    here knows is said, and so is a reference that only a download could resolve: nothing is ever downloaded.
+    The default dialect is JSON Schema 2020-12 (specification 2025-11-25, basic#json-schema-usage). Unknown dialects and
+    references to other documents are refused: nothing is ever downloaded.
     """
     problem = find_size_problem(schema)
     if problem:
@@ -66,7 +66,7 @@ def find_schema_problem(schema: bytes | Raw) -> str:
 
 
 def find_external_reference(schema: bytes | Raw) -> str:
-    """The first reference that only a download could resolve; empty when there is none, or nothing can be read."""
+    """Return the first reference to another document; "" if there is none, or the schema is invalid."""
     raw = bytes(schema)
     if not _EXTERNAL_REFERENCE.search(raw) or find_size_problem(raw):
         return ""
@@ -83,14 +83,14 @@ def find_external_reference(schema: bytes | Raw) -> str:
         wanted += [ref for name in _REFERENCE_KEYWORDS if isinstance(ref := part.get(name), str)]
     for reference in wanted:
         address = reference.partition("#")[0]
-        # Dialects describe themselves; whoever checks knows those documents.
+        # The validator includes the meta-schemas of the dialects.
         if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address) and address not in known and not _DIALECT.match(address):
             return reference
     return ""
 
 
 def _iter_values(value: Any) -> Iterator[Any]:
-    """Every value inside, without recursion."""
+    """Iterate over all nested values, without recursion."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -102,7 +102,7 @@ def _iter_values(value: Any) -> Iterator[Any]:
 
 
 def _iter_subschemas(value: Any) -> Iterator[dict[str, Any]]:
-    """Every object inside that is in the place of a schema."""
+    """Iterate over all nested objects that are schemas."""
     waiting: list[tuple[Any, bool]] = [(value, False)]
     while waiting:
         one, names = waiting.pop()

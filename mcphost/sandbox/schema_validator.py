@@ -1,7 +1,7 @@
-"""Checker: whether a value fits a schema, found out within a second whatever the schema does.
+"""Validation of values against untrusted schemas in a worker process, within a second.
 
-The library is fast and cannot be interrupted, and a schema of forty lines can keep it busy for years. So it runs in a
-child that is started when first needed, kept, and killed when a check takes too long.
+The library is fast but cannot be interrupted, and a schema of forty lines can keep it busy for years. The worker is
+started on demand, kept, and killed when a check takes too long.
 """
 
 from hashlib import sha256
@@ -20,14 +20,14 @@ _MAX_REMEMBERED_SCHEMAS = 1_000
 
 
 class SchemaViolation(Struct, frozen=True):
-    """One thing that does not fit: where (a JSON pointer, empty for the whole value) and what."""
+    """One violation: its location (a JSON pointer, empty for the whole value) and a description."""
 
     path: str
     message: str
 
 
 class ValidationResult(Struct, frozen=True):
-    """What a check found. `why` says, in half a sentence, what kept it from finding out."""
+    """The result of a validation. `reason` is half a sentence if it could not be performed."""
 
     outcome: Literal["fits", "misfit", "unchecked"]
     violations: tuple[SchemaViolation, ...] = ()
@@ -35,7 +35,7 @@ class ValidationResult(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """All of it in one line; empty when the value fits."""
+        """All violations in one line; empty if the value is valid."""
         if self.outcome == "unchecked":
             return self.reason
         return "; ".join(f"{fault.path or 'the value'}: {fault.message}" for fault in self.violations)
@@ -47,9 +47,9 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 class SchemaValidator:
-    """Owns the child. One check runs at a time; `close` ends the child, the next check would start another.
+    """Owns the worker process; runs one check at a time. After `close`, the next check starts another process.
 
-    `seconds` is what one check may take, at most the two seconds after which the child ends itself.
+    *timeout* is in seconds for one check, below the two seconds after which the worker ends itself.
     """
 
     def __init__(self, timeout: float = VALIDATION_TIMEOUT) -> None:
@@ -61,13 +61,13 @@ class SchemaValidator:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id while it lives."""
+        """The worker's process id while it runs."""
         return self._process.pid
 
     async def validate(self, schema: Raw | bytes, value: Any) -> ValidationResult:
-        """Whether `value` (plain data, or JSON as Raw) fits `schema`. Raises nothing but cancellation.
+        """Validate *value* (plain data, or JSON as Raw) against *schema*. Raises nothing but cancellation.
 
-        Takes a second at most, two more when others wait before it, and what starting the child takes. A schema that
+        Takes a second at most, two more if other checks are queued, and the start time of the worker. A schema that
         took too long twice is not tried again.
         """
         problem = find_schema_problem(schema)
@@ -93,7 +93,7 @@ class SchemaValidator:
         return ValidationResult("misfit" if faults else "fits", faults)
 
     async def close(self) -> None:
-        """End the child; a check that runs ends with it. Idempotent."""
+        """End the worker and any running check. Idempotent."""
         await self._process.close()
 
     def _process_failed(self, failure: SandboxFailure, schema_digest: bytes) -> ValidationResult:

@@ -1,8 +1,8 @@
-"""The process that checks: a schema and a value in, what does not fit out; the only importer of jsonschema_rs.
+"""Worker process that validates JSON: schema and value in, violations out; the only importer of jsonschema_rs.
 
 Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in
-bytes, and then both; an answer is one line of JSON. Nobody can interrupt a check from inside, so whoever started this
-process kills it; a timer of the kernel does it should that one be gone.
+bytes, followed by both; a response is one line of JSON. A check cannot be interrupted from inside, so the parent
+process kills this one; a timer of the kernel does so if the parent is gone.
 """
 
 import itertools
@@ -16,12 +16,12 @@ from mcphost.sandbox.limits import apply_worker_limits
 MAX_VIOLATIONS = 5
 MAX_TEXT_LENGTH = 300
 ALARM_SECONDS = 2
-"""Seconds of one check after which the kernel ends this process, if nobody else did."""
+"""Seconds for one check after which the kernel ends this process."""
 MAX_MEMORY = 1024**3
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     apply_worker_limits(MAX_MEMORY)
     import jsonschema_rs
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
-    """What does not fit as `faults`, or `why` that cannot be told; as long as the library takes for it."""
+    """Return the violations as `faults`, or as `why` the reason for none; may take any time."""
     try:
         decoded = _loads(value)
     except (ValueError, RecursionError):
