@@ -1,12 +1,12 @@
-"""`python -m mcphost` and the `mcphost` program."""
+"""Entry point of `python -m mcphost` and of the `mcphost` program."""
 
 import sys
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its exit code."""
     try:
-        from mcphost.cli import main as cli  # here, so that ctrl+c while it loads is no traceback either
+        from mcphost.cli import main as cli  # imported here so that Ctrl+C during the import shows no traceback
 
         code = cli.main()
     except KeyboardInterrupt:

@@ -1,7 +1,7 @@
-"""How asyncio learns that a child process has ended: from a file descriptor instead of a thread for each child.
+"""A child watcher for asyncio that uses a file descriptor instead of a thread for each child process.
 
-Python 3.12 does so by itself; a thread of 3.11 costs 40 kB and a fifth of a millisecond of CPU. The watcher of 3.11
-that uses descriptors is bound to one event loop and warns when that closes before a child has ended.
+Python 3.12 does this itself; a thread of 3.11 costs 40 kB and a fifth of a millisecond of CPU time. The pidfd watcher
+of 3.11 is bound to one event loop and warns if that closes before a child has ended.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
     """Watches each child on the event loop that started it, through a pidfd (Linux 5.3 and newer)."""
 
     def add_child_handler(self, pid: int, callback: Callable[..., object], *args: Any) -> None:
-        """Call `callback(pid, exit status, *args)` on the running loop when the child has ended."""
+        """Call `callback(pid, exit status, *args)` on the running loop when the process has ended."""
         loop = asyncio.get_running_loop()
         descriptor = os.pidfd_open(pid)
         loop.add_reader(descriptor, self._reap, loop, descriptor, pid, callback, args)
@@ -36,23 +36,23 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
         try:
             code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         except ChildProcessError:
-            code = 255  # as asyncio does when somebody else has read the status
+            code = 255  # as asyncio does when the status was already collected
             _log.warning("the exit status of the child process %d was read before", pid)
         callback(pid, code, *args)
 
     def remove_child_handler(self, pid: int) -> bool:
-        """Do nothing: a handler goes with its child."""
+        """Do nothing: a handler is removed when its process ends."""
         del pid
         return False
 
     def attach_loop(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Do nothing: each child is watched on the loop that started it."""
+        """Do nothing: each process is watched on the loop that started it."""
 
     def close(self) -> None:
-        """Do nothing: nothing is held but for children that live."""
+        """Do nothing: only running processes hold resources."""
 
     def is_active(self) -> bool:
-        """Whether children can be watched: always."""
+        """Return True."""
         return True
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class _PidfdChildWatcher(asyncio.AbstractChildWatcher):
 
 
 def install_pidfd_watcher() -> None:
-    """Let asyncio watch the children of this process through descriptors, where the kernel has them. Idempotent."""
+    """Let asyncio watch child processes through pidfds if the kernel supports them. Idempotent."""
     if sys.version_info >= (3, 12) or sys.platform != "linux":
         return
     watcher = asyncio.get_child_watcher()  # pyright: ignore[reportDeprecated] - not in 3.11

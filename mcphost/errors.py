@@ -1,25 +1,26 @@
-"""The one exception tree, what each error means to the user, and its exit code.
+"""The exception hierarchy, with the kind and the exit code of each error.
 
-    McpHostError                    message, hint (what the user can do)
-    ├─ UsageError                   the command line was not understood
-    ├─ ConfigError                  a file, a key and the fix
-    ├─ ServerError                  server
-    │  ├─ StartupError               the child or the address
-    │  ├─ ConnectionLost            it was there and is gone
-    │  │  └─ RequestNotSent                it could not be reached: nothing was run
-    │  ├─ RequestTimeout            no answer in time
-    │  ├─ UnsupportedCapability                the server did not declare it, so it was not sent
-    │  ├─ Refused                   a JSON-RPC error: code, data
-    │  ├─ MalformedMessage          what arrived is not what the specification says
-    │  ├─ UnsupportedRevision       theirs, ours
-    │  ├─ TooManyInputRounds             input_required without end
-    │  └─ SignInRequired              the server wants an account
-    ├─ ModelError                   kind: auth, quota, context, overloaded, refused, network, bad_request, other
-    ├─ Declined                     the user or a rule said no (not a failure)
-    └─ StoreError                   the database
+    McpHostError                  message, hint (what the user can do)
+    ├─ UsageError                 the command line is invalid
+    ├─ ConfigError                a file, a key and the fix
+    ├─ ServerError                server
+    │  ├─ StartupError            the process or the URL
+    │  ├─ ConnectionLost          the server was connected and is gone
+    │  │  ├─ UnreadInputError     the server did not read its input and was stopped
+    │  │  └─ RequestNotSent       there was no connection: nothing ran
+    │  ├─ RequestTimeout          no response in time
+    │  ├─ UnsupportedCapability   not declared by the server, so not sent
+    │  ├─ RequestRefused          a JSON-RPC error: code, data
+    │  ├─ MalformedMessage        a message violates the specification
+    │  ├─ UnsupportedRevision     revisions of the server and the client
+    │  ├─ TooManyInputRounds      input_required without end
+    │  └─ SignInRequired          the server requires a sign-in
+    ├─ ModelError                 kind: auth, quota, context, overloaded, refused, network, bad_request, other
+    ├─ ConsentDenied              refused by the user or a rule (not a failure)
+    └─ StoreError                 the database
 
-A layer raises only its own branch and translates what it catches (`raise … from`).
-A tool that reports an error is a result the model sees, not an exception.
+A layer raises only its own branch and translates what it catches (`raise … from`). A tool that reports an error is a
+result for the model, not an exception.
 """
 
 from collections.abc import Iterable
@@ -31,22 +32,22 @@ ModelErrorKind = Literal["auth", "quota", "context", "overloaded", "refused", "n
 
 
 STDERR_TAIL_LINES = 3
-"""How many lines of a program's error output an error about it repeats."""
+"""Number of lines of a program's error output that are repeated in an error about it."""
 _SHOWN_LINE_LENGTH = 400
 
 
 def describe_stderr_tail(lines: Iterable[str]) -> str:
-    """Return what continues "It ended": the last lines of its error output, cleaned, in one line; or nothing."""
-    from mcphost.redact import redact  # with the first error, not with the first frame
+    """Return the continuation of "It ended": the sanitized last lines of error output, or ""."""
+    from mcphost.redact import redact  # imported with the first error, not with the first frame
 
     shown = [sanitize(redact(line.strip())[:_SHOWN_LINE_LENGTH], keep_newlines=False) for line in lines if line.strip()]
     return f"; it last said: {' | '.join(shown)}" if shown else ""
 
 
 class McpHostError(Exception):
-    """Something a user can understand: one short message, and a hint that says what to do.
+    """An error for the user: a short message, and a hint with the fix.
 
-    Both may quote a server, a child's last words or a provider, so the secrets we know are taken out here, once.
+    Both may quote a server, a process's last output or a provider, so registered secrets are redacted here.
     """
 
     exit_code: ClassVar[int] = 1
@@ -64,34 +65,34 @@ class McpHostError(Exception):
 
 
 class UsageError(McpHostError):
-    """The command line was not understood."""
+    """The command line is invalid."""
 
     exit_code = 2
     kind = "usage"
 
 
 class ConfigError(McpHostError):
-    """A configuration file cannot be used as it is; the message names file, key and fix."""
+    """A configuration file is invalid; the message names file, key and fix."""
 
     exit_code = 3
     kind = "config"
 
 
 class StoreError(McpHostError):
-    """The database could not be opened, read or written."""
+    """The database cannot be opened, read or written."""
 
     kind = "store"
 
 
 class ConsentDenied(McpHostError):
-    """The user, a rule or the lack of consent said no; nothing was done."""
+    """The user, a rule or a lack of consent refused the action; nothing was done."""
 
     exit_code = 5
     kind = "declined"
 
 
 class ModelError(McpHostError):
-    """The model could not answer; `model_kind` says what the user should do about it."""
+    """The model cannot respond; `model_kind` determines what the user can do."""
 
     exit_code = 7
     kind = "model"
@@ -112,9 +113,9 @@ class ModelError(McpHostError):
 
 
 class ServerError(McpHostError):
-    """Something went wrong between us and one server; `server` is its configured name.
+    """A failure between mcphost and one server; `server` is its configured name.
 
-    `may_have_run`: what was asked may have been done all the same.
+    `may_have_run` is True if the request may have had its effect.
     """
 
     exit_code = 4
@@ -127,63 +128,63 @@ class ServerError(McpHostError):
 
 
 class StartupError(ServerError):
-    """The child did not start or the address cannot be reached."""
+    """The process did not start, or the URL cannot be reached."""
 
     kind = "cannot_start"
 
 
 class ConnectionLost(ServerError):
-    """The server was there and is gone."""
+    """The connection to a running server was lost."""
 
     kind = "connection_lost"
     may_have_run = True
 
 
 class UnreadInputError(ConnectionLost):
-    """The server took nothing of what was written to it and said nothing; it was stopped."""
+    """The server read none of its input and printed nothing; it was stopped."""
 
 
 class RequestNotSent(ConnectionLost):
-    """The request did not leave, because there was no connection: nothing was run."""
+    """The request was not sent because there was no connection."""
 
     may_have_run = False
 
 
 class RequestTimeout(ServerError):
-    """No answer in time; the server was told that nobody waits any more."""
+    """The server did not respond in time; the request was cancelled."""
 
     kind = "timeout"
     may_have_run = True
 
 
 class MalformedMessage(ServerError):
-    """What arrived is not what the specification says."""
+    """A message violates the specification."""
 
     kind = "malformed"
     may_have_run = True
 
 
 class UnsupportedCapability(ServerError):
-    """The server did not declare what this request needs; nothing was sent."""
+    """The server did not declare a capability that the request needs; nothing was sent."""
 
     kind = "not_offered"
 
 
 class TooManyInputRounds(ServerError):
-    """A stateless server asked for input again and again."""
+    """A stateless server asked for input too many times."""
 
     kind = "too_many_rounds"
 
 
 class SignInRequired(ServerError):
-    """The server wants an account, or refuses the one we have."""
+    """The server requires a sign-in, or refuses the current one."""
 
     exit_code = 6
     kind = "sign_in"
 
 
 class UnsupportedRevision(ServerError):
-    """No protocol revision is known to both sides."""
+    """No protocol revision is supported by both sides."""
 
     kind = "revision"
 
@@ -201,7 +202,7 @@ class UnsupportedRevision(ServerError):
 
 
 class RequestRefused(ServerError):
-    """The server answered with a JSON-RPC error; `data` is the decoded member or None, `said` its words alone."""
+    """A JSON-RPC error response; `data` is decoded or None, `server_message` is the server's text."""
 
     kind = "refused"
 

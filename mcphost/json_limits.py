@@ -1,7 +1,7 @@
-"""Bounds of JSON text, checked over its bytes before any object is built from them.
+"""Limits on JSON text, checked on its bytes before any object is created.
 
-A value costs up to 124 bytes and 130 ns as a Python object, and two bytes on the wire. The checks use nothing but
-`count`, `translate` and `split`, which pass over a megabyte in a few milliseconds.
+A value costs up to 124 bytes and 130 ns as a Python object, but only two bytes of text. The checks use `count`,
+`translate` and `split`, which scan a megabyte in a few milliseconds.
 """
 
 from collections.abc import Generator
@@ -15,18 +15,18 @@ T = TypeVar("T")
 
 
 class JsonLimitExceeded(MalformedMessage):
-    """JSON with more values, or deeper ones, than are read."""
+    """JSON exceeds the allowed number or depth of values."""
 
 
 MAX_MESSAGE_VALUES = 250_000
-"""Values of a message that may become objects: containers, members and items."""
+"""Maximum number of values in a message that may become objects: containers, members and items."""
 MAX_PLAIN_VALUES = 100_000
-"""Values that become plain Python values at once, in one turn of the event loop."""
+"""Maximum number of values that are decoded to plain Python values without yielding to the event loop."""
 BYTES_PER_VALUE = 32
-"""A message may have another value for each so many bytes; what is raw in it stays raw."""
+"""A message may have one more value for each of these bytes; raw values are not decoded."""
 MAX_DEPTH = 128
 SMALL_VALUE_BYTES = 2 * MAX_DEPTH
-"""Text of so many bytes is within the bounds, whatever it holds."""
+"""A text of at most this many bytes is within the limits."""
 
 _CHUNK_SIZE = 256 * 1024
 _SMALL_TEXT_BYTES = 2 * MAX_PLAIN_VALUES
@@ -40,29 +40,29 @@ _WEIGHTS = bytes({0x5B: 2, 0x7B: 2}.get(byte, 0) for byte in range(256))
 
 
 def check_message(raw: bytes) -> Generator[None]:
-    """Check how many values a message holds, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    """Check the number of values of a message, in steps of a few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, MAX_MESSAGE_VALUES + len(raw) // BYTES_PER_VALUE, 0)
 
 
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check that JSON has at most so many values, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    """Check that JSON has at most *limit* values, in steps of a few milliseconds. Raises JsonLimitExceeded."""
     return _check_limits(raw, limit, 0)
 
 
 def check_plain_value(raw: bytes) -> None:
-    """Check number and depth of values in JSON that becomes plain Python values. Raises JsonLimitExceeded."""
+    """Check number and depth of values before decoding to plain Python values. Raises JsonLimitExceeded."""
     if is_small_value(raw):
         return  # the steps of a generator cost more than this
     run_steps(_check_limits(raw, MAX_PLAIN_VALUES, MAX_DEPTH))
 
 
 def is_small_value(raw: bytes) -> bool:
-    """Return whether a value is within the bounds at a glance, as nearly every one is."""
+    """Return whether a quick check shows that a value is within the limits, as nearly all are."""
     return len(raw) <= _SMALL_TEXT_BYTES and len(raw.translate(None, _NOT_OPENING)) <= MAX_DEPTH
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether `count` values, each on a line of its own, are within the bounds at a glance."""
+    """Return whether a quick check shows that all of *count* values, one on each line, are within the limits."""
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")
@@ -70,18 +70,18 @@ def has_only_small_values(lines: bytes, count: int) -> bool:
 
 
 def count_objects(raw: bytes) -> int:
-    """Return how many objects a JSON text opens, texts in it left out; it may end early."""
+    """Return the number of objects in a JSON text, ignoring strings; the text may be truncated."""
     return sum(outside.count(b"{") for outside in _iter_structure(raw))
 
 
 def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None]:
-    """`depth` 0 leaves the depth alone."""
+    """Check the limits; *max_depth* 0 disables the limit on depth."""
     many = len(raw) > _SMALL_TEXT_BYTES and _value_count_bound(raw) > max_values
     deep = max_depth > 0 and len(raw) > 2 * max_depth and raw.count(b"[") + raw.count(b"{") > max_depth
     if not many and not deep:
         return
     yield
-    # Commas and brackets inside of texts were counted as well; now without them.
+    # Commas and brackets inside strings were counted as well; count again without them.
     values, level = 1, 0
     for outside in _iter_structure(raw):
         values += outside.count(b",") + outside.count(b"[") + outside.count(b"{")
@@ -96,12 +96,12 @@ def _check_limits(raw: bytes, max_values: int, max_depth: int) -> Generator[None
 
 
 def _value_count_bound(raw: bytes) -> int:
-    # One pass, in half the time that three counts of bytes as frequent as these take.
+    # One pass takes half the time of three counts of bytes this frequent.
     return len(raw.translate(None, _NOT_VALUES)) + 1
 
 
 def _iter_structure(raw: bytes) -> Generator[bytes]:
-    """Commas and brackets outside of texts, step by step."""
+    """Iterate over commas and brackets outside of strings, in steps."""
     inside = False
     for piece in iter_chunks(raw):
         bare = piece.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in piece else piece
@@ -111,7 +111,7 @@ def _iter_structure(raw: bytes) -> Generator[bytes]:
 
 
 def iter_chunks(raw: bytes) -> Generator[bytes]:
-    """Cut JSON into pieces of 256 KB, never between a backslash and what it escapes."""
+    """Split JSON into pieces of 256 KB, never between a backslash and the character it escapes."""
     at = 0
     while at < len(raw):
         piece = raw[at : at + _CHUNK_SIZE]
@@ -123,7 +123,7 @@ def iter_chunks(raw: bytes) -> Generator[bytes]:
 
 
 def run_steps(steps: Generator[None, None, T]) -> T:
-    """Take all steps at once, and return what the generator returns."""
+    """Run all steps at once, and return the generator's return value."""
     while True:
         try:
             next(steps)

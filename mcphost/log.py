@@ -1,4 +1,4 @@
-"""Sets up file logging through redact; nothing else configures logging, and nothing is ever logged to the terminal."""
+"""Redacted file logging; nothing else configures logging, and nothing is logged to the terminal."""
 
 import logging
 import os
@@ -16,25 +16,26 @@ _MAX_RECORD_LENGTH = 8_000
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record, takes the secrets and what is invisible out, and keeps it bounded."""
+    """Formats a record without secrets and invisible characters, limited in length."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """See logging.Formatter."""
         text = redact(super().format(record))
-        # A server's text inside a record must not be able to fake further records.
+        # A server's text inside a record must not be able to forge further records.
         text = sanitize(text).replace("\n", "\n    ")
         return text if len(text) <= _MAX_RECORD_LENGTH else f"{text[:_MAX_RECORD_LENGTH]}… ({len(text)} characters)"
 
 
 def log_file() -> Path:
-    """Where the log of this user is."""
+    """Return the path of the user's log file."""
     return state_dir() / "mcphost.log"
 
 
 def configure_logging(level: str = "info") -> Path | None:
-    """Send all logging of this process to the rotated, redacted file (0600).
+    """Send all logging of this process to the rotated, redacted file (mode 0600).
 
-    Returns its path, or None when it cannot be written: then nothing is logged, and the program goes on.
-    Idempotent; the last level wins.
+    Return its path, or None if it cannot be written: then nothing is logged, and the program continues. Idempotent; the
+    last level wins.
     """
     root = logging.getLogger()
     for handler in list(root.handlers):
@@ -58,19 +59,19 @@ def configure_logging(level: str = "info") -> Path | None:
 
 
 class _RotatingFileHandler(logging.FileHandler):
-    """A file that is put aside when it is full; the newest of those are kept, as NAME.1 to NAME.3.
+    """A log file that is rotated when full; the newest are kept as NAME.1 to NAME.3.
 
-    Ours, so that setting up twice replaces it and leaves handlers of a test runner alone; and because
+    A class of our own, so that a second setup replaces it without touching a test runner's handlers, and because
     `logging.handlers` would cost each process 200 kB.
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):  # a log that grows on is better than none
+        with suppress(OSError):  # a growing log is better than none
             self._rotate_if_full()
         super().emit(record)
 
     def _rotate_if_full(self) -> None:
-        """Put a full file aside, and let go of one that another process did that with."""
+        """Rotate a full file, and close one that another process rotated."""
         try:
             now = os.stat(self.baseFilename)
         except FileNotFoundError:

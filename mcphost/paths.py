@@ -1,4 +1,4 @@
-"""Where configuration, data, state and cache live; every place can be moved, nothing is created at import."""
+"""Folders for configuration, data, state and cache; each can be overridden, and none is created on import."""
 
 import os
 import sys
@@ -14,38 +14,41 @@ _XDG_DIRECTORIES = {
 
 
 def config_dir(override: str = "") -> Path:
-    """Where `mcp.json` and `config.toml` are read: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's place."""
+    """Return the folder of `mcp.json` and `config.toml`: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's."""
     return _resolve_directory("CONFIG", override)
 
 
 def data_dir() -> Path:
-    """Where the database lives: MCPHOST_DATA_DIR or the platform's place."""
+    """Return the folder of the database: MCPHOST_DATA_DIR or the platform's."""
     return _resolve_directory("DATA")
 
 
 def database_file() -> Path:
-    """Where conversations and grants are stored; it need not be there yet."""
+    """Return the path of the database of conversations and grants, which may not exist yet."""
     return data_dir() / "mcphost.db"
 
 
 def state_dir() -> Path:
-    """Where logs and run-time records live: MCPHOST_STATE_DIR or the platform's place."""
+    """Return the folder of logs and run-time records: MCPHOST_STATE_DIR or the platform's."""
     return _resolve_directory("STATE")
 
 
 def cache_dir() -> Path:
-    """What can be lost without loss: MCPHOST_CACHE_DIR or the platform's place."""
+    """Return the folder of disposable files: MCPHOST_CACHE_DIR or the platform's."""
     return _resolve_directory("CACHE")
 
 
 def runtime_dir() -> Path:
-    """What all mcphosts of one login share while they run, whatever other places they use: XDG_RUNTIME_DIR or STATE."""
+    """Return the folder shared by all instances of one login: XDG_RUNTIME_DIR, or the state folder.
+
+    It does not depend on overrides of the other folders.
+    """
     place = os.environ.get("XDG_RUNTIME_DIR", "")
     return Path(place) / APP_NAME if os.path.isabs(place) else state_dir()
 
 
 def make_private_directory(directory: Path) -> Path:
-    """Create it and its parents, readable by the user alone (0700). Raises OSError."""
+    """Create a folder and its parents, accessible only to the user (0700). Raises OSError."""
     missing: list[Path] = []
     at = directory
     while not at.exists() and at != at.parent:
@@ -61,10 +64,10 @@ def make_private_directory(directory: Path) -> Path:
 def _resolve_directory(kind: str, override: str = "") -> Path:
     chosen = override or os.environ.get(f"MCPHOST_{kind}_DIR", "")
     if chosen:
-        # Not resolve(): it follows links, and a loop of them must fail where the file is opened, with its name.
+        # Not resolve(): it follows links, and a cycle of links must fail where the file is opened, with its name.
         return Path(os.path.abspath(os.path.expanduser(chosen)))
     if sys.platform == "linux" and os.path.isabs(os.environ.get("HOME", "")):
-        # What platformdirs answers there, without the time that loading it takes.
+        # The result of platformdirs on this platform, without the time to import it.
         variable, place = _XDG_DIRECTORIES[kind]
         moved = os.environ.get(variable, "")
         return Path(moved if os.path.isabs(moved) else os.path.expanduser(place)) / APP_NAME

@@ -1,6 +1,6 @@
-"""Words for people that more than one room says."""
+"""Counts with singular and plural nouns."""
 
 
 def pluralize(number: int, noun: str) -> str:
-    """`1 line`, `1,234 lines`: the number and what is counted, whose plural takes an s."""
+    """Return a number and its noun, such as `1 line` or `1,234 lines`; the plural adds an s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,6 +1,6 @@
-"""Removes secrets from any text before it is logged, kept in the audit or shown.
+"""Redaction of secrets before text is logged, stored in the audit log or shown.
 
-Two nets: values we know to be secret because we expanded or loaded them, and shapes that look like secrets.
+Two methods: registered values, known to be secret because we expanded or loaded them, and patterns of secrets.
 """
 
 import hashlib
@@ -9,22 +9,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 PLACEHOLDER = "[secret]"
-MIN_SECRET_LENGTH = 6  # shorter known values would tear holes into ordinary words
+MIN_SECRET_LENGTH = 6  # shorter values would also match parts of ordinary words
 STRONG_SECRET_LENGTH = 16
-"""Characters that a value which somebody else chose must have, with a digit and a letter among them."""
+"""Minimum length of a secret chosen by a server, which must also have a digit and a letter."""
 _STRONG_LENGTH_OF_ANY = 32
-_MAX_RECEIVED = 200  # every line that a server logs is searched for each of them
+_MAX_RECEIVED = 200  # every log line of a server is searched for each of them
 _TEXT_LIMIT = 1_000_000
 
 _user_secrets: tuple[str, ...] = ()
 """Registered values of the user and of mcphost."""
 _received_secrets: tuple[str, ...] = ()
-"""Registered values that servers chose, in the order they came."""
+"""Registered values chosen by servers, in order of arrival."""
 _all_secrets: tuple[str, ...] = ()
-"""All of them, the longest first: a value may be the beginning of another."""
+"""All of them, the longest first: a value may be a prefix of another."""
 
-# What a key's name ends in, from the word that gives it away; bounded, and without what stands before that word,
-# because an unbounded run on either side makes long words quadratic.
+# The end of a key's name, from the word that marks it as secret; bounded, and without the text before that word,
+# because an unbounded match on either side takes quadratic time for long words.
 _SENSITIVE_NAMES = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization|credential|private[_-]?key)[\w.-]{0,60}"
 _SECRET_NAME = re.compile(rf"(?i)[\w.-]{{0,60}}{_SENSITIVE_NAMES}|(?:[\w-]{{0,60}}[_-])?(?:key|pat|auth|cookie)")
 _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -33,9 +33,9 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         PLACEHOLDER,
     ),
     (re.compile(r"(?i)\b(bearer|basic|dpop)(\s+)[\w.~+/=-]{8,}"), rf"\1\2{PLACEHOLDER}"),
-    # user:password@ in an address
+    # user:password@ in a URL
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@\"'<>]{1,500}@"), rf"\1{PLACEHOLDER}@"),
-    # ?token=…&code=… in an address or a form body
+    # ?token=…&code=… in a URL or a form body
     (
         re.compile(
             r"(?i)([?&#;](?:[\w.-]{0,40}(?:token|secret|passw(?:or)?d|key|sig|signature|auth)|code|code_verifier|state"
@@ -61,13 +61,13 @@ _SECRET_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         PLACEHOLDER,
     ),
 )
-# A JSON Web Token. A long word that is none is consumed at once, and kept: trying it again at every "eyJ" inside would
-# cost the square of its length.
+# A JSON Web Token. A long word that is not one is consumed and kept: trying it again at each "eyJ" inside would take
+# quadratic time.
 _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Remove this value, which no server chose, wherever it appears from now on; ignored under six characters."""
+    """Redact a value, not chosen by a server, everywhere from now on; ignored if shorter than six characters."""
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
         _user_secrets = _longest_first((*_user_secrets, secret))
@@ -75,10 +75,10 @@ def register_secret(secret: str) -> None:
 
 
 def register_server_secret(secret: str) -> None:
-    """Remove a value that a server chose, such as a token, from logs and messages from now on.
+    """Redact a value chosen by a server, such as a token, in logs and messages from now on.
 
-    Only one that no ordinary text contains: a server that calls its token "filesystem" must not blank that word. The
-    newest two hundred are known.
+    Ignored unless it is strong: a server whose token is "filesystem" must not blank that word. The newest two hundred
+    values are kept.
     """
     global _received_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if is_strong(secret) and secret not in _received_secrets:
@@ -87,23 +87,23 @@ def register_server_secret(secret: str) -> None:
 
 
 def is_strong(secret: str) -> bool:
-    """Whether a value cannot be a word of ordinary text: 16 characters with letter and digit, or 32 of any."""
+    """Return whether a value cannot be an ordinary word: 16 characters with letter and digit, or any 32."""
     mixed = any(char.isdigit() for char in secret) and any(char.isalpha() for char in secret)
     return len(secret) >= (STRONG_SECRET_LENGTH if mixed else _STRONG_LENGTH_OF_ANY)
 
 
 def redact(text: str) -> str:
-    """`text` without secrets. Never raises; text over a million characters is cut there."""
+    """Return *text* without secrets, cut after a million characters. Never raise."""
     if len(text) > _TEXT_LIMIT:
         text = text[:_TEXT_LIMIT] + "…"
     return redact_patterns(redact_registered(text))
 
 
 def redact_identifier(name: str) -> str:
-    """Return the name of something for the audit: whole, whatever it looks like and whatever servers call their tokens.
+    """Return a name for the audit log, unchanged even if it looks like a secret or equals a server's token.
 
-    Only strong values of the user's are removed, and `identifier_mark` then tells which name it was: whoever chooses
-    names may have chosen such a value, too.
+    Only strong values of the user are redacted; `identifier_digest` then still identifies the name, because a server
+    may choose a name that contains such a value.
     """
     name = name[:_TEXT_LIMIT]
     shown = _replace_values(name, [value for value in _user_secrets if is_strong(value)])
@@ -111,20 +111,20 @@ def redact_identifier(name: str) -> str:
 
 
 def identifier_digest(name: str) -> str:
-    """Return what stands behind a name that something was removed from: a digest of the whole name."""
+    """Return a digest of the whole name, to follow a redacted one."""
     return f" [sha256 {hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}]"
 
 
 def redact_command(text: str) -> str:
-    """Return a command, an address or a condition for the audit, without what looks like a secret.
+    """Return a command, a URL or a condition for the audit log, without patterns of secrets.
 
-    No value that a server chose is removed, nor a weak one of the user's.
+    Values chosen by a server and weak values of the user are not redacted.
     """
     return redact_patterns(_replace_values(text[:_TEXT_LIMIT], [value for value in _user_secrets if is_strong(value)]))
 
 
 def redact_values(value: Any) -> Any:
-    """JSON data with each text in it redacted, and whole texts under names of secrets; names of members stay."""
+    """Return JSON data with redacted strings; whole strings under secret names are redacted, names are kept."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -139,7 +139,7 @@ def _redact_member(name: str, value: Any) -> Any:
 
 
 def redact_registered(text: str) -> str:
-    """`text` without the values that were registered; fast enough for every line of a server."""
+    """Return *text* without registered values; fast enough for every line of a server."""
     return _replace_values(text, _all_secrets)
 
 
@@ -148,7 +148,7 @@ def _longest_first(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def _replace_values(text: str, values: Iterable[str]) -> str:
-    # No pattern: with alternatives that begin alike, `re` would compare each of them at every character.
+    # No regular expression: with alternatives that share a prefix, `re` would compare each of them at every character.
     parts = [text]
     for value in values:
         if value in text:
@@ -157,7 +157,7 @@ def _replace_values(text: str, values: Iterable[str]) -> str:
 
 
 def is_probable_secret(name: str, value: str) -> bool:
-    """Whether a literal under that key (a header or environment name) is probably a secret."""
+    """Return whether the literal value of a header or environment variable is probably a secret."""
     if not value or "${" in value:
         return False
     if len(value) >= MIN_SECRET_LENGTH and is_secret_name(name):
@@ -166,12 +166,12 @@ def is_probable_secret(name: str, value: str) -> bool:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a header or an environment variable of that name usually holds a secret."""
+    """Return whether a header or environment variable of that name usually holds a secret."""
     return _SECRET_NAME.fullmatch(name) is not None
 
 
 def redact_patterns(text: str) -> str:
-    """Only the net of shapes, for deciding whether a text holds something that looks like a secret."""
+    """Return *text* without patterns of secrets, to decide whether it contains any."""
     for pattern, mark in _SECRET_PATTERNS:
         text = pattern.sub(mark, text)
     return _JWT.sub(_redact_jwt, text)

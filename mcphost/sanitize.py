@@ -1,7 +1,8 @@
-"""Makes text from outside safe to show: control, direction and invisible characters become visible marks.
+"""Sanitization of untrusted text: control, bidirectional and invisible characters become visible marks.
 
-One function for every sink (terminal, log view, dialogs). It works on meaning, not on a list of known attacks:
-whatever can move the cursor, reorder, hide or fake text is replaced by a mark that can be seen and copied.
+One function for every output (terminal, log view, dialogs). It is based on properties of characters, not on a list of
+known attacks: whatever can move the cursor, reorder, hide or fake text is replaced by a mark that can be seen and
+copied.
 """
 
 import re
@@ -17,25 +18,25 @@ DEFAULT_IGNORABLE = (
 )  # fmt: skip
 """Default_Ignorable_Code_Point of Unicode 17.0 (DerivedCoreProperties.txt, 4174 code points)."""
 FORMAT_CHARACTERS = ((0xFFF9, 0xFFFB), (0x13430, 0x1343F))
-"""General category Cf of Unicode 17.0 besides those, without the signs of PREPENDED."""
+"""Other characters of general category Cf of Unicode 17.0, without PREPENDED_MARKS."""
 PREPENDED_MARKS = ((0x0600, 0x0605), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2),
              (0x110BD, 0x110BD), (0x110CD, 0x110CD))  # fmt: skip
-"""Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): category Cf, too, but each is a sign that is seen."""
+"""Prepended_Concatenation_Mark of Unicode 17.0 (PropList.txt): also category Cf, but visible."""
 BLANK_CHARACTERS = ((0x2800, 0x2800), (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159))
-"""Blank by design, by their names: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
+"""Blank by design, as their names say: Braille pattern blank, Egyptian blanks, Khitan filler, null notehead."""
 
 UNUSUAL_SPACES = ((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F))
-"""Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text is spelled with."""
+"""Category Zs of Unicode 17.0 without U+0020, and without the ideographic space, which CJK text uses."""
 PRIVATE_USE = ((0xE000, 0xF8FF), (0xF0000, 0xFFFFD), (0x100000, 0x10FFFD))
-"""Category Co: what is drawn is up to the font, and may be nothing."""
+"""Category Co: its appearance depends on the font and may be blank."""
 
 
 def _character_class(*ranges: tuple[int, int]) -> str:
-    """Ranges as they stand in a character class."""
+    """Return ranges in the syntax of a character class."""
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in ranges)
 
 
-# And what moves the cursor or ends a line: C0 without TAB and LF, DEL, C1, the separators; and halves of characters.
+# Characters that move the cursor or end a line: C0 without TAB and LF, DEL, C1, the separators; and surrogates.
 _CONTROL = ((0x00, 0x08), (0x0B, 0x1F), (0x7F, 0x9F), (0x2028, 0x2029), (0xD800, 0xDFFF))
 _UNSAFE = re.compile(f"[{_character_class(*_CONTROL, *DEFAULT_IGNORABLE, *FORMAT_CHARACTERS, *BLANK_CHARACTERS)}]")
 _JOINERS = "\u200c\u200d"
@@ -44,14 +45,16 @@ _PRESENTATION_SELECTORS = "\ufe0e\ufe0f"
 
 _MARK_CACHE_SIZE = 4_096
 _MARK_CACHE: dict[str, str] = {}
-"""Marks that were made before, of characters that always get one: making one costs three times as much."""
+"""Cached marks of characters that are always marked: making one costs three times as much."""
 
 
-# Compiled when first needed: the first frame has no such text.
+# Compiled on demand: the first frame has no such text.
 @cache
 def _joiner_scripts() -> re.Pattern[str]:
-    """Where a joiner is spelling: Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian,
-    Balinese to Batak, Javanese, the Indic scripts of the first supplementary plane, Adlam.
+    """Return the pattern of scripts that use joiners.
+
+    Arabic and its relatives, the scripts of India, Tibetan, Myanmar, Khmer, Mongolian, Balinese to Batak, Javanese, the
+    Indic scripts of the first supplementary plane, Adlam.
     """
     return re.compile(
         "[\u0600-\u085f\u0870-\u109f\u1780-\u18af\u1b00-\u1bff\u1cd0-\u1cff\ua800-\ua82f\ua840-\ua8ff\ua980-\ua9ff"
@@ -62,7 +65,7 @@ def _joiner_scripts() -> re.Pattern[str]:
 
 @cache
 def _pictograph_pattern() -> re.Pattern[str]:
-    """What emoji sequences are made of: Extended_Pictographic and the modifiers of skin, by blocks."""
+    """Return the pattern of emoji sequence elements: Extended_Pictographic and skin tones, by blocks."""
     return re.compile(
         "[©®‼⁉™ℹⓂ〰〽㊗㊙\u2194-\u21aa\u231a-\u23ff\u25aa-\u27bf\u2934\u2935\u2b05-\u2b55\U0001f000-\U0001faff]"
     )
@@ -70,7 +73,10 @@ def _pictograph_pattern() -> re.Pattern[str]:
 
 @cache
 def _hidden_text_pattern() -> re.Pattern[str]:
-    """Tags and supplementary selectors: they spell unseen text, but after an ideograph one chooses its form."""
+    """Return the pattern of tags and supplementary selectors.
+
+    They can spell hidden text; after an ideograph, a selector chooses its form.
+    """
     return re.compile(
         "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
         "|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
@@ -78,11 +84,11 @@ def _hidden_text_pattern() -> re.Pattern[str]:
 
 
 def sanitize(text: str, *, keep_newlines: bool = True) -> str:
-    """`text` with everything that could deceive a reader or a terminal replaced by a mark.
+    """Return *text* with a mark in place of everything that could deceive a reader or a terminal.
 
     LF and TAB stay, CR LF becomes LF; with `keep_newlines=False` the result is one line. C0 controls become their
-    pictures (ESC is `␛`), everything else `‹U+202E›`. Joiners stay in scripts that are spelled with them and in emoji
-    sequences, and so does one presentation selector after a symbol. Never raises; linear in the length of `text`.
+    pictures (ESC is `␛`), everything else `‹U+202E›`. Joiners stay in scripts that use them and in emoji sequences, and
+    so does one presentation selector after a symbol. Never raises; linear in the length of *text*.
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n")
@@ -94,7 +100,7 @@ def sanitize(text: str, *, keep_newlines: bool = True) -> str:
 
 
 def is_sanitized(text: str) -> bool:
-    """Return whether `visible` would leave `text` as it is; stops at the first character that it would not."""
+    """Return whether `sanitize` would leave *text* unchanged; stops at the first difference."""
     return all(_mark(match) == match.group() for match in _UNSAFE.finditer(text))
 
 
@@ -103,11 +109,11 @@ _IDEOGRAPHIC = "[\u3001-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\uff01-\uff
 
 @cache
 def _unusual_space_pattern() -> re.Pattern[str]:
-    """What `literal` marks.
+    """Return the pattern of the characters that `mark_unusual_spaces` marks.
 
-    Prose is set with blanks of several widths, French with U+00A0 before a colon: `visible` leaves them. In what a
-    program acts on, a name, a path or an argument, each is another character than the space that it is drawn like.
-    The ideographic space stays between two characters of CJK, where nobody takes it for another one.
+    Prose uses spaces of several widths, such as U+00A0 before a colon in French, so `sanitize` keeps them. In a name, a
+    path or an argument they are different characters that look like a space. The ideographic space stays between two
+    CJK characters, where it cannot be mistaken.
     """
     return re.compile(
         f"[{_character_class(*UNUSUAL_SPACES, *PRIVATE_USE)}]|(?<!{_IDEOGRAPHIC})\u3000|\u3000(?!{_IDEOGRAPHIC})"
@@ -115,22 +121,22 @@ def _unusual_space_pattern() -> re.Pattern[str]:
 
 
 def mark_unusual_spaces(text: str) -> str:
-    """`text` with marks for blanks that are drawn like a space and for private use; for names and values."""
+    """Return *text* with marks for space-like and private use characters; for names and values."""
     return text if text.isascii() else _unusual_space_pattern().sub(lambda match: f"‹U+{ord(match.group()):04X}›", text)
 
 
 def has_only_plain_spaces(text: str) -> bool:
-    """Return whether `literal` would leave `text` as it is."""
+    """Return whether `mark_unusual_spaces` would leave *text* unchanged."""
     return text.isascii() or _unusual_space_pattern().search(text) is None
 
 
 def count_unsafe(text: str, limit: int) -> int:
-    """Count the characters that `visible` may mark, up to `most`."""
+    """Count the characters that `sanitize` may mark, up to *limit*."""
     return sum(1 for _ in islice(_UNSAFE.finditer(text), limit))
 
 
 def strip_unsafe(text: str) -> str:
-    """Return `text` without the characters that `visible` marks, for comparing what two texts read as."""
+    """Return *text* without the characters that `sanitize` marks, to compare texts as they appear."""
     return _UNSAFE.sub("", text)
 
 
@@ -160,7 +166,7 @@ def _make_mark(char: str, match: re.Match[str]) -> str:
 
 
 def _is_valid_joiner(match: re.Match[str]) -> bool:
-    """A joiner between two letters of a script that is spelled with it, or inside an emoji sequence."""
+    """Return whether a joiner is between two letters of a script that uses it, or in an emoji sequence."""
     text, at = match.string, match.start()
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if _can_touch_joiner(before) and _can_touch_joiner(after):
@@ -172,12 +178,12 @@ def _is_valid_joiner(match: re.Match[str]) -> bool:
 
 
 def _can_touch_joiner(char: str) -> bool:
-    """Whether it is a letter, or a mark on one, that a joiner may touch."""
+    """Return whether a character is a letter, or a mark on one, that may be next to a joiner."""
     return bool(_joiner_scripts().match(char)) and unicodedata.category(char)[0] in "LM" and not _UNSAFE.match(char)
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """A presentation selector directly after a symbol that has two forms, or in a keycap such as `1️⃣`."""
+    """Return whether a presentation selector follows a symbol with two forms, or is in a keycap such as `1️⃣`."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"
@@ -185,7 +191,7 @@ def _is_valid_selector(match: re.Match[str]) -> bool:
 
 
 def replace_surrogates(text: str) -> str:
-    """`text` without halves of characters: a lone surrogate becomes U+FFFD, so that it can be sent and stored."""
+    """Return *text* with U+FFFD in place of lone surrogates, so that it can be sent and stored."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -194,12 +200,12 @@ def replace_surrogates(text: str) -> str:
 
 
 def strip_hidden_text(text: str) -> str:
-    """`text` for a model: without control characters, and without tags, which spell words that people cannot see."""
+    """Return *text* for a model, without control characters and tags, which spell invisible words."""
     return _hidden_text_pattern().sub("", text)
 
 
 def escape_unsafe_json(json_text: str) -> str:
-    """JSON text for a terminal: what `visible` marks becomes an escape, so that it stays the same JSON."""
+    """Return JSON text for a terminal: characters that `sanitize` marks become escapes of the same JSON."""
     return _UNSAFE.sub(_escape, json_text) if _UNSAFE.search(json_text) else json_text
 
 

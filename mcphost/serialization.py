@@ -1,9 +1,9 @@
-"""The one base for every value type and its JSON; nothing else imports msgspec.
+"""The base types of all values and their JSON; nothing else imports msgspec.
 
-Traps, all measured: `Raw | None` does not decode objects (use `Raw()` and test for empty bytes);
-`UNSET` tells "absent" from `null`; a tagged union refuses an unknown tag; `1.0` is not an `int`,
-so numbers that come from JavaScript are `float`; unknown fields vanish, so fingerprints are taken
-from raw bytes; subclasses repeat `frozen=True` for the type checkers.
+Traps, all measured: `Raw | None` does not decode objects (use `Raw()` and test for empty bytes); `UNSET` distinguishes
+"absent" from `null`; a tagged union refuses an unknown tag; `1.0` is not an `int`, so numbers from JavaScript are
+`float`; unknown fields are dropped, so fingerprints are computed from raw bytes; subclasses repeat `frozen=True` for
+the type checkers.
 """
 
 import re
@@ -43,9 +43,9 @@ __all__ = [
 
 INDENTED_FACTOR = 4
 INDENTED_MINIMUM = 64 * 1024
-"""JSON is indented only while that makes at most four times its bytes of it, or 64 kB."""
+"""JSON is indented only if that at most quadruples its size, or if the result is at most 64 kB."""
 MAX_TOKENS = 400_000
-"""Nor is it when it has more brackets and quotes than these: looking how deep it is would take too long."""
+"""JSON with more brackets and quotes is not indented: computing its depth would take too long."""
 _MAX_COMMAS_DECODED_AT_ONCE = 50_000
 _MAX_SCANNED_TOKENS = 150_000
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
@@ -59,18 +59,18 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 class Struct(msgspec.Struct, frozen=True):
-    """A frozen value of our own; fields keep their Python names in JSON."""
+    """A frozen value that is not part of MCP; fields keep their Python names in JSON."""
 
 
 class WireStruct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A frozen value of the MCP wire; camelCase in JSON, unknown fields ignored, defaults left out."""
+    """A frozen value of an MCP message; camelCase in JSON, unknown fields ignored, defaults omitted."""
 
 
 def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what: str = "message") -> T:
-    """Decode JSON to `kind`. Raises MalformedMessage, whatever the input does (syntax, type, UTF-8, depth)."""
+    """Decode JSON to *kind*. Raises MalformedMessage for any invalid input (syntax, type, UTF-8, depth)."""
     decoder = _DECODERS.get(kind)
     if decoder is None:
-        # Made once for each kind: looking a type up anew costs as much as decoding something small.
+        # Cached by type: creating a decoder costs as much as decoding a small value.
         decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
     try:
         return decoder.decode(raw)
@@ -81,7 +81,7 @@ def decode(raw: bytes | Raw | bytearray | memoryview | str, kind: type[T], what:
 def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
     """Return a function that decodes as `decode` does, for a union or a tuple of types.
 
-    Looking one of those up for each call, as `decode` does, costs more than decoding a small value.
+    Looking up such a type on each call, as `decode` does, costs more than decoding a small value.
     """
     decoding = msgspec.json.Decoder(kind)
 
@@ -95,7 +95,7 @@ def make_decoder(kind: type[T], what: str) -> Callable[[bytes | Raw], T]:
 
 
 def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
-    """Decode JSON to `kind`, or return None: a flood of broken values costs four times as much with their errors."""
+    """Decode JSON to *kind*, or return None: for many invalid values, exceptions cost four times as much."""
     known = _DECODERS.get(kind)
     if known is None:
         known = _DECODERS[kind] = msgspec.json.Decoder(kind)
@@ -106,12 +106,12 @@ def decode_or_none(raw: bytes | Raw, kind: type[T]) -> T | None:
 
 
 def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tuple[Raw, ...], int]:
-    """Return the first `most` items of a JSON array, still raw, and how many there are at least besides.
+    """Return the first *limit* items of a JSON array, still raw, and the minimum number of further ones.
 
-    No object is made of the others: four megabytes may hold two million. Raises MalformedMessage.
+    No object is created for the others: four megabytes may hold two million. Raises MalformedMessage.
     """
     body = bytes(raw)
-    if len(body) <= limit:  # each item takes a byte
+    if len(body) <= limit:  # each item takes at least a byte
         return decode(body, _RAW_ITEMS, what), 0
     if body.count(b",") <= _MAX_COMMAS_DECODED_AT_ONCE:
         items = decode(body, _RAW_ITEMS, what)
@@ -131,7 +131,7 @@ def decode_array(raw: bytes | Raw, limit: int, what: str = "list") -> tuple[tupl
 
 
 def convert(value: Any, kind: type[T], what: str = "value") -> T:
-    """Turn plain JSON data into `kind`. Raises MalformedMessage."""
+    """Convert plain JSON data to *kind*. Raises MalformedMessage."""
     try:
         return msgspec.convert(value, kind)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -139,7 +139,7 @@ def convert(value: Any, kind: type[T], what: str = "value") -> T:
 
 
 def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
-    """Decode JSON to plain Python values, within bounds of number and depth. Raises MalformedMessage."""
+    """Decode JSON to plain Python values, limited in number and depth. Raises MalformedMessage."""
     if len(raw) > SMALL_VALUE_BYTES:
         try:
             check_plain_value(raw.encode(errors="replace") if isinstance(raw, str) else bytes(raw))
@@ -149,9 +149,9 @@ def loads(raw: bytes | Raw | str, what: str = "message") -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """JSON as UTF-8 on one line; structs, Raw and plain values alike. Never fails for what a text holds.
+    """Return JSON as UTF-8 on one line, from structs, Raw and plain values. No text makes it fail.
 
-    Lone surrogates (names of files and arguments that are not UTF-8 are read with them, PEP 383) become U+FFFD.
+    Lone surrogates (which represent file names and arguments that are not UTF-8, PEP 383) become U+FFFD.
     """
     try:
         return msgspec.json.encode(value)
@@ -160,14 +160,14 @@ def encode(value: Any) -> bytes:
 
 
 def encode_sorted(value: Any) -> bytes:
-    """JSON as UTF-8 on one line, the members of each object in the order of their names. Raises UnicodeEncodeError."""
+    """Return JSON as UTF-8 on one line, with sorted members. Raises UnicodeEncodeError."""
     return _SORTED.encode(value)
 
 
 def dumps(value: Any, *, indent: int = 0) -> str:
-    """Return `value` as JSON text for people and standard output.
+    """Return *value* as JSON text for display and standard output.
 
-    It stays on one line where indenting would multiply it: a megabyte nested 900 levels deep would become one of 800.
+    It stays on one line if indenting would multiply its size: a megabyte nested 900 levels deep would become 800 MB.
     """
     raw = encode(value)
     if indent and _is_indentable(raw, indent):
@@ -176,7 +176,7 @@ def dumps(value: Any, *, indent: int = 0) -> str:
 
 
 def nesting_depth(json: bytes, limit: int = 1_000) -> int:
-    """Return how many levels of objects and lists valid JSON has; `most` + 1 stands for any deeper one."""
+    """Return the nesting depth of valid JSON, or *limit* + 1 for any deeper one."""
     if b"\\" in json:
         json = json.replace(b"\\\\", b"").replace(b'\\"', b"")
     left = b"".join(json.split(b'"')[::2]).translate(_BRACES_TO_BRACKETS, _NO_BRACKETS)
@@ -188,7 +188,7 @@ def nesting_depth(json: bytes, limit: int = 1_000) -> int:
 
 
 def _is_indentable(raw: bytes, indent: int) -> bool:
-    """Whether `raw` stays within the bound when it is indented, going by the most bytes that it could have then."""
+    """Return whether indenting *raw* keeps it within the limit, by an upper bound of its size."""
     opened = raw.count(b"{") + raw.count(b"[")
     lines = raw.count(b",") + 2 * opened
     room = max(INDENTED_MINIMUM, INDENTED_FACTOR * len(raw)) - len(raw) - raw.count(b":") - lines
@@ -199,9 +199,9 @@ def _is_indentable(raw: bytes, indent: int) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a number that a float can hold: not true or false, not infinite, no integer of 400 digits.
+    """Return whether *value* is a number that a float can hold: not a bool, not infinite, not a huge integer.
 
-    JSON from outside may hold all of them, and `math.isfinite` raises OverflowError for the last.
+    JSON may contain all of them, and `math.isfinite` raises OverflowError for the last.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
@@ -209,7 +209,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def to_builtins(value: Any) -> Any:
-    """Structs to dicts and lists, ready for any JSON library."""
+    """Return structs as dicts and lists, for any JSON library."""
     return msgspec.to_builtins(value)
 
 
@@ -219,12 +219,12 @@ def field_values(value: Any) -> tuple[Any, ...]:
 
 
 def replace(value: T, **changes: Any) -> T:
-    """A copy of a frozen struct with some fields changed."""
+    """Return a copy of a frozen struct with some fields changed."""
     return cast("T", msgspec.structs.replace(cast("Any", value), **changes))
 
 
 def _malformed_message(what: str, error: Exception) -> MalformedMessage:
-    """Say what is wrong; the library quotes the value, which may be megabytes long."""
+    """Return the error for invalid data; the library's message may quote megabytes of it."""
     return MalformedMessage(f"The {what} is not valid: {str(error)[:_REASON_LIMIT] or type(error).__name__}")
 
 

@@ -1,4 +1,4 @@
-"""Unicode normal forms in linear time, also inside of addresses.
+"""Unicode normalization in linear time, also for URLs.
 
 `unicodedata.normalize` sorts each run of combining marks by insertion: 16,000 marks take 150 ms, 160,000 take 15 s.
 """
@@ -10,19 +10,19 @@ from typing import Literal
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 MARKS_LIMIT = 30
-"""The longest run of marks that is put into order; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
+"""The longest run of marks that is sorted; no writing system needs more (UAX 15, Stream-Safe Text Format)."""
 HOST_LIMIT = 255
-"""Characters of a host with letters beyond ASCII; the domain name system takes no longer name (RFC 1035, 2.3.4)."""
+"""Maximum length of a non-ASCII host name, as in DNS (RFC 1035, 2.3.4)."""
 _SHORT_TEXT = 100
 _COMBINING_GRAPHEME_JOINER = "\u034f"
-_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # no marks by their class, but made of nothing else
-_LAST_COMBINING_MARK = 0x1FFFF  # behind it there are no combining marks
+_HIDDEN_MARKS = "\u0f73\u0f75\u0f81\uff9e\uff9f"  # not combining marks themselves, but decompose into marks only
+_LAST_COMBINING_MARK = 0x1FFFF  # no combining marks follow this code point
 _STRIPPED_FROM_URLS = str.maketrans("", "", "\t\r\n")
 _AUTHORITY = re.compile(r"//([^/?#]*)")
 
 
 def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
-    """Return the normal form of `text`; after each 30 marks in a row a grapheme joiner is put in, as UAX 15 says."""
+    """Return the normal form of *text*, with a grapheme joiner after each run of 30 marks (UAX 15)."""
     if text.isascii():
         return text
     if len(text) > _SHORT_TEXT:
@@ -31,13 +31,13 @@ def normalize(form: Literal["NFC", "NFD", "NFKC", "NFKD"], text: str) -> str:
 
 
 def split_url(url: str) -> SplitResult:
-    """Split an address like `urlsplit`, which brings its host into a normal form. Raises ValueError."""
+    """Split a URL like `urlsplit`, which normalizes its host. Raises ValueError."""
     _check_host(url)
     return urlsplit(url)
 
 
 def join_url(base: str, url: str) -> str:
-    """Return the absolute address that `url` is beside `base`, like `urljoin`. Raises ValueError."""
+    """Return *url* as an absolute URL relative to *base*, like `urljoin`. Raises ValueError."""
     _check_host(base)
     _check_host(url)
     return urljoin(base, url)
@@ -52,7 +52,7 @@ def _check_host(url: str) -> None:
 
 @cache
 def _long_mark_runs() -> re.Pattern[str]:
-    """Runs of more marks than the limit; made with the first long text, because it looks at every character."""
+    """Return the pattern of too long runs of marks; created on demand because that examines every character."""
     marks = "".join(chr(code) for code in range(0x300, _LAST_COMBINING_MARK) if unicodedata.combining(chr(code)))
     return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")
 

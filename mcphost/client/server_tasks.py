@@ -115,7 +115,7 @@ class ServerTaskRunner:
     """The tasks of one session.
 
     At most 50 tasks run, for requests of 32 MB; 50 finished ones or 16 MB are kept, none longer than an hour. Each runs
-    in the task group of the session and ends with it. *declared* are the client capabilities as declared.
+    in the task group of the session and ends with it. *capabilities* are the client capabilities as declared.
     """
 
     def __init__(

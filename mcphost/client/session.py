@@ -204,7 +204,7 @@ class SessionObserver(Protocol):
 class EraStore(Protocol):
     """Remembers the eras of each server, so that the next start sends one opening only; neither method blocks.
 
-    *digest* covers what identifies the server (command, arguments, folder, URL), never a secret.
+    `digest` covers what identifies the server (command, arguments, folder, URL), never a secret.
     """
 
     def get(self, server: str, digest: str) -> ServerEras | None:
