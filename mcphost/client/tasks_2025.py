@@ -195,11 +195,8 @@ class CoreTaskRunner:
         on_notification: NotificationFn | None,
         before_send: BeforeSendFn | None,
     ) -> Raw:
-        """Send the call and return the response.
-
-        Only tasks/cancel may cancel a task, not a notification. So the request outlives a cancelled caller, and then
-        cancels the task it created.
-        """
+        """Send the call and return the response; the request outlives a cancelled caller."""
+        # Only tasks/cancel may cancel a task, not a notification: the response is awaited, then its task is cancelled.
         fetch, given_up, sent = _PendingResult(), False, False
 
         def tell(notice: Notification) -> None:
