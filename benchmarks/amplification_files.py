@@ -22,21 +22,21 @@ def _document_case(name: str, make: Callable[[], bytes]) -> None:
     async def entry(meter: Meter, size: int) -> None:
         import httpx  # loaded with the first request
 
-        from mcphost.auth.discovery import find_resource
-        from mcphost.auth.oauth_http import Requests
-        from mcphost.auth.url_policy import Guard
+        from mcphost.auth.discovery import discover_resource
+        from mcphost.auth.oauth_http import OAuthHttpClient
+        from mcphost.auth.url_policy import UrlPolicy
 
         assert httpx
         answer = make()
         size = len(answer)
         with file_of(plain(b"{}")) as file, started("hostile_http.py", file) as port:
-            warm = Requests(Guard(f"http://127.0.0.1:{port}/"))  # httpx loads more with its first request
+            warm = OAuthHttpClient(UrlPolicy(f"http://127.0.0.1:{port}/"))  # httpx loads more with its first request
             await warm.get(f"http://127.0.0.1:{port}/", "document")
         with file_of(answer) as file, started("hostile_http.py", file) as port:
             url = f"http://127.0.0.1:{port}/mcp"
-            requests = Requests(Guard(url))
+            requests = OAuthHttpClient(UrlPolicy(url))
             with meter.measuring(size):
-                await find_resource(requests, url, "")
+                await discover_resource(requests, url, "")
 
 
 for _name, _body in DOCUMENTS.items():
@@ -59,10 +59,10 @@ CHALLENGES = {
 def _challenge_case(name: str, header: str) -> None:
     @case(f"WWW-Authenticate: {name}", size=len(header))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.www_authenticate import ours
+        from mcphost.auth.www_authenticate import select_challenge
 
         with meter.measuring(size):
-            ours(header)
+            select_challenge(header)
 
 
 for _name, _header in CHALLENGES.items():
@@ -121,14 +121,14 @@ def _config_case(name: str, body: bytes) -> None:
 
         import anyio.to_thread
 
-        from mcphost.config.loader import ProjectFile, load
+        from mcphost.config.loader import ProjectFile, load_config
 
         await anyio.to_thread.run_sync(int)  # the first thread of a process costs more
-        load(
+        load_config(
             Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, b'{"mcpServers":{"a":{"command":"x"}}}')
         )
         with meter.measuring(size):
-            read = partial(load, Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, body))
+            read = partial(load_config, Path("/nonexistent"), project=ProjectFile("/x/.mcp.json", "0" * 64, body))
             config = await anyio.to_thread.run_sync(read)
             print(len(config.servers), len(config.problems))
 

@@ -18,13 +18,13 @@ async def provided(meter: Meter, body: bytes, headers: dict[str, str]) -> None:
     import httpx
 
     from mcphost.llm.answer_limits import AnswerTooLong
-    from mcphost.llm.response_limits import install
+    from mcphost.llm.response_limits import limit_responses
 
     async def stream() -> AsyncIterator[bytes]:
         for start in range(0, len(body), 64 * 1024):
             yield body[start : start + 64 * 1024]
 
-    install(httpx.Response)
+    limit_responses(httpx.Response)
     request = httpx.Request("POST", "http://provider.example/")
     response = httpx.Response(200, headers=headers, content=stream(), request=request)
     with meter.measuring(len(body)):
@@ -105,7 +105,7 @@ async def changed_tools(meter: Meter, size: int) -> None:
     from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
     from mcphost.serialization import Raw
     from mcphost.store.database import Database
-    from mcphost.store.tool_fingerprints import Pins
+    from mcphost.store.tool_fingerprints import ToolFingerprintStore
 
     def offers(word: bytes) -> ServerListing:
         text = b"%s " % word * 12_000
@@ -116,7 +116,7 @@ async def changed_tools(meter: Meter, size: int) -> None:
         """Nothing was allowed."""
 
     with tempfile.TemporaryDirectory() as folder:
-        pins = Pins(Database(Path(folder) / "store.db"))
+        pins = ToolFingerprintStore(Database(Path(folder) / "store.db"))
         drift = ToolChangeTrackerFactory(pins, RefusingFrontend(), print, follow, create_in_memory_log()).create(
             ServerConfig(name="s"), print
         )
@@ -131,8 +131,8 @@ async def changed_tools(meter: Meter, size: int) -> None:
 async def interim_answers(meter: Meter, size: int) -> None:
     import httpx
 
-    from mcphost.auth.oauth_http import Requests
-    from mcphost.auth.url_policy import Guard
+    from mcphost.auth.oauth_http import OAuthHttpClient
+    from mcphost.auth.url_policy import UrlPolicy
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError):
@@ -148,7 +148,7 @@ async def interim_answers(meter: Meter, size: int) -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     async with server:
-        requests = Requests(Guard(url, resolving=resolve, private=True))
+        requests = OAuthHttpClient(UrlPolicy(url, resolver=resolve, allow_private=True))
         with meter.measuring(size):
             await requests.get(url, "document")
 

@@ -506,59 +506,59 @@ def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
 @host_case
 def arguments_of_a_model() -> tuple[int, Work]:
     from mcphost.llm import worker_protocol
-    from mcphost.llm.chat_completions import Gathering
+    from mcphost.llm.chat_completions import AnswerAssembler
 
-    notes: list[Any] = [worker_protocol.ToolPiece(1, 0, "id", "tool", '{"a":[')]
-    notes += [worker_protocol.ToolPiece(1, 0, "", "", "[],") for _ in range(249_000)]
-    notes += [worker_protocol.ToolPiece(1, 0, "", "", "[]]}"), worker_protocol.Done(id=1)]
+    notes: list[Any] = [worker_protocol.WorkerToolCallDelta(1, 0, "id", "tool", '{"a":[')]
+    notes += [worker_protocol.WorkerToolCallDelta(1, 0, "", "", "[],") for _ in range(249_000)]
+    notes += [worker_protocol.WorkerToolCallDelta(1, 0, "", "", "[]]}"), worker_protocol.WorkerFinished(call_id=1)]
 
     async def work() -> object:
         import asyncio
 
-        gathering, events = Gathering("openai"), []
+        gathering, events = AnswerAssembler("openai"), []
         for number, note in enumerate(notes):
-            events.extend(gathering.take(note))
+            events.extend(gathering.feed(note))
             if number % 500 == 0:
                 await asyncio.sleep(0)
         return gathering, events[-2:]
 
-    return sum(len(worker_protocol.line_of(note)) for note in notes), work
+    return sum(len(worker_protocol.encode_line(note)) for note in notes), work
 
 
 @host_case
 def reasoning_of_a_model() -> tuple[int, Work]:
     from mcphost.llm import worker_protocol
-    from mcphost.llm.chat_completions import Gathering
+    from mcphost.llm.chat_completions import AnswerAssembler
 
     piece = ({"type": "thinking", "thinking": "abcd"},)
-    notes = [worker_protocol.Thinking(1, "abcd", piece) for _ in range(100_000)] + [
-        worker_protocol.Thinking(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},))
+    notes = [worker_protocol.WorkerThinkingDelta(1, "abcd", piece) for _ in range(100_000)] + [
+        worker_protocol.WorkerThinkingDelta(1, "", ({"type": "thinking", "thinking": "", "signature": "S" * 30},))
         for _ in range(2_000)
     ]
 
     async def work() -> object:
         import asyncio
 
-        gathering = Gathering("anthropic")
-        for number, note in enumerate([*notes, worker_protocol.Done(id=1)]):
-            for _ in gathering.take(note):
+        gathering = AnswerAssembler("anthropic")
+        for number, note in enumerate([*notes, worker_protocol.WorkerFinished(call_id=1)]):
+            for _ in gathering.feed(note):
                 pass
             if number % 500 == 0:
                 await asyncio.sleep(0)
         return gathering
 
-    return sum(len(worker_protocol.line_of(note)) for note in notes), work
+    return sum(len(worker_protocol.encode_line(note)) for note in notes), work
 
 
 @host_case
 def document_of_a_result() -> tuple[int, Work]:
-    from mcphost.headless.json_output import wire_json
+    from mcphost.headless.json_output import parse_wire_json
     from mcphost.serialization import dumps
 
     raw = result_of(b'{"content":[' + b",".join([b"{}"] * 1_300_000) + b"]}").raw_content
 
     async def work() -> object:
-        return dumps({"content": wire_json(raw)}, indent=2)
+        return dumps({"content": parse_wire_json(raw)}, indent=2)
 
     return len(bytes(raw)), work
 

@@ -22,16 +22,16 @@ REPLIES: dict[str, Callable[[], bytes]] = {
 
 async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -> None:
     """Let a server of another process give `answer` to a request of sign-in."""
-    from mcphost.auth.oauth_http import Requests
-    from mcphost.auth.url_policy import Guard
+    from mcphost.auth.oauth_http import OAuthHttpClient
+    from mcphost.auth.url_policy import UrlPolicy
 
     size = len(answer)
     with file_of(plain(b"{}")) as file, started("hostile_http.py", file) as port:
-        warm = Requests(Guard(f"http://127.0.0.1:{port}/"))
+        warm = OAuthHttpClient(UrlPolicy(f"http://127.0.0.1:{port}/"))
         await warm.get(f"http://127.0.0.1:{port}/", "document")
     with file_of(answer) as file, started("hostile_http.py", file) as port:
         origin = f"http://127.0.0.1:{port}"
-        requests = Requests(Guard(origin + "/mcp"))
+        requests = OAuthHttpClient(UrlPolicy(origin + "/mcp"))
         with meter.measuring(size):
             await ask(requests, origin)
 
@@ -39,12 +39,12 @@ async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -
 def _registration_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: a registration reply of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.client_registration import registered
-        from mcphost.auth.discovery import IssuerDocument
+        from mcphost.auth.client_registration import register_client
+        from mcphost.auth.discovery import AuthorizationServerMetadata
 
         async def ask(requests: Any, origin: str) -> None:
-            document = IssuerDocument(issuer=origin, registration_endpoint=origin + "/register")
-            await registered(requests, document, origin, "http://127.0.0.1/callback", ())
+            document = AuthorizationServerMetadata(issuer=origin, registration_endpoint=origin + "/register")
+            await register_client(requests, document, origin, "http://127.0.0.1/callback", ())
 
         await _asking(meter, make(), ask)
 
@@ -52,10 +52,10 @@ def _registration_case(name: str, make: Callable[[], bytes]) -> None:
 def _issuer_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: issuer metadata of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.discovery import find_issuer
+        from mcphost.auth.discovery import discover_issuer
 
         async def ask(requests: Any, origin: str) -> None:
-            await find_issuer(requests, origin, legacy=False)
+            await discover_issuer(requests, origin, is_legacy=False)
 
         await _asking(meter, make(), ask)
 
@@ -88,16 +88,18 @@ _poll_case("an id of 10 MB", TASK.replace(b'"taskId":"a"', b'"taskId":"' + b"a" 
 
 async def _rows_of(folder: str, detail: str, count: int) -> Any:
     """A ledger with rows of that detail, as they are stored."""
-    from mcphost.store.audit_reader import Reader
-    from mcphost.store.audit_store import Ledger, Record
+    from mcphost.store.audit_reader import AuditReader
+    from mcphost.store.audit_store import AuditRecord, AuditStore
 
     path = Path(folder) / "ledger.db"
-    ledger = Ledger(path)
+    ledger = AuditStore(path)
     for number in range(count):
-        ledger.put(lambda number=number: Record(at=number, kind="call", event="asked", server="s", detail=detail))
+        ledger.enqueue(
+            lambda number=number: AuditRecord(at=number, kind="call", event="asked", server="s", detail=detail)
+        )
     await ledger.flush()
     await ledger.close()
-    return Reader(path)
+    return AuditReader(path)
 
 
 def _export_case(name: str, detail: str, count: int, form: str) -> None:
@@ -107,15 +109,15 @@ def _export_case(name: str, detail: str, count: int, form: str) -> None:
 
         import anyio.to_thread
 
-        from mcphost.cli.audit import _write
-        from mcphost.store.audit_reader import Wanted
+        from mcphost.cli.audit import _write_rows
+        from mcphost.store.audit_reader import AuditFilter
 
         await anyio.to_thread.run_sync(int)
         with tempfile.TemporaryDirectory() as folder:
             reader = await _rows_of(folder, detail, count)
-            fed = sum(len(row.detail.encode()) for row in reader.page(Wanted(), count))
+            fed = sum(len(row.detail.encode()) for row in reader.page(AuditFilter(), count))
             with meter.measuring(fed):
-                await anyio.to_thread.run_sync(_write, reader, Wanted(), io.StringIO(), form)
+                await anyio.to_thread.run_sync(_write_rows, reader, AuditFilter(), io.StringIO(), form)
 
 
 def _view_case(name: str, detail: str, count: int) -> None:
@@ -123,7 +125,7 @@ def _view_case(name: str, detail: str, count: int) -> None:
     async def view(meter: Meter, size: int) -> None:
         import anyio.to_thread
 
-        from mcphost.store.audit_reader import Wanted
+        from mcphost.store.audit_reader import AuditFilter
         from mcphost.tui.screens.audit import _format_detail
         from mcphost.tui.widgets.long_text import _prepare_text
         from mcphost.tui.widgets.row_index import RowIndex
@@ -131,9 +133,9 @@ def _view_case(name: str, detail: str, count: int) -> None:
         await anyio.to_thread.run_sync(int)
         with tempfile.TemporaryDirectory() as folder:
             reader = await _rows_of(folder, detail, count)
-            fed = sum(len(row.detail.encode()) for row in reader.page(Wanted(), count))
+            fed = sum(len(row.detail.encode()) for row in reader.page(AuditFilter(), count))
             with meter.measuring(fed):
-                rows = await anyio.to_thread.run_sync(reader.page, Wanted(), count)
+                rows = await anyio.to_thread.run_sync(reader.page, AuditFilter(), count)
                 drawn, is_cleaned = _prepare_text(_format_detail(rows[0].detail))
                 index = RowIndex(drawn, 100, is_cleaned=is_cleaned)
                 await index.advance_to(len(drawn))
@@ -152,7 +154,7 @@ _audit_case("many values", json.dumps({f"{n}": [n] for n in range(800)}), 200)
 
 @case("mcp.json: 1,500 servers of a project beside 20 of the user's own", size=0)
 async def _compared(meter: Meter, size: int) -> None:
-    from mcphost.config.loader import load, project_file
+    from mcphost.config.loader import load_config, read_project_file
 
     def entries(start: int, count: int) -> bytes:
         scripts = [f"./folder/{n}.py" for n in range(5)]
@@ -167,9 +169,9 @@ async def _compared(meter: Meter, size: int) -> None:
         for path, body in ((home / "mcp.json", entries(1, 20)), (clone / ".mcp.json", entries(2, 1_500))):
             path.parent.mkdir()
             path.write_bytes(body)
-        load(Path("/nonexistent"))
+        load_config(Path("/nonexistent"))
         with meter.measuring(len(entries(1, 20) + entries(2, 1_500))):
-            await anyio.to_thread.run_sync(lambda: load(home, project=project_file(clone)))
+            await anyio.to_thread.run_sync(lambda: load_config(home, project=read_project_file(clone)))
 
 
 def _warnings_case(name: str, env: dict[str, str]) -> None:

@@ -141,10 +141,10 @@ _template_case("1 MB of template", "a:" + "{b}" * 330_000)
 def _settings_case(name: str, text: str) -> None:
     @work_case(f"config.toml: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.config.settings import settings_of
+        from mcphost.config.settings import parse_settings
         from mcphost.errors import ConfigError
 
-        settings_of('theme = "dark"\n', "config.toml", print)
+        parse_settings('theme = "dark"\n', "config.toml", print)
 
         async def work() -> object:
             import anyio.to_thread
@@ -153,7 +153,7 @@ def _settings_case(name: str, text: str) -> None:
 
             def read() -> object:
                 try:
-                    return settings_of(text, "config.toml", problems.append)
+                    return parse_settings(text, "config.toml", problems.append)
                 except ConfigError as error:
                     return error.message
 
@@ -177,13 +177,15 @@ _settings_case("strings", 'a = "' + "\\u0041" * 40_000 + '"')
 def _token_case(name: str, body: bytes) -> None:
     @work_case(f"sign-in: a token reply of {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.auth.oauth_http import Reply
-        from mcphost.auth.tokens import read
+        from mcphost.auth.oauth_http import OAuthResponse
+        from mcphost.auth.tokens import parse_token_response
         from mcphost.errors import McpHostError
 
         async def work() -> object:
             try:
-                return read(Reply("https://a.example/token", 200, {}, body), "https://a.example")
+                return parse_token_response(
+                    OAuthResponse("https://a.example/token", 200, {}, body), "https://a.example"
+                )
             except McpHostError as error:
                 return error.message
 
@@ -216,9 +218,9 @@ async def _connections(port: int, count: int, send: bytes) -> int:
 def _callback_case(name: str, count: int, send: bytes) -> None:
     @case(f"callback: {name}", size=count * len(send))
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.callback_server import listening
+        from mcphost.auth.callback_server import run_callback_server
 
-        async with listening() as callback:
+        async with run_callback_server() as callback:
             await _connections(callback.port, 1, b"\r\n\r\n")
             with meter.measuring(size):
                 await _connections(callback.port, count, send)
@@ -231,10 +233,10 @@ _callback_case("200 connections with many parameters", 200, b"GET /callback?" + 
 def _kept_case(name: str, body: bytes) -> None:
     @work_case(f"conversation read back: {name}")
     def _made() -> tuple[int, Work]:
-        from mcphost.store.conversations import _read
+        from mcphost.store.conversations import _decode_message
 
         async def work() -> object:
-            return _read(body)
+            return _decode_message(body)
 
         return len(body), work
 

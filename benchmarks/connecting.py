@@ -50,12 +50,12 @@ def floor(count: int) -> float:
 @asynccontextmanager
 async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     """A Host with that many servers, not entered yet."""
-    from mcphost.cli.session_opener import ReadyOpener
+    from mcphost.cli.session_opener import LazySessionOpener
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.store.database import Database
-    from mcphost.store.grants import Grants
+    from mcphost.store.grants import GrantStore
 
     entries = tuple(
         ServerConfig(name=f"s{number}", command=SERVER[0], args=(*SERVER[1:], *more), source="flag")
@@ -63,7 +63,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     )
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
-        opener = ReadyOpener(HostConfig().limits, Grants(database))
+        opener = LazySessionOpener(HostConfig().limits, GrantStore(database))
         config = HostConfig(servers=entries)
         host = Host(config, store=database, opener=opener, model_factory=lambda _: None, frontend=RefusingFrontend())  # type: ignore[arg-type]
         yield host, [entry.name for entry in entries]

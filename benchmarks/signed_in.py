@@ -25,12 +25,12 @@ Call = Callable[[], Coroutine[Any, Any, object]]
 @asynccontextmanager
 async def served() -> AsyncGenerator[str]:
     """A protected server whose tool takes its time; its address."""
-    from tests.unit.transport.raw_http import Seen, serve
+    from tests.unit.transport.raw_http import ReceivedRequest, serve
 
-    async def answer(one: Seen) -> None:
+    async def answer(one: ReceivedRequest) -> None:
         if one.headers.get("authorization") != f"Bearer {TOKEN}":
             await one.reply(401, b"")
-        elif one.verb != "POST":
+        elif one.method != "POST":
             await one.reply(405, b"")
         elif one.message["method"] == "initialize":
             info = {"name": "slow", "version": "1"}
@@ -51,28 +51,36 @@ async def served() -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncGenerator[Call]:
-    from mcphost.auth.client_registration import Client
-    from mcphost.auth.keyring_backend import MemoryVault
-    from mcphost.auth.oauth_registry import Identities
-    from mcphost.auth.stored_sign_in import SignedIn
-    from mcphost.auth.token_store import Keep
-    from mcphost.auth.tokens import Tokens
-    from mcphost.auth.url_policy import canonical
+    from mcphost.auth.client_registration import OAuthClient
+    from mcphost.auth.keyring_backend import MemoryBackend
+    from mcphost.auth.oauth_registry import OAuthRegistry
+    from mcphost.auth.stored_sign_in import StoredSignIn
+    from mcphost.auth.token_store import TokenStore
+    from mcphost.auth.tokens import TokenSet
+    from mcphost.auth.url_policy import canonical_url
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool
-    from tests.unit.client.people import Answers, Notes
+    from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
-    keep, issuer = Keep(MemoryVault(), None), "https://as.example"
-    tokens = Tokens(access=TOKEN, expires=time.time() + 3600, issued=time.time())
-    me = Client(issuer, "me")
+    keep, issuer = TokenStore(MemoryBackend(), None), "https://as.example"
+    tokens = TokenSet(access=TOKEN, expires=time.time() + 3600, issued=time.time())
+    me = OAuthClient(issuer, "me")
     await keep.save(
-        SignedIn(
-            server="slow", url=canonical(url), issuer=issuer, resource=url, token_endpoint="", tokens=tokens, client=me
+        StoredSignIn(
+            server="slow",
+            url=canonical_url(url),
+            issuer=issuer,
+            resource=url,
+            token_endpoint="",
+            tokens=tokens,
+            client=me,
         )
     )
-    opener = ClientSessionOpener(expand=str, accounts=Identities(keep, None))
-    async with opener.open(ServerConfig(name="slow", url=url, era="handshake"), Answers(), Notes()) as session:
+    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
+    async with opener.open(
+        ServerConfig(name="slow", url=url, era="handshake"), FakeRequestHandler(), RecordingObserver()
+    ) as session:
         yield lambda: session.request(CallTool("wait"))
 
 

@@ -41,14 +41,19 @@ LONGEST_FIRST = (
     "flows/test_one_shots.py",
     "unit/client/test_stdio_servers.py",
 )
-MIXED = ("screens", "terminal", "flows", "peers")
+INTERLEAVED_FOLDERS = ("screens", "terminal", "flows", "peers")
 """Folders whose tests compute or wait: mixed with each other and with the rest, they keep the processors busy."""
-SLOW = ("tests/terminal/", "tests/peers/", "tests/screens/test_typing_beside_questions", "tests/screens/test_real_")
+SLOW_TESTS = (
+    "tests/terminal/",
+    "tests/peers/",
+    "tests/screens/test_typing_beside_questions",
+    "tests/screens/test_real_",
+)
 """Tests of MIXED that take seconds each: none of them is what the last worker does alone at the end."""
 
 
 QUICK_FOLDERS = ("unit", "spec", "house")
-START_PROCESSES = frozenset(
+PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
         "house": "floors imports patterns readme tracked",
@@ -78,7 +83,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != "quick":
         return None
     if collection_path.suffix == ".py" and collection_path.is_relative_to(HERE):
-        return True if collection_path.relative_to(HERE).as_posix() in START_PROCESSES else None
+        return True if collection_path.relative_to(HERE).as_posix() in PROCESS_TESTS else None
     if collection_path.parent == HERE and collection_path.is_dir():
         return True if collection_path.name not in QUICK_FOLDERS else None
     return None
@@ -88,25 +93,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: _rank(item.path.relative_to(HERE).as_posix()))
     if hasattr(config, "workerinput"):
         first = sum(_rank(item.path.relative_to(HERE).as_posix()) < len(LONGEST_FIRST) for item in items)
-        items[first:] = mixed(items[first:], lambda item: item.nodeid)
+        items[first:] = interleave_tests(items[first:], lambda item: item.nodeid)
     for item in items:
         path = item.path.relative_to(HERE).as_posix()
-        if path.partition("/")[0] in QUICK_FOLDERS and path not in START_PROCESSES:
+        if path.partition("/")[0] in QUICK_FOLDERS and path not in PROCESS_TESTS:
             item.add_marker("quick")
 
 
-def mixed(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
+def interleave_tests(items: list[T], nodeid: Callable[[T], str]) -> list[T]:
     """Return the tests with each folder of MIXED, and all others together, spread evenly from the first to the last."""
     units: dict[str, dict[str, list[T]]] = {}
     for item in items:
         folder = nodeid(item).split("/")[1]
-        kind = units.setdefault(folder if folder in MIXED else "", {})
-        kind.setdefault(unit_of_work(nodeid(item)), []).append(item)
+        kind = units.setdefault(folder if folder in INTERLEAVED_FOLDERS else "", {})
+        kind.setdefault(scheduling_scope(nodeid(item)), []).append(item)
     placed: list[tuple[float, list[T]]] = []
     for kind in units.values():
         total, before = sum(map(len, kind.values())), 0
         for unit in kind.values():
-            most = 0.9 if nodeid(unit[0]).startswith(SLOW) else 1
+            most = 0.9 if nodeid(unit[0]).startswith(SLOW_TESTS) else 1
             placed.append((before / total * most, unit))
             before += len(unit)
     placed.sort(key=lambda one: one[0])
@@ -123,12 +128,12 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker where the fork servers are."""
-    node.workerinput["fork_folder"] = str(fork_folder.folder())
+    node.workerinput["fork_folder"] = str(fork_folder.socket_folder())
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if shared := getattr(config, "workerinput", {}).get("fork_folder"):
-        fork_folder.use(shared)
+        fork_folder.use_folder(shared)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -138,7 +143,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return processors + 1 if config.getoption("markexpr") == "quick" else min(3 * processors, 16)
 
 
-SPLIT = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
+SPLIT_FILES = ("flows/", "peers/test_interop.py", "peers/test_oidc", "screens/", "terminal/")
 """Files whose tests share nothing and take long: their tests are spread over the workers, the others stay together."""
 
 
@@ -151,35 +156,35 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Spread(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return unit_of_work(nodeid)
+            return scheduling_scope(nodeid)
 
     return Spread(config, log)
 
 
 MODEL_SERVERS = "tests/peers/models/"
 """Tests that share model servers which take seconds to start: one test worker runs them all."""
-PARSING = ("command_hints", "docs", "sizes", "workers")
+SYNTAX_TREE_TESTS = ("command_hints", "docs", "sizes", "workers")
 """Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
 
 
-def unit_of_work(nodeid: str) -> str:
+def scheduling_scope(nodeid: str) -> str:
     """Return what a worker gets as a whole: the test's file or the test; of MODEL_SERVERS and PARSING, all files."""
     path = nodeid.partition("::")[0]
-    if path.endswith(tuple(f"house/test_{name}.py" for name in PARSING)):
+    if path.endswith(tuple(f"house/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
         return "tests/house"
     if path.startswith(MODEL_SERVERS):
         return "tests/peers/models"
-    return nodeid if path.removeprefix("tests/").startswith(SPLIT) else path
+    return nodeid if path.removeprefix("tests/").startswith(SPLIT_FILES) else path
 
 
 @pytest.fixture(autouse=True)
-def _no_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def _forbid_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep quick tests quick."""
     if request.node.get_closest_marker("quick"):
-        monkeypatch.setattr(subprocess.Popen, "__init__", _refuse)
+        monkeypatch.setattr(subprocess.Popen, "__init__", _fail_on_process)
 
 
-def _refuse(*_: Any, **__: Any) -> NoReturn:
+def _fail_on_process(*_: Any, **__: Any) -> NoReturn:
     pytest.fail("A quick test starts no process: add its file to START_PROCESSES in tests/conftest.py.", pytrace=False)
 
 
@@ -188,7 +193,7 @@ def _rank(path: str) -> int:
 
 
 @pytest.fixture(autouse=True)
-def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reset_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Secrets that one test makes known are not removed from what another one reads."""
     monkeypatch.setattr(redact, "_user_secrets", ())
     monkeypatch.setattr(redact, "_received_secrets", ())
@@ -200,7 +205,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def missing(reason: str) -> NoReturn:
+def skip_or_fail(reason: str) -> NoReturn:
     """Skip the test and say why in the summary; with $CI set this machine must have everything, so fail."""
     if os.environ.get("CI"):
         pytest.fail(f"needed in CI: {reason}", pytrace=False)
@@ -213,4 +218,4 @@ def npm_peers() -> Path:
     try:
         return node.package_root()
     except node.PeersMissing as error:
-        missing(f"npm peers cannot be had: {error}")
+        skip_or_fail(f"npm peers cannot be had: {error}")

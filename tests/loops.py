@@ -10,17 +10,17 @@ import anyio
 T = TypeVar("T")
 
 
-def alone(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
+def run_in_new_thread(work: Callable[..., Awaitable[T]], *args: Any, **options: Any) -> T:
     """What `work(*args)` gives. On a new thread: anyio's pytest plugin may have left its mark on this one's context."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(partial(anyio.run, work, *args, **options)).result()
 
 
-async def until(true: Callable[[], bool], seconds: float = 20) -> None:
+async def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
     """Wait until `true()`; between two looks the processor is free for whoever brings the state about.
 
     Raises TimeoutError after so many seconds.
     """
     with anyio.fail_after(seconds):
-        while not true():  # noqa: ASYNC110 - processes and sockets set no event of ours
+        while not condition():  # noqa: ASYNC110 - processes and sockets set no event of ours
             await anyio.sleep(0.005)

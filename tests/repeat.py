@@ -10,13 +10,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-BURN = "while True: pass"
+BUSY_LOOP = "while True: pass"
 
 
 @contextmanager
-def burning(cores: int) -> Iterator[None]:
+def busy_cores(cores: int) -> Iterator[None]:
     """Keep `cores` processes busy until the block is left."""
-    started = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(cores)]
+    started = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(cores)]
     try:
         yield
     finally:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--times", type=int, default=50)
     given = parser.parse_args(arguments)
     failures: list[str] = []
-    with burning(os.cpu_count() or 1):
+    with busy_cores(os.cpu_count() or 1):
         for number in range(1, given.times + 1):
             output = run_once(given.tests)
             if output is not None:

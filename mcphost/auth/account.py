@@ -3,16 +3,16 @@
 import math
 import time
 
-from mcphost.auth.token_expiry import running
+from mcphost.auth.token_expiry import suspend_aware_time
 from mcphost.serialization import Struct
 
-EARNED = "earned"
+FETCHED_ON_DEMAND = "earned"
 """The place of a token that is got without a person whenever it is wanted, and so kept nowhere."""
-UNNAMED = "default"
+DEFAULT_ACCOUNT_NAME = "default"
 """What the account is called that nobody gave a name."""
 
 
-class Discovered(Struct, frozen=True, kw_only=True):
+class DiscoverySummary(Struct, frozen=True, kw_only=True):
     """What was found out for one sign-in, as it was found then; all of it the servers' own claims, for people to see.
 
     `resource_metadata` and `issuer_metadata` are where the documents are, "" for none. No address here is used again.
@@ -49,15 +49,15 @@ class Account(Struct, frozen=True, kw_only=True):
     """False: only until mcphost ends, because nothing took it."""
     place: str = "keyring"
     """Where it is kept: "keyring", "file", "encrypted"; "session" for only until mcphost ends; or EARNED."""
-    discovered: Discovered = Discovered()
+    discovered: DiscoverySummary = DiscoverySummary()
     """Empty for a sign-in of an earlier version."""
 
     @property
-    def whose(self) -> tuple[str, str]:
+    def identity(self) -> tuple[str, str]:
         """Which sign-in it is: address and account."""
         return self.url, self.account
 
-    def left(self, now: float | None = None) -> float:
+    def seconds_left(self, now: float | None = None) -> float:
         """For how many seconds it still serves, as that is judged when it is used; infinite without a known end.
 
         For one that was not used in this process that is by the clock on the wall, `now` in seconds since 1970.
@@ -65,20 +65,20 @@ class Account(Struct, frozen=True, kw_only=True):
         if not self.expires:
             return math.inf
         if self.ends:
-            return self.ends - running()
+            return self.ends - suspend_aware_time()
         return self.expires - (time.time() if now is None else now)
 
     @property
     def name(self) -> str:
         """What it is called; never empty."""
-        return self.account or UNNAMED
+        return self.account or DEFAULT_ACCOUNT_NAME
 
-    def is_called(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         """Whether that is its name, as a user writes it."""
         return self.account == account_key(name)
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class StoredAccount(Struct, frozen=True, kw_only=True):
     """A sign-in that is kept, and for which of the configured servers."""
 
     account: Account
@@ -86,14 +86,14 @@ class Kept(Struct, frozen=True, kw_only=True):
     """The configured servers that could use it; none when its server is not configured any more."""
     used_by: tuple[str, ...] = ()
     """Those that do, or would when they connect."""
-    fixed_by: tuple[str, ...] = ()
+    configured_by: tuple[str, ...] = ()
     """Those of the former for which `mcp.json` names it, so that no other can be chosen."""
 
-    def is_called(self, name: str) -> bool:
+    def has_name(self, name: str) -> bool:
         """Whether that is its name, as a user writes it."""
-        return self.account.is_called(name)
+        return self.account.has_name(name)
 
 
 def account_key(name: str) -> str:
     """The name as it is stored: the account without a name is "", however the user wrote that."""
-    return "" if name == UNNAMED else name
+    return "" if name == DEFAULT_ACCOUNT_NAME else name

@@ -19,27 +19,27 @@ import anyio.to_thread
 from mcphost.auth.url_policy import is_loopback_name
 from mcphost.unicode_forms import split_url
 
-_SECONDS = 3.0
-_MOST_CHARS = 16 * 1024
-_FORBIDDEN = '\\"<>^`{|}\x7f'
+_START_TIMEOUT = 3.0
+_MAX_URL_LENGTH = 16 * 1024
+_FORBIDDEN_CHARACTERS = '\\"<>^`{|}\x7f'
 # A launcher for Windows gives the address to PowerShell between double quotes, where `$(…)` is run, or to cmd, where
 # `%NAME%` is replaced (wslview of wslu does both). A browser reads the codes as the characters.
-_CODES = {ord(one): f"%{ord(one):02X}" for one in "$'();!"}
-_NO_CODE = re.compile("%(?![0-9A-Fa-f]{2})")
-_LAUNCHERS = ("xdg-open", "wslview", "gio open", "x-www-browser")
-CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
-_left: list["subprocess.Popen[bytes]"] = []
+_PERCENT_CODES = {ord(one): f"%{ord(one):02X}" for one in "$'();!"}
+_BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_LAUNCHER_COMMANDS = ("xdg-open", "wslview", "gio open", "x-www-browser")
+CONTAINER_MARKER_FILES = ("/.dockerenv", "/run/.containerenv")
+_running_browsers: list["subprocess.Popen[bytes]"] = []
 """Browsers that go on without us."""
 
 
 @atexit.register
-def _let_go() -> None:
-    for browser in _left:
+def _detach_browsers() -> None:
+    for browser in _running_browsers:
         browser.returncode = browser.poll() or 0  # else its end warns that it still runs
 
 
-def launchers(
-    environ: Mapping[str, str], platform: str, marks: Sequence[str] = CONTAINER_MARKS
+def browser_commands(
+    environ: Mapping[str, str], platform: str, marker_files: Sequence[str] = CONTAINER_MARKER_FILES
 ) -> tuple[tuple[str, ...], ...]:
     """The programs that may open a browser here, best first; none where the user would not see it.
 
@@ -47,21 +47,21 @@ def launchers(
     screen the machine has: that one stands elsewhere; nor in a container
     (`marks` are files found in one only), nor on a machine without a screen.
     """
-    wanted = tuple(words for entry in environ.get("BROWSER", "").split(os.pathsep) if (words := _words(entry)))
+    wanted = tuple(words for entry in environ.get("BROWSER", "").split(os.pathsep) if (words := _split_command(entry)))
     if wanted:
         return wanted
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY") or environ.get("container"):
         return ()
-    if any(os.path.lexists(mark) for mark in marks):
+    if any(os.path.lexists(mark) for mark in marker_files):
         return ()
     if platform == "darwin":
         return (("open",),)
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or environ.get("WSL_DISTRO_NAME")):
         return ()
-    return tuple(tuple(launcher.split()) for launcher in _LAUNCHERS)
+    return tuple(tuple(launcher.split()) for launcher in _LAUNCHER_COMMANDS)
 
 
-def _words(entry: str) -> tuple[str, ...]:
+def _split_command(entry: str) -> tuple[str, ...]:
     """One program and its arguments; none for what a shell would not understand either, such as an open quote."""
     try:
         return tuple(shlex.split(entry))
@@ -69,29 +69,33 @@ def _words(entry: str) -> tuple[str, ...]:
         return ()
 
 
-def can_open() -> bool:
+def can_open_browser() -> bool:
     """Whether there is any hope of a browser on this machine."""
-    return any(shutil.which(launcher[0]) for launcher in launchers(os.environ, sys.platform) if launcher)
+    return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
     """Open it; whether a browser took it. Returns after three seconds at most; the browser stays open after us."""
-    if not _may_open(url):
+    if not _is_safe_url(url):
         return False
-    harmless = _NO_CODE.sub("%25", url.translate(_CODES))
-    for launcher in launchers(os.environ, sys.platform):
+    harmless = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
+    for launcher in browser_commands(os.environ, sys.platform):
         program = shutil.which(launcher[0]) if launcher else None
         if program is None:
             continue
         given = [harmless if word == "%s" else word for word in launcher[1:]]
-        if await _started([program, *given, *([] if "%s" in launcher else [harmless])]):
+        if await _start([program, *given, *([] if "%s" in launcher else [harmless])]):
             return True
     return False
 
 
-def _may_open(url: str) -> bool:
+def _is_safe_url(url: str) -> bool:
     """Who asks for it judged where it leads; here it must be an address, and harmless to what starts browsers."""
-    if not 0 < len(url) <= _MOST_CHARS or not url.isascii() or any(one <= " " or one in _FORBIDDEN for one in url):
+    if (
+        not 0 < len(url) <= _MAX_URL_LENGTH
+        or not url.isascii()
+        or any(one <= " " or one in _FORBIDDEN_CHARACTERS for one in url)
+    ):
         return False
     try:
         parts = split_url(url)
@@ -101,7 +105,7 @@ def _may_open(url: str) -> bool:
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback_name(host)))
 
 
-async def _started(command: list[str]) -> bool:
+async def _start(command: list[str]) -> bool:
     nowhere = subprocess.DEVNULL
     try:
         process = await anyio.to_thread.run_sync(
@@ -112,8 +116,8 @@ async def _started(command: list[str]) -> bool:
     except OSError:
         return False
     # Kept before the first wait: the answer of the sign-in may come, and cancel this, while the browser still starts.
-    _left[:] = [*(browser for browser in _left if browser.poll() is None), process]
-    until = anyio.current_time() + _SECONDS
+    _running_browsers[:] = [*(browser for browser in _running_browsers if browser.poll() is None), process]
+    until = anyio.current_time() + _START_TIMEOUT
     while process.poll() is None:
         if anyio.current_time() > until:
             return True

@@ -11,15 +11,15 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcphost.serialization import Struct
 from mcphost.unicode_forms import split_url
 
-HOST = "127.0.0.1"
-MOST_BYTES = 16 * 1024
-MOST_AT_ONCE = 8
-MOST_OPEN = 64
+LOOPBACK_HOST = "127.0.0.1"
+MAX_REQUEST_BYTES = 16 * 1024
+MAX_CONCURRENT_REQUESTS = 8
+MAX_CONNECTIONS = 64
 """Connections that are read or wait for their turn; more are closed at once."""
-SECONDS = 5.0
+CONNECTION_TIMEOUT = 5.0
 
 
-class Redirect(Struct, frozen=True):
+class AuthorizationResponse(Struct, frozen=True):
     """The parameters that came back; none when one is repeated, which no honest server does."""
 
     params: dict[str, str]
@@ -29,72 +29,72 @@ class Redirect(Struct, frozen=True):
         return self.params.get(name, "")
 
     def __repr__(self) -> str:
-        return f"Redirect({sorted(self.params)})"
+        return f"AuthorizationResponse({sorted(self.params)})"
 
 
-def redirect_of(url: str) -> Redirect:
+def parse_authorization_response(url: str) -> AuthorizationResponse:
     """The parameters of a redirect address, or of its query alone.
 
     Only an accepted value is registered as a secret (see `auth.authorization_flow`); otherwise any web page could have
     words of our output redacted.
     """
-    text = url.strip()[:MOST_BYTES]
+    text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
-        return Redirect({})
+        return AuthorizationResponse({})
     params = dict(pairs)
     if len(params) != len(pairs):
-        return Redirect({})
-    return Redirect(params)
+        return AuthorizationResponse({})
+    return AuthorizationResponse(params)
 
 
-class Callback:
+class CallbackServer:
     """An open listener. `take` judges what arrives: what it takes ends the wait, what it ignores does not."""
 
     def __init__(self, port: int, path: str) -> None:
         self.port = port
         self.path = path
-        self.redirect_uri = f"http://{HOST}:{port}{path}"
+        self.redirect_uri = f"http://{LOOPBACK_HOST}:{port}{path}"
         self._done = anyio.Event()
-        self._redirect: Redirect | None = None
-        self._take: Callable[[Redirect], bool] = lambda redirect: False
-        self._slots = anyio.Semaphore(MOST_AT_ONCE)
-        self._open = 0
+        self._response: AuthorizationResponse | None = None
+        self._is_expected: Callable[[AuthorizationResponse], bool] = lambda redirect: False
+        self._slots = anyio.Semaphore(MAX_CONCURRENT_REQUESTS)
+        self._connection_count = 0
 
-    def expect(self, take: Callable[[Redirect], bool]) -> None:
+    def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
         """From now on answers that fit are taken; before, and any other, are turned away."""
-        self._take = take
+        self._is_expected = is_expected
 
-    async def wait(self) -> Redirect:
+    async def wait(self) -> AuthorizationResponse:
         """The answer that was taken."""
         await self._done.wait()
-        if self._redirect is None:
+        if self._response is None:
             raise AssertionError("done without an answer")
-        return self._redirect
+        return self._response
 
     async def serve(self, stream: SocketStream) -> None:
         """One connection of a browser."""
-        if self._open >= MOST_OPEN:
+        if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
-        self._open += 1
+        self._connection_count += 1
         try:
             async with stream, self._slots:
-                with anyio.move_on_after(SECONDS):
-                    await self._answer(stream)
+                with anyio.move_on_after(CONNECTION_TIMEOUT):
+                    await self._handle_request(stream)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ValueError):
             return  # whoever it was went away
         finally:
-            self._open -= 1
+            self._connection_count -= 1
 
-    async def _answer(self, stream: SocketStream) -> None:
+    async def _handle_request(self, stream: SocketStream) -> None:
         data = b""
         while b"\r\n\r\n" not in data:
             data += await stream.receive(4096)
-            if len(data) > MOST_BYTES:
-                await stream.send(_page(431, "Too much", "That request was too large."))
+            if len(data) > MAX_REQUEST_BYTES:
+                await stream.send(_make_page(431, "Too much", "That request was too large."))
                 return
         lines = data.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
         verb, _, rest = lines[0].partition(" ")
@@ -103,34 +103,34 @@ class Callback:
             value.strip() for name, _, value in (line.partition(":") for line in lines[1:]) if name.lower() == "host"
         ]
         # Another name in Host means a page in a browser that was talked into sending its requests here.
-        if hosts != [f"{HOST}:{self.port}"]:
-            await stream.send(_page(421, "Not here", "This address only takes the answer of a sign-in."))
+        if hosts != [f"{LOOPBACK_HOST}:{self.port}"]:
+            await stream.send(_make_page(421, "Not here", "This address only takes the answer of a sign-in."))
         elif split_url(target).path != self.path or self._done.is_set():
-            await stream.send(_page(404, "Not here", "This address only takes the answer of a sign-in."))
+            await stream.send(_make_page(404, "Not here", "This address only takes the answer of a sign-in."))
         elif verb != "GET":
-            await stream.send(_page(405, "Not so", "The answer of a sign-in is a GET."))
+            await stream.send(_make_page(405, "Not so", "The answer of a sign-in is a GET."))
         else:
-            await self._judge(stream, redirect_of(target))
+            await self._handle_response(stream, parse_authorization_response(target))
 
-    async def _judge(self, stream: SocketStream, redirect: Redirect) -> None:
-        if not self._take(redirect):
-            await stream.send(_page(400, "Not this one", "This is not the answer mcphost waits for."))
+    async def _handle_response(self, stream: SocketStream, response: AuthorizationResponse) -> None:
+        if not self._is_expected(response):
+            await stream.send(_make_page(400, "Not this one", "This is not the answer mcphost waits for."))
             return
-        self._redirect = redirect
-        good = bool(redirect.get("code"))
+        self._response = response
+        good = bool(response.get("code"))
         text = "You can close this window and go back to mcphost." if good else "mcphost says what went wrong."
         try:
-            await stream.send(_page(200, "Answer received" if good else "Not signed in", text))
+            await stream.send(_make_page(200, "Answer received" if good else "Not signed in", text))
         finally:
             self._done.set()
 
 
 @asynccontextmanager
-async def listening(port: int = 0, path: str = "/callback") -> AsyncGenerator[Callback]:
+async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
     """Listen while the block is open. Raises OSError when that port cannot be had."""
-    listener = await anyio.create_tcp_listener(local_host=HOST, local_port=port)
+    listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST, local_port=port)
     bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
-    callback = Callback(bound, path)
+    callback = CallbackServer(bound, path)
     failed: Exception | None = None
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, callback.serve)
@@ -143,7 +143,7 @@ async def listening(port: int = 0, path: str = "/callback") -> AsyncGenerator[Ca
         raise failed
 
 
-def _page(status: int, title: str, text: str) -> bytes:
+def _make_page(status: int, title: str, text: str) -> bytes:
     body = (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)} - mcphost</title>'
         "<style>body{font:1.1rem system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem;color:#222;"

@@ -9,48 +9,48 @@ from urllib.parse import parse_qsl, urlencode
 
 import anyio
 
-from mcphost.auth.authorization_response import code_of
-from mcphost.auth.callback_server import Callback, Redirect, redirect_of
-from mcphost.auth.client_registration import ENTERED, Client
-from mcphost.auth.discovery import Untrusted, check_pkce
-from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
-from mcphost.auth.oauth_http import Unreachable
-from mcphost.auth.pkce import Attempt
-from mcphost.auth.tokens import Tokens, exchange
-from mcphost.auth.url_policy import checked
-from mcphost.auth.user_interaction import Terms
+from mcphost.auth.authorization_response import extract_code
+from mcphost.auth.callback_server import AuthorizationResponse, CallbackServer, parse_authorization_response
+from mcphost.auth.client_registration import ENTERED_KIND, OAuthClient
+from mcphost.auth.discovery import UntrustedMetadata, check_pkce
+from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
+from mcphost.auth.oauth_http import EndpointUnreachable
+from mcphost.auth.pkce import AuthorizationAttempt
+from mcphost.auth.tokens import TokenSet, request_tokens
+from mcphost.auth.url_policy import check_url
+from mcphost.auth.user_interaction import SignInTerms
 from mcphost.unicode_forms import split_url
 
-SELECT = "select_account"
-_OURS = frozenset(
+SELECT_ACCOUNT = "select_account"
+_RESERVED_PARAMETERS = frozenset(
     {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
      "code_challenge", "code_challenge_method", "request", "request_uri"}
 )  # fmt: skip
 """Parameters that we send, and those that would stand in for them."""
 
 
-async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
-    """The tokens, and who we were for them. Raises OtherWay, and what SignIn.run does."""
-    document, issuer = sought.document, sought.issuer
-    run.at(Step.CLIENT)
-    check_pkce(document, legacy=sought.resource.legacy)
+async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
+    """The tokens, and who we were for them. Raises SignInMethodSwitched, and what AuthorizationFlow.run does."""
+    document, issuer = request.metadata, request.issuer
+    interactive.report_step(SignInStep.CLIENT)
+    check_pkce(document, is_legacy=request.resource.is_legacy)
     if not document.authorization_endpoint:
-        raise Unreachable(
+        raise EndpointUnreachable(
             f"The authorization server {issuer[:200]} has no authorization endpoint.",
             "Nobody can sign in there with a browser. Its operator must name one, or try: mcphost login --device",
         )
-    _check_query(document.authorization_endpoint)
-    await run.requests.judge(document.authorization_endpoint, "authorization endpoint")
-    await run.requests.judge(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
+    _check_endpoint_query(document.authorization_endpoint)
+    await interactive.http.check_url(document.authorization_endpoint, "authorization endpoint")
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
     async with AsyncExitStack() as stack:
-        callback, client = await run.introduction.client(stack, document, issuer, sought.scopes)
-        run.is_known = client.kind in (ENTERED, "registered")
-        attempt = Attempt()
-        run.at(Step.PERSON, seconds=run.target.seconds)
-        url = _address(run, sought, client, callback, attempt)
-        redirect = await _redirect(run, sought, callback, attempt, url)
-    code = code_of(redirect, document, issuer)
-    run.at(Step.CODE)
+        callback, client = await interactive.client_resolver.resolve(stack, document, issuer, request.scopes)
+        interactive.is_client_registered = client.kind in (ENTERED_KIND, "registered")
+        attempt = AuthorizationAttempt()
+        interactive.report_step(SignInStep.PERSON, seconds=interactive.target.timeout)
+        url = _authorization_url(interactive, request, client, callback, attempt)
+        redirect = await _wait_for_response(interactive, request, callback, attempt, url)
+    code = extract_code(redirect, document, issuer)
+    interactive.report_step(SignInStep.CODE)
     form = {
         "grant_type": "authorization_code",
         "code": code,
@@ -59,29 +59,37 @@ async def in_browser(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
     }
     # The code works once: what it buys must arrive, and is stored before anybody may cancel.
     with anyio.CancelScope(shield=True):
-        tokens = await exchange(run.requests, document, client, sought.resource.identifier, form, signer=run.signer)
+        tokens = await request_tokens(
+            interactive.http, document, client, request.resource.identifier, form, signer=interactive.signer
+        )
         return tokens, client
     raise AssertionError("a shield stops nothing")
 
 
-def _check_query(endpoint: str) -> None:
+def _check_endpoint_query(endpoint: str) -> None:
     """Refuse an endpoint with a parameter of ours in its own query (RFC 6749, 3.1: none more than once).
 
     Which of the two counts is the server's choice, and one that is not ours may lead the code elsewhere.
-    Raises Untrusted.
+    Raises UntrustedMetadata.
     """
     query = split_url(endpoint).query
     pairs = [pair for joint in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=joint)]
     for name, _ in pairs:
-        if name.strip().lower() in _OURS:
-            raise Untrusted(
+        if name.strip().lower() in _RESERVED_PARAMETERS:
+            raise UntrustedMetadata(
                 f"The authorization endpoint {endpoint[:200]!r} has {name.strip()[:40]!r} in its own query, which "
                 "mcphost sends, too; a parameter may come once only (RFC 6749, section 3.1).",
                 "The operator of the authorization server must remove it there. The sign-in was not started.",
             )
 
 
-def _address(run: Attended, sought: Sought, client: Client, callback: Callback, attempt: Attempt) -> str:
+def _authorization_url(
+    interactive: InteractiveSignIn,
+    request: AuthorizationRequest,
+    client: OAuthClient,
+    callback: CallbackServer,
+    attempt: AuthorizationAttempt,
+) -> str:
     """What the browser opens."""
     parameters = {
         "response_type": "code",
@@ -90,33 +98,39 @@ def _address(run: Attended, sought: Sought, client: Client, callback: Callback, 
         "state": attempt.state,
         "code_challenge": attempt.challenge,
         "code_challenge_method": attempt.METHOD,
-        "resource": sought.resource.identifier,
+        "resource": request.resource.identifier,
     }
-    if sought.scopes:
-        parameters["scope"] = " ".join(sought.scopes)
-    if run.target.account and SELECT in sought.document.prompt_values_supported:
+    if request.scopes:
+        parameters["scope"] = " ".join(request.scopes)
+    if interactive.target.account and SELECT_ACCOUNT in request.metadata.prompt_values_supported:
         # Else a browser that remembers one account gives it to every name (OpenID Connect Core, 3.1.2.1).
-        parameters["prompt"] = SELECT
-    endpoint = sought.document.authorization_endpoint
+        parameters["prompt"] = SELECT_ACCOUNT
+    endpoint = request.metadata.authorization_endpoint
     joint = "" if endpoint.endswith(("?", "&")) else "&" if "?" in endpoint else "?"
-    return checked(f"{endpoint}{joint}{urlencode(parameters)}", "address of the sign-in")
+    return check_url(f"{endpoint}{joint}{urlencode(parameters)}", "address of the sign-in")
 
 
-async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: Attempt, url: str) -> Redirect:
+async def _wait_for_response(
+    interactive: InteractiveSignIn,
+    request: AuthorizationRequest,
+    callback: CallbackServer,
+    attempt: AuthorizationAttempt,
+    url: str,
+) -> AuthorizationResponse:
     """The first answer with our state, from the browser or from the person.
 
-    The person may have a code instead, where there is one, which ends this by OtherWay.
+    The person may have a code instead, where there is one, which ends this by SignInMethodSwitched.
     """
-    found: list[Redirect] = []
+    found: list[AuthorizationResponse] = []
     refused = switched = False
-    until = anyio.current_time() + run.target.seconds
+    until = anyio.current_time() + interactive.target.timeout
 
-    def fits(redirect: Redirect) -> bool:
+    def fits(redirect: AuthorizationResponse) -> bool:
         return secrets.compare_digest(redirect.get("state").encode(), attempt.state.encode())
 
-    def take(redirect: Redirect) -> bool:
+    def take(redirect: AuthorizationResponse) -> bool:
         if not (fitting := fits(redirect)):
-            run.report_foreign_answer(until - anyio.current_time())
+            interactive.report_foreign_response(until - anyio.current_time())
         return fitting
 
     def switch() -> None:
@@ -126,17 +140,17 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
 
     async def ask() -> None:
         nonlocal refused
-        note, others = run.note, await run.others()
-        other = switch if sought.document.device_authorization_endpoint else None
+        note, others = interactive.previous_error, await interactive.other_accounts()
+        other = switch if request.metadata.device_authorization_endpoint else None
         while True:
-            terms = Terms(seconds=until - anyio.current_time(), switch=other, others=others)
-            said = await run.ask(sought, url, terms, note=note)
+            terms = SignInTerms(timeout=until - anyio.current_time(), switch_method=other, other_accounts=others)
+            said = await interactive.ask_person(request, url, terms, note=note)
             if said is None:
                 refused = True
                 tasks.cancel_scope.cancel()
             if not said:
                 return
-            pasted = redirect_of(said)
+            pasted = parse_authorization_response(said)
             if fits(pasted):
                 found.append(pasted)
                 tasks.cancel_scope.cancel()
@@ -144,7 +158,7 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
             note = "That is not the address that this sign-in ended at."
 
     callback.expect(take)
-    with anyio.move_on_after(run.target.seconds):
+    with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             found.append(await callback.wait())
@@ -152,5 +166,5 @@ async def _redirect(run: Attended, sought: Sought, callback: Callback, attempt: 
     if found:
         return found[0]
     if switched:
-        raise OtherWay
-    raise run.refused() if refused else run.nobody()
+        raise SignInMethodSwitched
+    raise interactive.refusal_error() if refused else interactive.timeout_error()

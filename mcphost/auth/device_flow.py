@@ -4,53 +4,70 @@ from contextlib import AsyncExitStack
 
 import anyio
 
-from mcphost.auth.client_registration import Client
-from mcphost.auth.device_authorization import poll, start
-from mcphost.auth.interactive_flow import Attended, OtherWay, Sought, Step
-from mcphost.auth.tokens import Tokens
-from mcphost.auth.user_interaction import Terms
+from mcphost.auth.client_registration import OAuthClient
+from mcphost.auth.device_authorization import poll_token, request_device_authorization
+from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
+from mcphost.auth.tokens import TokenSet
+from mcphost.auth.user_interaction import SignInTerms
 from mcphost.errors import SignInRequired
 
 
-async def by_code(run: Attended, sought: Sought) -> tuple[Tokens, Client]:
-    """The tokens, and who we were for them. Raises OtherWay, and what SignIn.run does."""
-    document, resource = sought.document, sought.resource.identifier
-    run.at(Step.CLIENT)
-    await run.requests.judge(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
+async def run_device_flow(
+    interactive: InteractiveSignIn, request: AuthorizationRequest
+) -> tuple[TokenSet, OAuthClient]:
+    """The tokens, and who we were for them. Raises SignInMethodSwitched, and what AuthorizationFlow.run does."""
+    document, resource = request.metadata, request.resource.identifier
+    interactive.report_step(SignInStep.CLIENT)
+    await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before a person signs in for nothing
     async with AsyncExitStack() as stack:
-        _, client = await run.introduction.client(stack, document, sought.issuer, sought.scopes)
-    code = await start(run.requests, document, client, resource, sought.scopes)
-    outcome: list[Tokens | SignInRequired | OtherWay] = []
-    seconds = min(run.target.seconds, code.lasts)
+        _, client = await interactive.client_resolver.resolve(stack, document, request.issuer, request.scopes)
+    code = await request_device_authorization(interactive.http, document, client, resource, request.scopes)
+    outcome: list[TokenSet | SignInRequired | SignInMethodSwitched] = []
+    seconds = min(interactive.target.timeout, code.expires_in)
     until = anyio.current_time() + seconds
 
     def asked(polls: int, interval: float, slowed: bool) -> None:
         left = until - anyio.current_time()
-        run.at(Step.PERSON, seconds=left, polls=polls, interval=interval, slowed=slowed)
+        interactive.report_step(SignInStep.PERSON, seconds=left, polls=polls, interval=interval, slowed=slowed)
 
     asked(0, code.interval, slowed=False)
 
     def switch() -> None:
-        outcome.append(OtherWay())
+        outcome.append(SignInMethodSwitched())
         tasks.cancel_scope.cancel()
 
     async def ask() -> None:
         other = switch if document.authorization_endpoint else None
-        others = await run.others()
-        terms = Terms(seconds=seconds, whole=code.whole, interval=code.interval, switch=other, others=others)
-        if await run.ask(sought, code.address, terms, note=run.note, code=code.user_code) is None:
-            outcome.append(run.refused())
+        others = await interactive.other_accounts()
+        terms = SignInTerms(
+            timeout=seconds,
+            verification_uri_complete=code.verification_uri_complete,
+            poll_interval=code.interval,
+            switch_method=other,
+            other_accounts=others,
+        )
+        if (
+            await interactive.ask_person(
+                request, code.verification_uri, terms, note=interactive.previous_error, code=code.user_code
+            )
+            is None
+        ):
+            outcome.append(interactive.refusal_error())
             tasks.cancel_scope.cancel()
 
-    with anyio.move_on_after(run.target.seconds):
+    with anyio.move_on_after(interactive.target.timeout):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(ask)
             try:
-                outcome.append(await poll(run.requests, document, client, resource, code, asked, run.signer))
+                outcome.append(
+                    await poll_token(interactive.http, document, client, resource, code, asked, interactive.signer)
+                )
             except SignInRequired as error:
                 outcome.append(error)
             tasks.cancel_scope.cancel()
-    came = next((one for one in outcome if isinstance(one, Tokens)), outcome[0] if outcome else run.nobody())
-    if isinstance(came, Tokens):
+    came = next(
+        (one for one in outcome if isinstance(one, TokenSet)), outcome[0] if outcome else interactive.timeout_error()
+    )
+    if isinstance(came, TokenSet):
         return came, client
     raise came

@@ -15,40 +15,40 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from mcphost.auth.file_lock import locked
-from mcphost.config.atomic_write import Written, read_own, swap
+from mcphost.auth.file_lock import lock_file
+from mcphost.config.atomic_write import FileSnapshot, read_snapshot, replace_if_unchanged
 from mcphost.errors import ConfigError, ConsentDenied, MalformedMessage, McpHostError
 from mcphost.paths import make_private_directory
 from mcphost.serialization import Struct, decode, encode
 
 PLAIN_FILE = "secrets.json"
-SEALED_FILE = "secrets.sealed.json"
-MOST_BYTES = 4 * 1024 * 1024
-LOG_N = 17
+ENCRYPTED_FILE = "secrets.sealed.json"
+MAX_FILE_BYTES = 4 * 1024 * 1024
+SCRYPT_LOG_N = 17
 """scrypt with N = 2**17, r = 8: 128 MB and about half a second for each guess (OWASP's recommendation)."""
-_LOG_N_BOUNDS = range(14, 21)
-_R, _P = 8, 1
-_VERSION = 1
+_SCRYPT_LOG_N_RANGE = range(14, 21)
+_SCRYPT_R, _SCRYPT_P = 8, 1
+_FILE_VERSION = 1
 T = TypeVar("T")
 
 
-class Locked(ConsentDenied):
+class SecretsLocked(ConsentDenied):
     """The file can only be read with its pass phrase, which nobody has given in this run."""
 
 
-class _Damaged(McpHostError):
+class _DamagedFile(McpHostError):
     """What is in the file is not what was put there."""
 
 
-class _Plain(Struct, frozen=True):
+class _PlainContent(Struct, frozen=True):
     version: int
     secrets: dict[str, str]
 
     def __repr__(self) -> str:
-        return f"_Plain({len(self.secrets)})"
+        return f"_PlainContent({len(self.secrets)})"
 
 
-class _Sealed(Struct, frozen=True):
+class _EncryptedContent(Struct, frozen=True):
     version: int
     log_n: int
     salt: str
@@ -57,7 +57,7 @@ class _Sealed(Struct, frozen=True):
     sealed: str
 
 
-class Seal(Struct, frozen=True):
+class PassphraseKey(Struct, frozen=True):
     """What a pass phrase became: the key, and what tells it from a wrong one; its repr shows neither."""
 
     log_n: int
@@ -69,51 +69,55 @@ class Seal(Struct, frozen=True):
         return "Seal(…)"
 
     @classmethod
-    def made(cls, phrase: str, salt: bytes, log_n: int = LOG_N) -> "Seal":
+    def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
         """Half a second of work; not for the event loop."""
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-        raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_R, p=_P).derive(phrase.encode("utf-8", "surrogatepass"))
+        raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_SCRYPT_R, p=_SCRYPT_P).derive(
+            passphrase.encode("utf-8", "surrogatepass")
+        )
         return cls(log_n, salt, raw[:32], raw[32:])
 
-    def closed(self, content: bytes) -> _Sealed:
+    def encrypt(self, content: bytes) -> _EncryptedContent:
         """Sealed under a fresh nonce."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = secrets.token_bytes(12)
-        return _Sealed(
-            version=_VERSION,
+        return _EncryptedContent(
+            version=_FILE_VERSION,
             log_n=self.log_n,
-            salt=_text(self.salt),
-            check=_text(self.check),
-            nonce=_text(nonce),
-            sealed=_text(AESGCM(self.key).encrypt(nonce, content, self._about())),
+            salt=_encode_base64(self.salt),
+            check=_encode_base64(self.check),
+            nonce=_encode_base64(nonce),
+            sealed=_encode_base64(AESGCM(self.key).encrypt(nonce, content, self._associated_data())),
         )
 
-    def opened(self, sealed: _Sealed) -> bytes:
+    def decrypt(self, content: _EncryptedContent) -> bytes:
         """What was sealed. Raises ValueError when it is damaged."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         try:
-            return AESGCM(self.key).decrypt(_bytes(sealed.nonce), _bytes(sealed.sealed), self._about())
+            return AESGCM(self.key).decrypt(
+                _decode_base64(content.nonce), _decode_base64(content.sealed), self._associated_data()
+            )
         except InvalidTag as error:
             raise ValueError("the seal does not fit") from error
 
-    def _about(self) -> bytes:
-        return f"mcphost secrets {_VERSION} {self.log_n} ".encode() + self.salt
+    def _associated_data(self) -> bytes:
+        return f"mcphost secrets {_FILE_VERSION} {self.log_n} ".encode() + self.salt
 
 
-class FileVault:
-    """A SecretVault in a file of mode 0600. `warn` hears sentences about the file."""
+class FileBackend:
+    """A SecretBackend in a file of mode 0600. `warn` hears sentences about the file."""
 
-    is_sealed = False
+    is_encrypted = False
 
     def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self.path = path
         self.warn = warn
-        self._warned = False
-        self._notes: list[str] = []  # what threads found, told by the event loop
+        self._has_warned_of_mode = False
+        self._pending_warnings: list[str] = []  # what threads found, told by the event loop
 
     async def get(self, name: str) -> str | None:
         """The secret, or None. Raises McpHostError, Locked."""
@@ -121,11 +125,11 @@ class FileVault:
 
     async def set(self, name: str, secret: str) -> None:
         """Store it. Raises McpHostError, Locked."""
-        await self._change(lambda known: {**known, name: secret})
+        await self._update(lambda known: {**known, name: secret})
 
     async def delete(self, name: str) -> None:
         """Remove it. Raises McpHostError, Locked."""
-        await self._change(lambda known: {other: secret for other, secret in known.items() if other != name})
+        await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
         """The path and how it is protected, after reading it. Raises McpHostError, Locked."""
@@ -133,97 +137,99 @@ class FileVault:
         return f"{self.path} (mode 0600, not encrypted)"
 
     # -- what a sealed file does otherwise
-    def _decoded(self, raw: bytes) -> dict[str, str]:
+    def _decode(self, raw: bytes) -> dict[str, str]:
         """Raises MalformedMessage, ValueError for a damaged file, Locked."""
-        found = decode(raw, _Plain, "file")
+        found = decode(raw, _PlainContent, "file")
         _check_version(found.version)
         return found.secrets
 
-    def _encoded(self, known: dict[str, str]) -> bytes:
-        return encode(_Plain(_VERSION, known))
+    def _encode(self, entries: dict[str, str]) -> bytes:
+        return encode(_PlainContent(_FILE_VERSION, entries))
 
     # -- inside
-    async def _read(self) -> tuple[Written | None, dict[str, str]]:
+    async def _read(self) -> tuple[FileSnapshot | None, dict[str, str]]:
         try:
-            return await self._work(self._loaded)
-        except _Damaged:
-            async with self._alone():
-                return await self._work(self._saved_from_damage)
+            return await self._run_in_thread(self._load)
+        except _DamagedFile:
+            async with self._lock():
+                return await self._run_in_thread(self._load_or_move_aside)
 
-    async def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    async def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
         def work() -> None:
             make_private_directory(self.path.parent)
-            before, known = self._saved_from_damage()
+            before, known = self._load_or_move_aside()
             wanted = change(known)
             if wanted != known:
-                raw = self._encoded(wanted)
-                if len(raw) > MOST_BYTES:
-                    raise McpHostError(f"{self.path} would be over {MOST_BYTES} bytes.", "Sign out of something.")
-                swap(self.path, before, raw, mode=0o600)
+                raw = self._encode(wanted)
+                if len(raw) > MAX_FILE_BYTES:
+                    raise McpHostError(f"{self.path} would be over {MAX_FILE_BYTES} bytes.", "Sign out of something.")
+                replace_if_unchanged(self.path, before, raw, mode=0o600)
 
-        async with self._alone():
-            await self._work(work)
+        async with self._lock():
+            await self._run_in_thread(work)
 
-    def _alone(self) -> AbstractAsyncContextManager[None]:
-        return locked(self.path.with_suffix(".lock"))
+    def _lock(self) -> AbstractAsyncContextManager[None]:
+        return lock_file(self.path.with_suffix(".lock"))
 
-    def _loaded(self) -> tuple[Written | None, dict[str, str]]:
-        found = self._found()
+    def _load(self) -> tuple[FileSnapshot | None, dict[str, str]]:
+        found = self._read_file()
         if found is None:
             return None, {}
         try:
-            return found, self._decoded(found.content)
+            return found, self._decode(found.content)
         except (MalformedMessage, ValueError) as error:
-            raise _Damaged(f"{self.path} is damaged.") from error
+            raise _DamagedFile(f"{self.path} is damaged.") from error
 
-    def _saved_from_damage(self) -> tuple[Written | None, dict[str, str]]:
+    def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
         """Under the lock only: what is damaged is moved aside, so that nobody's good file ever is."""
         try:
-            return self._loaded()
-        except _Damaged:
+            return self._load()
+        except _DamagedFile:
             self._move_aside()
             return None, {}
 
     def _move_aside(self) -> None:
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns()}")
         os.rename(self.path, aside)
-        self._notes.append(
+        self._pending_warnings.append(
             f"{self.path} is damaged and was moved to {aside.name}. Sign in again where you are asked to."
         )
 
-    def _found(self) -> Written | None:
+    def _read_file(self) -> FileSnapshot | None:
         try:
-            found = read_own(self.path, MOST_BYTES)
+            found = read_snapshot(self.path, MAX_FILE_BYTES)
         except FileNotFoundError:
             return None
         if found.owner != os.geteuid():
             raise ConfigError(f"{self.path} belongs to somebody else and is not used.", "Remove it.")
-        if found.mode & 0o077 and not self._warned:
-            self._warned = True
-            self._notes.append(
+        if found.mode & 0o077 and not self._has_warned_of_mode:
+            self._has_warned_of_mode = True
+            self._pending_warnings.append(
                 f"Others can read {self.path} (mode {found.mode:04o}). Correct it: chmod 600 {self.path}; and if "
                 "somebody may have read it, sign out and in again."
             )
         return found
 
-    async def _work(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         try:
             return await anyio.to_thread.run_sync(work)
         except OSError as error:
             raise McpHostError(f"{self.path} cannot be used: {error.strerror}.", "Check its permissions.") from error
         finally:
-            while self._notes:
-                self.warn(self._notes.pop(0))
+            while self._pending_warnings:
+                self.warn(self._pending_warnings.pop(0))
 
 
-class SealedVault(FileVault):
+class EncryptedFileBackend(FileBackend):
     """A FileVault that only a pass phrase opens; it is asked for once a run, by whoever calls `unlock`."""
 
-    is_sealed = True
+    is_encrypted = True
 
-    def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None, *, log_n: int = LOG_N) -> None:
+    def __init__(
+        self, path: Path, warn: Callable[[str], None] = lambda text: None, *, log_n: int = SCRYPT_LOG_N
+    ) -> None:
         super().__init__(path, warn)
-        self._seal: Seal | None = None
+        self._key: PassphraseKey | None = None
         self._log_n = log_n
 
     @property
@@ -232,67 +238,71 @@ class SealedVault(FileVault):
         return os.path.lexists(self.path)
 
     @property
-    def is_open(self) -> bool:
+    def is_unlocked(self) -> bool:
         """Whether a pass phrase was given that fitted then."""
-        return self._seal is not None
+        return self._key is not None
 
-    async def unlock(self, phrase: str) -> bool:
+    async def unlock(self, passphrase: str) -> bool:
         """Whether it is the pass phrase of this file; of a new file it becomes it. Raises McpHostError."""
-        async with self._alone():
-            self._seal = await self._work(lambda: self._fitting(phrase))
-        return self._seal is not None
+        async with self._lock():
+            self._key = await self._run_in_thread(lambda: self._make_or_check_key(passphrase))
+        return self._key is not None
 
     async def describe(self) -> str:
         """The path, and that it is encrypted. Raises McpHostError for a file that cannot be used."""
-        await self._work(self._found)
-        return f"{self.path} (encrypted, {'open' if self.is_open else 'locked'})"
+        await self._run_in_thread(self._read_file)
+        return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
-    def _fitting(self, phrase: str) -> Seal | None:
-        found = self._found()
+    def _make_or_check_key(self, passphrase: str) -> PassphraseKey | None:
+        found = self._read_file()
         if found is not None:
             try:
-                sealed = _sealed(found.content)
+                sealed = _parse_encrypted(found.content)
             except (MalformedMessage, ValueError):
                 self._move_aside()
             else:
-                seal = Seal.made(phrase, _bytes(sealed.salt), sealed.log_n)
-                return seal if secrets.compare_digest(seal.check, _bytes(sealed.check)) else None
-        return Seal.made(phrase, secrets.token_bytes(16), self._log_n)
+                seal = PassphraseKey.derive(passphrase, _decode_base64(sealed.salt), sealed.log_n)
+                return seal if secrets.compare_digest(seal.check, _decode_base64(sealed.check)) else None
+        return PassphraseKey.derive(passphrase, secrets.token_bytes(16), self._log_n)
 
-    def _decoded(self, raw: bytes) -> dict[str, str]:
-        sealed = _sealed(raw)
-        seal = self._seal
+    def _decode(self, raw: bytes) -> dict[str, str]:
+        sealed = _parse_encrypted(raw)
+        seal = self._key
         # Another process may have begun the file anew, with another pass phrase.
-        if seal is None or _bytes(sealed.salt) != seal.salt or _bytes(sealed.check) != seal.check:
-            raise Locked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
-        return decode(seal.opened(sealed), dict[str, str], "sealed content")
+        if seal is None or _decode_base64(sealed.salt) != seal.salt or _decode_base64(sealed.check) != seal.check:
+            raise SecretsLocked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
+        return decode(seal.decrypt(sealed), dict[str, str], "sealed content")
 
-    def _encoded(self, known: dict[str, str]) -> bytes:
-        if self._seal is None:
-            raise Locked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
-        return encode(self._seal.closed(encode(known)))
+    def _encode(self, entries: dict[str, str]) -> bytes:
+        if self._key is None:
+            raise SecretsLocked(f"{self.path} is locked.", "Its pass phrase is asked for where somebody can be asked.")
+        return encode(self._key.encrypt(encode(entries)))
 
 
-def _sealed(raw: bytes) -> _Sealed:
+def _parse_encrypted(raw: bytes) -> _EncryptedContent:
     """Raises MalformedMessage, ValueError for what cannot be ours, McpHostError for a later version's."""
-    found = decode(raw, _Sealed, "file")
+    found = decode(raw, _EncryptedContent, "file")
     _check_version(found.version)
     # A key made with the costs that a stranger wrote here could take all memory.
-    if found.log_n not in _LOG_N_BOUNDS or len(_bytes(found.salt)) != 16 or len(_bytes(found.check)) != 16:
+    if (
+        found.log_n not in _SCRYPT_LOG_N_RANGE
+        or len(_decode_base64(found.salt)) != 16
+        or len(_decode_base64(found.check)) != 16
+    ):
         raise ValueError("not a seal of ours")
     return found
 
 
 def _check_version(version: int) -> None:
-    if version != _VERSION:
+    if version != _FILE_VERSION:
         raise McpHostError(
             f"The file of secrets is of version {version}, which this mcphost cannot read.", "Update it."
         )
 
 
-def _text(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.b64encode(raw).decode()
 
 
-def _bytes(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)

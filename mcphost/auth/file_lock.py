@@ -11,19 +11,19 @@ import anyio
 from mcphost.errors import McpHostError
 from mcphost.paths import make_private_directory
 
-LOCK_SECONDS = 30.0
-_POLL = 0.05
+LOCK_TIMEOUT = 30.0
+_POLL_INTERVAL = 0.05
 
 
 @asynccontextmanager
-async def locked(path: Path) -> AsyncGenerator[None]:
+async def lock_file(path: Path) -> AsyncGenerator[None]:
     """One process at a time. Raises McpHostError when another one keeps the lock for too long. May be cancelled."""
-    handle = _opened(path)
+    handle = _open_lock_file(path)
     if handle < 0:
         yield
         return
     try:
-        until = anyio.current_time() + LOCK_SECONDS
+        until = anyio.current_time() + LOCK_TIMEOUT
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -33,23 +33,23 @@ async def locked(path: Path) -> AsyncGenerator[None]:
                     raise McpHostError(
                         "Another mcphost has been busy with this sign-in for too long.", "End it, and try again."
                     ) from None
-                await anyio.sleep(_POLL)
+                await anyio.sleep(_POLL_INTERVAL)
         yield
     finally:
         os.close(handle)
 
 
 @contextmanager
-def alone(path: Path) -> Generator[None]:
+def lock_file_blocking(path: Path) -> Generator[None]:
     """One process at a time, for a thread that may wait for as long as it takes.
 
     flock is not fair: who releases it and asks again overtakes those that wait (measured: for 11 s). So a second file
     is locked while waiting, and whoever has that one is next.
     """
-    queue = _opened(path.with_suffix(".next"))
+    queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1
     try:
-        handle = _opened(path)
+        handle = _open_lock_file(path)
         if queue >= 0:
             fcntl.flock(queue, fcntl.LOCK_EX)
         if handle >= 0:
@@ -64,7 +64,7 @@ def alone(path: Path) -> Generator[None]:
                 os.close(one)
 
 
-def _opened(path: Path) -> int:
+def _open_lock_file(path: Path) -> int:
     """The file to lock; negative without a place for it: then there is none that processes could share either."""
     try:
         make_private_directory(path.parent)

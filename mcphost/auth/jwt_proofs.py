@@ -15,13 +15,13 @@ from mcphost.redact import register_secret
 from mcphost.serialization import dumps, loads
 from mcphost.unicode_forms import split_url
 
-ALGORITHM = "ES256"
-NONCE_NEEDED = "use_dpop_nonce"
-_ASSERTION_SECONDS = 120
+DPOP_ALGORITHM = "ES256"
+USE_DPOP_NONCE = "use_dpop_nonce"
+_ASSERTION_LIFETIME = 120
 _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "EdDSA", "Ed25519")
 
 
-class Signer:
+class JwtSigner:
     """A private key and one way to sign with it."""
 
     def __init__(self, key: Any, algorithm: str) -> None:
@@ -29,21 +29,21 @@ class Signer:
         self._algorithm = algorithm
 
     @classmethod
-    def fresh(cls) -> "Signer":
+    def generate(cls) -> "JwtSigner":
         """A new key for one sign-in."""
         from joserfc.jwk import ECKey
 
-        return cls(ECKey.generate_key("P-256"), ALGORITHM)
+        return cls(ECKey.generate_key("P-256"), DPOP_ALGORITHM)
 
     @classmethod
-    def stored(cls, jwk: str) -> "Signer":
+    def from_jwk(cls, jwk: str) -> "JwtSigner":
         """The key of an earlier sign-in."""
         from joserfc.jwk import ECKey
 
-        return cls(ECKey.import_key(loads(jwk)), ALGORITHM)
+        return cls(ECKey.import_key(loads(jwk)), DPOP_ALGORITHM)
 
     @classmethod
-    def of_pem(cls, pem: str, algorithm: str) -> "Signer":
+    def from_pem(cls, pem: str, algorithm: str) -> "JwtSigner":
         """The user's own key. Raises ConfigError when it is none, or not for that algorithm."""
         kind = {"ES": "EC", "RS": "RSA", "PS": "RSA", "Ed": "OKP"}.get(algorithm[:2], "")
         if algorithm not in _ALGORITHMS:
@@ -60,13 +60,13 @@ class Signer:
                 "It is a PEM text, begun by BEGIN PRIVATE KEY.",
             ) from error
 
-    def jwk(self) -> str:
+    def export_jwk(self) -> str:
         """The private key for the vault; known to redact."""
         members = self._key.as_dict(private=True)
         register_secret(members["d"])
         return dumps(members)
 
-    def proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
+    def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
         """A proof for one request, with an id of its own; `token` for requests that carry one."""
         parts = split_url(url)
         claims: dict[str, Any] = {
@@ -80,9 +80,9 @@ class Signer:
             claims["ath"] = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
         if nonce:
             claims["nonce"] = nonce
-        return self._signed({"typ": "dpop+jwt", "jwk": self._key.as_dict(private=False)}, claims)
+        return self._sign({"typ": "dpop+jwt", "jwk": self._key.as_dict(private=False)}, claims)
 
-    def assertion(self, client_id: str, audience: str) -> str:
+    def make_client_assertion(self, client_id: str, audience: str) -> str:
         """A client assertion: who we are, for that authorization server only, for two minutes."""
         now = int(time.time())
         claims = {
@@ -91,13 +91,13 @@ class Signer:
             "aud": audience,
             "jti": secrets.token_urlsafe(16),
             "iat": now,
-            "exp": now + _ASSERTION_SECONDS,
+            "exp": now + _ASSERTION_LIFETIME,
         }
-        signed = self._signed({}, claims)
+        signed = self._sign({}, claims)
         register_secret(signed)
         return signed
 
-    def _signed(self, header: dict[str, Any], claims: dict[str, Any]) -> str:
+    def _sign(self, header: dict[str, Any], claims: dict[str, Any]) -> str:
         from joserfc import jwt
 
         full = {"alg": self._algorithm, **header}

@@ -17,29 +17,29 @@ from urllib.parse import urlencode, urlunsplit
 import anyio
 import anyio.to_thread
 
-from mcphost.auth.response_head_limit import HeadLimit
-from mcphost.auth.url_policy import Guard, Unsafe, checked, origin
-from mcphost.config.certificates import add_authorities
+from mcphost.auth.response_head_limit import ResponseHeadLimit
+from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, check_url, url_origin
+from mcphost.config.certificates import load_authorities
 from mcphost.errors import ConfigError, MalformedMessage, SignInRequired
 from mcphost.serialization import Struct, encode, loads
 from mcphost.unicode_forms import join_url, split_url
 
-SECONDS = 10.0
-MOST_BYTES = 1024 * 1024
-SPARE_CHUNKS = 1_000
-BYTES_A_CHUNK = 16
+REQUEST_TIMEOUT = 10.0
+MAX_BODY_BYTES = 1024 * 1024
+EXTRA_CHUNKS = 1_000
+BYTES_PER_CHUNK = 16
 """A body may come in a chunk for each 16 bytes, and in a thousand more."""
-MOST_REDIRECTS = 3
-_MOST_CAUSES = 10
-LATER = "Check that it runs and that this machine's network reaches it, then try again."
-_REDIRECTS = frozenset({301, 302, 307, 308})
+MAX_REDIRECTS = 3
+_MAX_CAUSES = 10
+RETRY_HINT = "Check that it runs and that this machine's network reaches it, then try again."
+_REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
-class Unreachable(SignInRequired):
+class EndpointUnreachable(SignInRequired):
     """No answer, or none that can be used."""
 
 
-class Reply(Struct, frozen=True):
+class OAuthResponse(Struct, frozen=True):
     """One answer, read to its end; its repr shows nothing of what it says."""
 
     url: str
@@ -48,10 +48,10 @@ class Reply(Struct, frozen=True):
     body: bytes
 
     def __repr__(self) -> str:
-        return f"Reply({self.url.partition('?')[0]!r}, {self.status})"
+        return f"OAuthResponse({self.url.partition('?')[0]!r}, {self.status})"
 
     @property
-    def ok(self) -> bool:
+    def is_success(self) -> bool:
         """Whether it is a success."""
         return 200 <= self.status < 300
 
@@ -67,19 +67,19 @@ class Reply(Struct, frozen=True):
         return kind == "application/json" or kind.endswith("+json")
 
     @property
-    def said(self) -> str:
+    def status_text(self) -> str:
         """What is told of an answer that cannot be used: its status, and its type when that is the reason."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
-        return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.ok and not self.is_json else "")
+        return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
-    def is_object(self) -> bool:
+    def is_json_object(self) -> bool:
         """Whether its body is a JSON object."""
         try:
             return isinstance(loads(self.body), dict)
         except MalformedMessage:
             return False
 
-    def members(self) -> dict[str, Any]:
+    def json_members(self) -> dict[str, Any]:
         """The JSON object in the body without its null members; empty when there is none."""
         try:
             value = loads(self.body)
@@ -91,96 +91,111 @@ class Reply(Struct, frozen=True):
         return {name: member for name, member in found.items() if member is not None}
 
 
-class Requests:
+class OAuthHttpClient:
     """What every request of one server's sign-in goes through. `proxy_for` names the proxy for an address, or ""."""
 
-    def __init__(self, guard: Guard, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = "") -> None:
+    def __init__(
+        self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
+    ) -> None:
         """`ca_file` names certificate authorities besides the system's."""
-        self._guard = guard
+        self._url_policy = url_policy
         self._ca_file = ca_file
         self._ca_digest = ""
         self._proxy_for = proxy_for
-        self._tls: ssl.SSLContext | None = None
+        self._tls_context: ssl.SSLContext | None = None
 
-    def bind_authorities(self, digest: str) -> None:
+    def pin_ca_digest(self, digest: str) -> None:
         """From now on the file of certificates counts only with the content that has this SHA-256 (hex)."""
         if digest != self._ca_digest:
             self._ca_digest = digest
-            self._tls = None
+            self._tls_context = None
 
-    async def judge(self, url: str, what: str) -> list[str]:
-        """The addresses behind a URL that may be used, none when a proxy reaches them. Raises Unsafe, Unreachable."""
-        checked(url, what)
+    async def check_url(self, url: str, what: str) -> list[str]:
+        """Return the addresses of an allowed URL, none behind a proxy. Raises UnsafeUrl, Unreachable."""
+        check_url(url, what)
         try:
             proxied = self._proxy_for(url)
         except MalformedMessage as error:
-            raise Unreachable(f"The {what} cannot be reached: {error.message}") from error
+            raise EndpointUnreachable(f"The {what} cannot be reached: {error.message}") from error
         if proxied:
-            await self._guard.hearsay(url, what)
+            await self._url_policy.check_proxied(url, what)
             return []
-        return list(await self._guard.addresses(url, what))
+        return list(await self._url_policy.resolve_addresses(url, what))
 
-    async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> Reply:
-        """GET; redirects are followed inside the origin. Raises Unsafe, Unreachable."""
+    async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
+        """GET; redirects are followed inside the origin. Raises UnsafeUrl, Unreachable."""
         start = url
-        for _ in range(MOST_REDIRECTS + 1):
+        for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send("GET", url, what, b"", headers or {})
             target = reply.headers.get("location", "")
-            if reply.status not in _REDIRECTS or not target:
+            if reply.status not in _REDIRECT_STATUSES or not target:
                 return reply
             try:
                 url = join_url(url, target)
             except ValueError as error:
-                raise Unsafe(
+                raise UnsafeUrl(
                     f"The {what} {start[:200]!r} redirects to {target[:200]!r}, which is no address.",
                     "The redirect was not followed. The operator must name the address where it is.",
                 ) from error
-            if origin(url) != origin(start):
-                raise Unsafe(
+            if url_origin(url) != url_origin(start):
+                raise UnsafeUrl(
                     f"The {what} {start[:200]!r} redirects to another origin: {url[:200]!r}.",
                     "The redirect was not followed. The operator must name the address where it is.",
                 )
-        raise Unreachable(f"The {what} {start[:200]!r} redirects more than {MOST_REDIRECTS} times.", LATER)
+        raise EndpointUnreachable(f"The {what} {start[:200]!r} redirects more than {MAX_REDIRECTS} times.", RETRY_HINT)
 
     async def post_form(
         self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        """POST of a form, never redirected. Raises Unsafe, Unreachable."""
+    ) -> OAuthResponse:
+        """POST of a form, never redirected. Raises UnsafeUrl, Unreachable."""
         given = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
         return await self._send("POST", url, what, urlencode(form).encode(), given)
 
-    async def post_json(self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None) -> Reply:
-        """POST of JSON, never redirected. Raises Unsafe, Unreachable."""
+    async def post_json(
+        self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None
+    ) -> OAuthResponse:
+        """POST of JSON, never redirected. Raises UnsafeUrl, Unreachable."""
         given = {"content-type": "application/json", **(headers or {})}
         return await self._send("POST", url, what, encode(value), given)
 
-    async def _send(self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> Reply:
+    async def _send(self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> OAuthResponse:
         try:
-            with anyio.fail_after(SECONDS):
-                addresses = await self.judge(url, what)
+            with anyio.fail_after(REQUEST_TIMEOUT):
+                addresses = await self.check_url(url, what)
                 proxy = self._proxy_for(url)
                 await anyio.to_thread.run_sync(load_httpx)
-                if self._tls is None and _is_tls(url):
-                    self._tls = await anyio.to_thread.run_sync(self._context)
-                return await self._reach(verb, url, what, body, headers, [""] if proxy else addresses, proxy)
+                if self._tls_context is None and _is_tls(url):
+                    self._tls_context = await anyio.to_thread.run_sync(self._make_tls_context)
+                return await self._send_to_addresses(
+                    method, url, what, body, headers, [""] if proxy else addresses, proxy
+                )
         except TimeoutError as error:
-            raise Unreachable(f"The {what} {url[:200]!r} did not answer within {SECONDS:g} s.", LATER) from error
+            raise EndpointUnreachable(
+                f"The {what} {url[:200]!r} did not answer within {REQUEST_TIMEOUT:g} s.", RETRY_HINT
+            ) from error
 
-    def _context(self) -> ssl.SSLContext:
+    def _make_tls_context(self) -> ssl.SSLContext:
         context = ssl.create_default_context()
         if self._ca_file:
             try:
-                add_authorities(context, self._ca_file, self._ca_digest)
+                load_authorities(context, self._ca_file, self._ca_digest)
             except (ConfigError, ssl.SSLError, ValueError) as error:
-                raise Unreachable(
+                raise EndpointUnreachable(
                     f"The file of certificates {self._ca_file!r} cannot be used: {error}",
                     'Correct "caFile" in mcp.json.',
                 ) from error
         return context
 
-    async def _reach(
-        self, verb: str, url: str, what: str, body: bytes, headers: Mapping[str, str], addresses: list[str], proxy: str
-    ) -> Reply:
+    async def _send_to_addresses(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        addresses: list[str],
+        proxy: str,
+    ) -> OAuthResponse:
         import httpx
 
         parts = split_url(url)
@@ -191,28 +206,37 @@ class Requests:
             "user-agent": "mcphost",
             **headers,
         }
-        timeout = {"connect": SECONDS / 2, "read": SECONDS, "write": SECONDS, "pool": SECONDS}
+        timeout = {
+            "connect": REQUEST_TIMEOUT / 2,
+            "read": REQUEST_TIMEOUT,
+            "write": REQUEST_TIMEOUT,
+            "pool": REQUEST_TIMEOUT,
+        }
         extensions: dict[str, Any] = {
             "timeout": timeout,
             "sni_hostname": parts.hostname or "",
-            "trace": HeadLimit().trace,
+            "trace": ResponseHeadLimit().trace,
         }
         # False means "check nothing", so that is said only where there is nothing to check.
-        transport = httpx.AsyncHTTPTransport(verify=self._tls or _is_tls(url), proxy=proxy or None, trust_env=False)
+        transport = httpx.AsyncHTTPTransport(
+            verify=self._tls_context or _is_tls(url), proxy=proxy or None, trust_env=False
+        )
         async with transport:
             for number, address in enumerate(addresses, 1):
                 try:
-                    request = httpx.Request(verb, _at(url, address), headers=full, content=body, extensions=extensions)
+                    request = httpx.Request(
+                        method, _url_at_address(url, address), headers=full, content=body, extensions=extensions
+                    )
                     response = await transport.handle_async_request(request)
-                    return await _read(response, url, what)
+                    return await _read_response(response, url, what)
                 except httpx.ConnectError as error:
                     if number == len(addresses):
-                        raise _unreachable(what, url, error) from error
+                        raise _make_unreachable(what, url, error) from error
                 except MalformedMessage as error:
-                    raise Unreachable(f"The {what} {url[:200]!r} answered with {error.message}.") from error
+                    raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with {error.message}.") from error
                 except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-                    raise _unreachable(what, url, error) from error
-        raise Unreachable(f"The {what} {url[:200]!r} cannot be reached.", LATER)
+                    raise _make_unreachable(what, url, error) from error
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} cannot be reached.", RETRY_HINT)
 
 
 def load_httpx() -> None:
@@ -226,7 +250,7 @@ def _is_tls(url: str) -> bool:
     return split_url(url).scheme != "http"
 
 
-def _at(url: str, address: str) -> str:
+def _url_at_address(url: str, address: str) -> str:
     """The same request to an address that was judged; the Host header and TLS keep the name."""
     if not address:
         return url
@@ -235,61 +259,63 @@ def _at(url: str, address: str) -> str:
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
 
-async def _read(response: Any, url: str, what: str) -> Reply:
+async def _read_response(response: Any, url: str, what: str) -> OAuthResponse:
     headers = {str(name).lower(): str(value) for name, value in response.headers.items()}
     data = bytearray()
-    spare_chunks = SPARE_CHUNKS
+    spare_chunks = EXTRA_CHUNKS
     try:
         async for chunk in response.aiter_raw():
             data += chunk
-            spare_chunks += len(chunk) // BYTES_A_CHUNK - 1
+            spare_chunks += len(chunk) // BYTES_PER_CHUNK - 1
             if spare_chunks < 0:
-                raise Unreachable(f"The {what} {url[:200]!r} answered in too many small chunks.")
-            if len(data) > MOST_BYTES:
-                raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+                raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in too many small chunks.")
+            if len(data) > MAX_BODY_BYTES:
+                raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
     finally:
         with anyio.CancelScope(shield=True):
             await response.aclose()
     body = bytes(data)
     if headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):
-        body = _inflated(body, url, what)
-    return Reply(url, int(response.status_code), headers, body)
+        body = _decompress(body, url, what)
+    return OAuthResponse(url, int(response.status_code), headers, body)
 
 
-def _inflated(body: bytes, url: str, what: str) -> bytes:
+def _decompress(body: bytes, url: str, what: str) -> bytes:
     # We ask for identity; whoever compresses all the same is read, but not trusted with our memory.
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        plain = inflate.decompress(body, MOST_BYTES + 1)
+        plain = inflate.decompress(body, MAX_BODY_BYTES + 1)
     except zlib.error as error:
-        raise Unreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
-    if len(plain) > MOST_BYTES:
-        raise Unreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered in an encoding we do not read.") from error
+    if len(plain) > MAX_BODY_BYTES:
+        raise EndpointUnreachable(f"The {what} {url[:200]!r} answered with more than 1 MB.")
     if body and (not inflate.eof or inflate.unused_data):
-        raise Unreachable(f"The {what} {url[:200]!r} sent compressed data without its end, or with more behind it.")
+        raise EndpointUnreachable(
+            f"The {what} {url[:200]!r} sent compressed data without its end, or with more behind it."
+        )
     return plain
 
 
-def _unreachable(what: str, url: str, error: Exception) -> Unreachable:
+def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
     """Return the error with the reason at the bottom: the libraries say "All connection attempts failed" above it."""
-    reason, hint = f"{str(error)[:200] or type(error).__name__}.", LATER
-    for cause in _causes(error):
+    reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
+    for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason = f"its certificate is not accepted: {cause.verify_message or cause.reason}."
             hint = 'For an authority of your own: "mcphost": {"caFile": "PATH"} for this server in mcp.json.'
             break
         if isinstance(cause, OSError) and cause.errno and not isinstance(cause, ssl.SSLError):
             reason = f"{os.strerror(cause.errno)}."
-    return Unreachable(f"The {what} {url[:200]!r} cannot be reached: {reason}", hint)
+    return EndpointUnreachable(f"The {what} {url[:200]!r} cannot be reached: {reason}", hint)
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
+def _iter_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and what led to it, members of groups included; a few levels are enough."""
     level: list[BaseException] = [error]
-    for _ in range(_MOST_CAUSES):
+    for _ in range(_MAX_CAUSES):
         yield from level
         deeper = [cause for one in level for cause in (one.__cause__, one.__context__) if cause is not None]
         members = [
             member for one in level for member in cast("Sequence[BaseException]", getattr(one, "exceptions", ()))
         ]
-        level = [*deeper, *members][:_MOST_CAUSES]
+        level = [*deeper, *members][:_MAX_CAUSES]

@@ -13,241 +13,255 @@ from shlex import quote
 import anyio
 
 from mcphost.auth import token_refresh
-from mcphost.auth.account import EARNED, Account
-from mcphost.auth.authorization_flow import SignIn
-from mcphost.auth.client_grants import Machine, earn
-from mcphost.auth.discovery import find_resource
-from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
-from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.rejected_request import Asked, Refusal, probed
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.stored_sign_in import SignedIn
-from mcphost.auth.token_store import Keep
-from mcphost.auth.tokens import split
-from mcphost.auth.user_interaction import NotSignedIn, Person, Progress, Tell, unheard
-from mcphost.auth.www_authenticate import ours
+from mcphost.auth.account import FETCHED_ON_DEMAND, Account
+from mcphost.auth.authorization_flow import AuthorizationFlow
+from mcphost.auth.client_grants import ClientGrant, fetch_token
+from mcphost.auth.discovery import discover_resource
+from mcphost.auth.jwt_proofs import USE_DPOP_NONCE, JwtSigner
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.rejected_request import ProbeResult, RejectedRequest, probe_server
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.stored_sign_in import StoredSignIn
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import split_scopes
+from mcphost.auth.user_interaction import (
+    ProgressCallback,
+    SignInFailed,
+    SignInInteraction,
+    SignInProgress,
+    ignore_progress,
+)
+from mcphost.auth.www_authenticate import select_challenge
 from mcphost.errors import McpHostError, SignInRequired
 from mcphost.serialization import replace
 
 _log = logging.getLogger(__name__)
-MOST_SIGN_INS = 2
+MAX_SIGN_INS = 2
 """How often one action of the user may lead to a sign-in."""
-MOST_STEP_UPS = 3
+MAX_STEP_UPS = 3
 """The same when a server wants more scopes each time."""
-_FRESH = 30.0
-_MOST_NAMED = 10
-_PLAIN = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,99}", re.ASCII)
-_NONE: Mapping[str, str] = {}
+_FRESH_SECONDS = 30.0
+_MAX_SCOPES_SHOWN = 10
+_SHELL_SAFE_SCOPE = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,99}", re.ASCII)
+_NO_HEADERS: Mapping[str, str] = {}
 
 
-class _Flight:
+class _SharedSignIn:
     """A sign-in that runs; who comes meanwhile gets its outcome."""
 
     def __init__(self) -> None:
-        self.over = anyio.Event()
+        self.done = anyio.Event()
         self.error: SignInRequired | None = None
-        self.cancelled = False
+        self.is_cancelled = False
 
 
-class OAuth:
+class OAuthProvider:
     """The Authorizer of one server. `person` None: nobody can be asked. With a `machine` nobody needs to be: its tokens
     are in memory only, since the next one can be earned whenever it is wanted, and no sign-in of a person is used.
     """
 
     def __init__(
         self,
-        target: Target,
-        requests: Requests,
-        keep: Keep,
-        person: Person | None,
-        machine: Machine | None = None,
-        told: Tell = unheard,
+        target: SignInTarget,
+        http: OAuthHttpClient,
+        token_store: TokenStore,
+        interaction: SignInInteraction | None,
+        client_grant: ClientGrant | None = None,
+        on_progress: ProgressCallback = ignore_progress,
     ) -> None:
-        self._told = told
-        self._machine = machine
-        self._signer: Signer | None = None
-        self._signer_key = ""
-        self._nonce = ""
+        self._on_progress = on_progress
+        self._client_grant = client_grant
+        self._signer: JwtSigner | None = None
+        self._signer_jwk = ""
+        self._dpop_nonce = ""
         self._target = target
-        self._requests = requests
-        self._keep = keep
-        self._person = person
-        self._using: SignedIn | None = None
-        self._tell: Callable[[Account | None], None] = lambda account: None
-        self._looked = False
-        self._settled = False
-        self._renewing = anyio.Lock()
-        self._flight: _Flight | None = None
-        self._hopeless: set[tuple[str, ...]] = set()
-        keep.moved.append(self._moved)
+        self._http = http
+        self._token_store = token_store
+        self._interaction = interaction
+        self._active_sign_in: StoredSignIn | None = None
+        self._on_account_changed: Callable[[Account | None], None] = lambda account: None
+        self._has_loaded = False
+        self._is_account_resolved = False
+        self._refresh_lock = anyio.Lock()
+        self._shared_sign_in: _SharedSignIn | None = None
+        self._refused_scopes: set[tuple[str, ...]] = set()
+        token_store.storage_listeners.append(self._notify_account_changed)
 
-    def _moved(self) -> None:
-        self._tell(self.account)
+    def _notify_account_changed(self) -> None:
+        self._on_account_changed(self.account)
 
-    def drop(self) -> None:
+    def detach(self) -> None:
         """Nobody hears of it any more: another one takes its place. Requests that it serves still go on with it."""
-        self._tell = lambda account: None
-        if self._moved in self._keep.moved:
-            self._keep.moved.remove(self._moved)
+        self._on_account_changed = lambda account: None
+        if self._notify_account_changed in self._token_store.storage_listeners:
+            self._token_store.storage_listeners.remove(self._notify_account_changed)
 
     @property
-    def whose(self) -> str | None:
+    def account_name(self) -> str | None:
         """The account that it signs in, "" for the one without a name; None until that is known, then for ever."""
-        return self._target.account if self._settled or self._target.named else None
+        return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
     def account(self) -> Account | None:
         """The sign-in that requests are made with now, without its secrets."""
-        return self._using and self._using.shown(self._place(self._using))
+        return self._active_sign_in and self._active_sign_in.to_account(self._storage_place(self._active_sign_in))
 
     @property
-    def credential(self) -> str:
+    def credential_digest(self) -> str:
         """A digest of the token that requests are made with now, "" without one; another token has another digest."""
-        signed = self._using
-        return hashlib.sha256(_header(signed).encode()).hexdigest() if signed is not None else ""
+        signed = self._active_sign_in
+        return hashlib.sha256(_authorization_header(signed).encode()).hexdigest() if signed is not None else ""
 
-    def tell(self, listener: Callable[[Account | None], None]) -> None:
+    def set_account_listener(self, listener: Callable[[Account | None], None]) -> None:
         """From now on this one hears which sign-in is used, now and after each change. It must not block or raise."""
-        self._tell = listener
+        self._on_account_changed = listener
         listener(self.account)
 
     @property
-    def _signed(self) -> SignedIn | None:
-        return self._using
+    def _current_sign_in(self) -> StoredSignIn | None:
+        return self._active_sign_in
 
-    @_signed.setter
-    def _signed(self, signed: SignedIn | None) -> None:
-        changed = signed is not self._using
-        self._using = signed
+    @_current_sign_in.setter
+    def _current_sign_in(self, signed: StoredSignIn | None) -> None:
+        changed = signed is not self._active_sign_in
+        self._active_sign_in = signed
         if changed:
-            self._tell(self.account)
+            self._on_account_changed(self.account)
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
         """The headers of a request; a token that is about to end is renewed first."""
-        if not self._looked:
-            self._looked = True
-            await self._choose()
-            if self._machine is None:
-                self._signed = await self._keep.load(self._target.key, self._target.account)
-        signed = self._signed
-        if signed is not None and signed.tokens.expired():
-            signed = await self._renewed(signed)
-        return self._headers(signed, verb, url)
+        if not self._has_loaded:
+            self._has_loaded = True
+            await self._resolve_account()
+            if self._client_grant is None:
+                self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        signed = self._current_sign_in
+        if signed is not None and signed.tokens.needs_refresh():
+            signed = await self._refresh(signed)
+        return self._make_headers(signed, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
         """The headers of a last request: with the token that is there, which is not renewed."""
-        return self._headers(self._using, verb, url)
+        return self._make_headers(self._active_sign_in, verb, url)
 
-    def _headers(self, signed: SignedIn | None, verb: str, url: str) -> Mapping[str, str]:
-        if signed is None:
-            return _NONE
-        headers = {"authorization": _header(signed)}
-        signer = self._signer_of(signed)
+    def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
+        if sign_in is None:
+            return _NO_HEADERS
+        headers = {"authorization": _authorization_header(sign_in)}
+        signer = self._get_signer(sign_in)
         if signer is not None:
-            headers["dpop"] = signer.proof(verb, url, token=signed.tokens.access, nonce=self._nonce)
+            headers["dpop"] = signer.make_dpop_proof(verb, url, token=sign_in.tokens.access, nonce=self._dpop_nonce)
         return headers
 
-    async def recover(self, refusal: Refusal) -> bool:
+    async def recover(self, refusal: RejectedRequest) -> bool:
         """Whether the same request may be sent again: someone else signed in, or the token could be renewed."""
-        challenge = ours(refusal.www_authenticate)
+        challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
-        if refusal.dpop_nonce and challenge.get("error") == NONCE_NEEDED and refusal.dpop_nonce != self._nonce:
-            self._nonce = refusal.dpop_nonce
+        if refusal.dpop_nonce and challenge.get("error") == USE_DPOP_NONCE and refusal.dpop_nonce != self._dpop_nonce:
+            self._dpop_nonce = refusal.dpop_nonce
             return True
-        if self._machine is not None:
-            return refusal.status == 401 and await self._earned(self._machine, refusal)
-        signed = self._signed or await self._keep.load(self._target.key, self._target.account)
-        self._signed = signed
+        if self._client_grant is not None:
+            return refusal.status == 401 and await self._fetch_token(self._client_grant, refusal)
+        signed = self._current_sign_in or await self._token_store.load(self._target.canonical_url, self._target.account)
+        self._current_sign_in = signed
         if signed is None:
             return False
-        if _header(signed) != refusal.authorization and not signed.tokens.expired():
+        if _authorization_header(signed) != refusal.authorization and not signed.tokens.needs_refresh():
             return True
-        if refusal.status == 403 or _fresh(signed):
+        if refusal.status == 403 or _is_fresh(signed):
             return False
-        renewed = await self._renewed(signed)
-        return renewed is not None and _header(renewed) != refusal.authorization
+        renewed = await self._refresh(signed)
+        return renewed is not None and _authorization_header(renewed) != refusal.authorization
 
     # -- for whoever waits for an answer
-    async def sign_in(self, refusal: Refusal, attempt: int = 1) -> None:
+    async def sign_in(self, refusal: RejectedRequest, attempt: int = 1) -> None:
         """Have a person sign in; afterwards the same request may be sent again. `attempt` counts from 1 per action.
 
         Raises SignInRequired. Cancelling the last one who waits ends the flow.
         """
-        challenge = ours(refusal.www_authenticate)
+        challenge = select_challenge(refusal.www_authenticate)
         more = refusal.status == 403
-        scopes = split(challenge.get("scope"))
-        if self._machine is not None or (more and challenge.get("error") != "insufficient_scope"):
-            raise NotSignedIn(
+        scopes = split_scopes(challenge.get("scope"))
+        if self._client_grant is not None or (more and challenge.get("error") != "insufficient_scope"):
+            raise SignInFailed(
                 f"The server {self._target.server!r} does not permit this to the account (HTTP {refusal.status})."
             )
-        if more and attempt > MOST_STEP_UPS:
-            self._hopeless.add(scopes)
-        if more and scopes in self._hopeless:
-            raise NotSignedIn(
+        if more and attempt > MAX_STEP_UPS:
+            self._refused_scopes.add(scopes)
+        if more and scopes in self._refused_scopes:
+            raise SignInFailed(
                 f"The server {self._target.server!r} keeps asking for more rights, though they were given: "
                 f"{' '.join(scopes)[:200]}.",
                 "Its operator must correct that. mcphost asks again after a restart.",
             )
-        if not more and attempt > MOST_SIGN_INS:
-            raise NotSignedIn(f"The server {self._target.server!r} refuses the account it was just given.")
+        if not more and attempt > MAX_SIGN_INS:
+            raise SignInFailed(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
-            signed = self._signed
+            signed = self._current_sign_in
             if signed is not None and (
-                _header(signed) != refusal.authorization or (signed.tokens.ended() and not more)
+                _authorization_header(signed) != refusal.authorization or (signed.tokens.has_expired() and not more)
             ):
                 # One that lives shortly may be over before it was used once, or on its way; that needs nobody.
-                now = await self._renewed(signed) if signed.tokens.expired() else signed
-                if now is not None and _header(now) != refusal.authorization:
+                now = await self._refresh(signed) if signed.tokens.needs_refresh() else signed
+                if now is not None and _authorization_header(now) != refusal.authorization:
                     return
-            flight = self._flight
+            flight = self._shared_sign_in
             if flight is None:
-                await self._fly(refusal, more=more)
+                await self._run_sign_in(refusal, is_step_up=more)
                 return
-            if await self._joined(flight):
+            if await self._join_sign_in(flight):
                 return
 
-    async def _opened(self) -> bool:
+    async def _unlock_and_load(self) -> bool:
         """Whether there is a sign-in after all, in a file whose pass phrase was asked for just now."""
-        if await self._keep.unlocked(self._target.key, self._target.account):
-            self._signed = await self._keep.load(self._target.key, self._target.account)
-        return self._signed is not None
+        if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
+            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        return self._current_sign_in is not None
 
-    async def _joined(self, flight: _Flight) -> bool:
+    async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
         """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInRequired."""
-        await flight.over.wait()
-        if flight.error is not None:
-            raise NotSignedIn(flight.error.message, flight.error.hint)
-        return not flight.cancelled
+        await shared_sign_in.done.wait()
+        if shared_sign_in.error is not None:
+            raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
+        return not shared_sign_in.is_cancelled
 
-    async def _fly(
+    async def _run_sign_in(
         self,
-        refusal: Refusal,
+        refusal: RejectedRequest,
         *,
-        more: bool,
-        wanted: bool = True,
-        device: bool = False,
+        is_step_up: bool,
+        is_required: bool = True,
+        use_device_code: bool = False,
         scopes: tuple[str, ...] = (),
     ) -> None:
-        if self._machine is not None:
-            self._signed = await earn(self._machine, self._requests, ours(refusal.www_authenticate))
+        if self._client_grant is not None:
+            self._current_sign_in = await fetch_token(
+                self._client_grant, self._http, select_challenge(refusal.www_authenticate)
+            )
             return
-        flight = self._flight = _Flight()
+        flight = self._shared_sign_in = _SharedSignIn()
         try:
-            if self._signed is None and not refusal.authorization and await self._opened():
+            if self._current_sign_in is None and not refusal.authorization and await self._unlock_and_load():
                 return
-            if self._person is None:
-                raise await self._nobody(split(ours(refusal.www_authenticate).get("scope")) if more else ())
-            await self._keep.prepare()
-            machine = SignIn(self._target, self._requests, self._keep, self._person, self._told)
-            before = self._signed or await self._keep.load(self._target.key, self._target.account)
-            self._signed = await machine.run(
-                ours(refusal.www_authenticate),
+            if self._interaction is None:
+                raise await self._sign_in_required_error(
+                    split_scopes(select_challenge(refusal.www_authenticate).get("scope")) if is_step_up else ()
+                )
+            await self._token_store.prepare_storage()
+            machine = AuthorizationFlow(
+                self._target, self._http, self._token_store, self._interaction, self._on_progress
+            )
+            before = self._current_sign_in or await self._token_store.load(
+                self._target.canonical_url, self._target.account
+            )
+            self._current_sign_in = await machine.run(
+                select_challenge(refusal.www_authenticate),
                 before,
-                more=more or bool(scopes),
-                wanted_by_server=wanted,
-                device=device,
+                is_step_up=is_step_up or bool(scopes),
+                is_required=is_required,
+                use_device_code=use_device_code,
                 scopes=scopes,
             )
         except SignInRequired as error:
@@ -256,34 +270,40 @@ class OAuth:
             flight.error = error
             raise
         except BaseException:
-            flight.cancelled = True
+            flight.is_cancelled = True
             raise
         finally:
-            self._told(Progress(server=self._target.server, account=self._target.account, step="over"))
-            self._flight = None
-            flight.over.set()
+            self._on_progress(SignInProgress(server=self._target.server, account=self._target.account, step="over"))
+            self._shared_sign_in = None
+            flight.done.set()
 
-    async def _nobody(self, more: tuple[str, ...]) -> NotSignedIn:
+    async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
         """Nobody can be asked here; `more` is what the server wants besides what was given, () for nothing."""
         name = self._target.server
-        if not more:
-            others = () if self._target.named else await self._keep.others(self._target.key, self._target.account)
+        if not missing_scopes:
+            others = (
+                ()
+                if self._target.is_account_configured
+                else await self._token_store.other_accounts(self._target.canonical_url, self._target.account)
+            )
             there = (
                 f". Signed in there as {', '.join(others)}: mcphost accounts use {quote(name)} NAME" if others else ""
             )
-            return NotSignedIn(
+            return SignInFailed(
                 f"The server {name!r} wants you to sign in.", f"Do it with: mcphost login {quote(name)}{there}"
             )
         # What a server wrote goes into a command to copy only where no shell could take it for anything else.
-        plain = len(more) <= _MOST_NAMED and all(_PLAIN.fullmatch(scope) for scope in more)
-        flags = "".join(f" --scope {scope}" for scope in more) if plain else ", with --scope for each of them"
-        return NotSignedIn(
-            f"The server {name!r} wants more rights for this: {' '.join(more)[:200]}.",
+        plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
+            _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
+        )
+        flags = "".join(f" --scope {scope}" for scope in missing_scopes) if plain else ", with --scope for each of them"
+        return SignInFailed(
+            f"The server {name!r} wants more rights for this: {' '.join(missing_scopes)[:200]}.",
             f"Give them with: mcphost login {quote(name)}{flags}",
         )
 
     # -- for the user
-    async def login(self, *, device: bool = False, scopes: tuple[str, ...] = ()) -> SignedIn:
+    async def login(self, *, use_device_code: bool = False, scopes: tuple[str, ...] = ()) -> StoredSignIn:
         """Sign in anew, whatever there is already, or with whoever does that already.
 
         With `device` the user enters a code in a browser anywhere (RFC 8628). With `scopes` those are asked for besides
@@ -291,110 +311,120 @@ class OAuth:
 
         Raises SignInRequired, also when the server wants no account.
         """
-        if self._flight is not None:
-            await self._joined(self._flight)
-            if self._signed is not None:
-                return self._signed
-        await self._choose()
-        refusal = await probed(self._requests, self._target.url)
+        if self._shared_sign_in is not None:
+            await self._join_sign_in(self._shared_sign_in)
+            if self._current_sign_in is not None:
+                return self._current_sign_in
+        await self._resolve_account()
+        refusal = await probe_server(self._http, self._target.url)
         challenge = refusal.www_authenticate
-        if self._machine is None and self._signed is None and not await self._opened():
-            self._signed = await self._keep.load(self._target.key, self._target.account)
-        if self._signed is not None:
-            refusal = Asked(refusal.status, challenge, _header(self._signed))
-        await self._fly(refusal, more=False, wanted=refusal.status == 401, device=device, scopes=scopes)
-        if self._signed is None:
+        if self._client_grant is None and self._current_sign_in is None and not await self._unlock_and_load():
+            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        if self._current_sign_in is not None:
+            refusal = ProbeResult(refusal.status, challenge, _authorization_header(self._current_sign_in))
+        await self._run_sign_in(
+            refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code, scopes=scopes
+        )
+        if self._current_sign_in is None:
             raise AssertionError("signed in to nothing")
-        return self._signed
+        return self._current_sign_in
 
-    async def settled(self, signed: SignedIn) -> str:
+    async def resolve_storage(self, sign_in: StoredSignIn) -> str:
         """Ask where to keep a sign-in that no place took, if that can be asked; the place that has it now."""
-        if self._machine is None:
-            await self._keep.settle()
-        return self._place(signed)
+        if self._client_grant is None:
+            await self._token_store.store_pending()
+        return self._storage_place(sign_in)
 
-    def _place(self, signed: SignedIn) -> str:
-        return self._keep.kept_in(signed) if self._machine is None else EARNED
+    def _storage_place(self, sign_in: StoredSignIn) -> str:
+        return self._token_store.storage_place(sign_in) if self._client_grant is None else FETCHED_ON_DEMAND
 
-    async def logout(self) -> tuple[SignedIn | None, bool]:
+    async def logout(self) -> tuple[StoredSignIn | None, bool]:
         """Erase the tokens here, and revoke them where that is possible (RFC 7009): what was erased, and whether.
 
         Raises McpHostError when it cannot be read where it is kept; then it is still there.
         """
-        if self._machine is not None:
-            gone, self._signed = self._signed, None
-            return gone, gone is not None and await token_refresh.revoked(self._requests, gone)
-        self._signed = None
-        self._looked = True
-        await self._choose()
-        await self._keep.unlocked(self._target.key, self._target.account)
-        gone = await self._keep.forget(self._target.key, self._target.account)
-        return gone, gone is not None and await token_refresh.revoked(self._requests, gone)
+        if self._client_grant is not None:
+            gone, self._current_sign_in = self._current_sign_in, None
+            return gone, gone is not None and await token_refresh.revoke_tokens(self._http, gone)
+        self._current_sign_in = None
+        self._has_loaded = True
+        await self._resolve_account()
+        await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
+        gone = await self._token_store.delete(self._target.canonical_url, self._target.account)
+        return gone, gone is not None and await token_refresh.revoke_tokens(self._http, gone)
 
-    async def use(self) -> None:
+    async def select_account(self) -> None:
         """From now on the account of this sign-in is the one for its server, where the user's file names none."""
-        await self._keep.choose(self._target.key, self._target.account)
+        await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
         """Drop the registrations with the server's authorization servers, so that the next sign-in makes a new one.
 
         Whether there was one. Raises SignInRequired when the server does not say who signs for it.
         """
-        named = ours((await probed(self._requests, self._target.url)).www_authenticate).get("resource_metadata")
-        resource = await find_resource(self._requests, self._target.url, named)
-        return any([await self._keep.forget_issuer(issuer) for issuer in resource.issuers])
+        named = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate).get(
+            "resource_metadata"
+        )
+        resource = await discover_resource(self._http, self._target.url, named)
+        return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
-    async def _choose(self) -> None:
+    async def _resolve_account(self) -> None:
         """Once: whoever serves a session never becomes somebody else under it."""
-        if not (self._settled or self._target.named or self._target.account):
-            self._target = replace(self._target, account=await self._keep.chosen(self._target.key))
-        self._settled = True
+        if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
+            self._target = replace(
+                self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
+            )
+        self._is_account_resolved = True
 
     # -- inside
-    async def _renewed(self, old: SignedIn) -> SignedIn | None:
+    async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
         """The sign-in with a new token; None when a person must sign in again. One at a time, in all processes."""
-        async with self._renewing:
-            if self._signed is not old:
-                return self._signed
+        async with self._refresh_lock:
+            if self._current_sign_in is not old:
+                return self._current_sign_in
             if not old.tokens.refresh:
-                self._signed = None
+                self._current_sign_in = None
                 return None
             try:
-                self._signed = await token_refresh.renewed(self._keep, self._requests, old, self._signer_of)
+                self._current_sign_in = await token_refresh.refresh_sign_in(
+                    self._token_store, self._http, old, self._get_signer
+                )
             except McpHostError as error:
                 # Not reachable now, or busy: a token that has not ended yet still serves.
-                if not old.tokens.ended():
+                if not old.tokens.has_expired():
                     return old
-                raise Unreachable(error.message, error.hint) from error
-        return self._signed
+                raise EndpointUnreachable(error.message, error.hint) from error
+        return self._current_sign_in
 
-    async def _earned(self, machine: Machine, refusal: Refusal) -> bool:
+    async def _fetch_token(self, client_grant: ClientGrant, refusal: RejectedRequest) -> bool:
         """A token without a person; one that was just given and is refused is not asked for again."""
-        async with self._renewing:
-            signed = self._signed
-            if signed is not None and _header(signed) != refusal.authorization:
+        async with self._refresh_lock:
+            signed = self._current_sign_in
+            if signed is not None and _authorization_header(signed) != refusal.authorization:
                 return True
-            if signed is not None and _fresh(signed):
+            if signed is not None and _is_fresh(signed):
                 return False
-            self._signed = await earn(machine, self._requests, ours(refusal.www_authenticate))
+            self._current_sign_in = await fetch_token(
+                client_grant, self._http, select_challenge(refusal.www_authenticate)
+            )
         return True
 
-    def _signer_of(self, signed: SignedIn) -> Signer | None:
+    def _get_signer(self, sign_in: StoredSignIn) -> JwtSigner | None:
         """Whoever proves that the token is ours; None for a token that needs no proof."""
-        if not signed.key:
+        if not sign_in.key:
             return None
-        if self._signer is None or self._signer_key != signed.key:
-            self._signer, self._signer_key = Signer.stored(signed.key), signed.key
+        if self._signer is None or self._signer_jwk != sign_in.key:
+            self._signer, self._signer_jwk = JwtSigner.from_jwk(sign_in.key), sign_in.key
         return self._signer
 
 
-def _header(signed: SignedIn) -> str:
-    return f"{signed.tokens.kind} {signed.tokens.access}"
+def _authorization_header(sign_in: StoredSignIn) -> str:
+    return f"{sign_in.tokens.kind} {sign_in.tokens.access}"
 
 
-def _fresh(signed: SignedIn) -> bool:
+def _is_fresh(sign_in: StoredSignIn) -> bool:
     """Whether its token was issued just now, so that a refusal is not about its age.
 
     Many servers count whole seconds: a token of one second may be over at once.
     """
-    return signed.tokens.age < min(_FRESH, (signed.tokens.lifetime - 1) / 2)
+    return sign_in.tokens.age < min(_FRESH_SECONDS, (sign_in.tokens.lifetime - 1) / 2)

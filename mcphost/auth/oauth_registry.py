@@ -4,23 +4,23 @@ from collections.abc import Callable, Sequence
 from math import inf
 from shlex import quote
 
-from mcphost.auth.account import UNNAMED, Account, Kept, account_key
-from mcphost.auth.client_grants import Machine
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.sign_in_target import SECONDS, Target
-from mcphost.auth.token_store import Keep
-from mcphost.auth.url_policy import Guard
-from mcphost.auth.user_interaction import Person, Tell, unheard
+from mcphost.auth.account import DEFAULT_ACCOUNT_NAME, Account, StoredAccount, account_key
+from mcphost.auth.client_grants import ClientGrant
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import DEFAULT_TIMEOUT, SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import ProgressCallback, SignInInteraction, ignore_progress
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import UsageError
 from mcphost.serialization import replace
 
-Warn = Callable[[str], None]
-Signed = Callable[[Account | None], None]
+WarnCallback = Callable[[str], None]
+AccountCallback = Callable[[Account | None], None]
 
 
-class Identities:
+class OAuthRegistry:
     """`document_url` is where our client metadata document is published, "" for nowhere; `told` hears of each step.
 
     `longest`: how many seconds a person may take at most, whatever is configured; None for no such limit.
@@ -28,183 +28,200 @@ class Identities:
 
     def __init__(
         self,
-        keep: Keep,
-        person: Person | None,
+        token_store: TokenStore,
+        interaction: SignInInteraction | None,
         *,
-        document_url: str = "",
-        told: Tell = unheard,
-        longest: float | None = None,
+        client_metadata_url: str = "",
+        on_progress: ProgressCallback = ignore_progress,
+        max_timeout: float | None = None,
     ) -> None:
-        self._told = told
-        self.keep = keep
-        self._person = person
-        self._document_url = document_url
-        self._longest = longest or inf
-        self._known: dict[tuple[str, str, OAuthConfig], OAuth] = {}
-        self._requests: dict[tuple[str, str, OAuthConfig], Requests] = {}
+        self._on_progress = on_progress
+        self.token_store = token_store
+        self._interaction = interaction
+        self._client_metadata_url = client_metadata_url
+        self._max_timeout = max_timeout or inf
+        self._providers: dict[tuple[str, str, OAuthConfig], OAuthProvider] = {}
+        self._http_clients: dict[tuple[str, str, OAuthConfig], OAuthHttpClient] = {}
 
-    def of(
-        self, server: ServerConfig, *, warn: Warn, proxy_for: Callable[[str], str], signed: Signed | None = None
-    ) -> OAuth | None:
+    def get_provider(
+        self,
+        server: ServerConfig,
+        *,
+        warn: WarnCallback,
+        proxy_for: Callable[[str], str],
+        on_account_changed: AccountCallback | None = None,
+    ) -> OAuthProvider | None:
         """The same one at each connection, so that a sign-in survives them; None where the user wrote a header.
 
         `server` has its references filled in. `warn` hears what the user should know about keeping secrets,
         `signed` which sign-in is used.
         """
-        if not signs_in(server):
+        if not uses_oauth(server):
             return None
-        self.keep.warn = warn
+        self.token_store.warn = warn
         key = (server.name, server.url, server.oauth)
-        known = self._known.get(key)
+        known = self._providers.get(key)
         if known is None:
-            target = target_of(server, self._document_url)
-            target = replace(target, seconds=min(target.seconds, self._longest))
-            guard = Guard(server.url, private=server.oauth.private)
-            self._requests[key] = Requests(guard, proxy_for=proxy_for, ca_file=server.ca_file)
-            known = self._known[key] = OAuth(
+            target = make_target(server, self._client_metadata_url)
+            target = replace(target, timeout=min(target.timeout, self._max_timeout))
+            guard = UrlPolicy(server.url, allow_private=server.oauth.private)
+            self._http_clients[key] = OAuthHttpClient(guard, proxy_for=proxy_for, ca_file=server.ca_file)
+            known = self._providers[key] = OAuthProvider(
                 target,
-                self._requests[key],
-                self.keep,
-                self._person,
-                machine_of(server, target),
-                self._told,
+                self._http_clients[key],
+                self.token_store,
+                self._interaction,
+                make_client_grant(server, target),
+                self._on_progress,
             )
         if server.ca_digest:
-            self._requests[key].bind_authorities(server.ca_digest)
-        if signed is not None:
-            known.tell(signed)
+            self._http_clients[key].pin_ca_digest(server.ca_digest)
+        if on_account_changed is not None:
+            known.set_account_listener(on_account_changed)
         return known
 
     # -- several accounts
-    async def kept(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """Every sign-in there is, and which of these servers use it."""
-        using = [server for server in servers if signs_in(server) and server.oauth.grant == "person"]
-        used = {server.name: (target_of(server).key, await self._used(server)) for server in using}
+        using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
+        used = {
+            server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
+        }
         fixed = {server.name for server in using if server.oauth.account}
-        out: list[Kept] = []
-        for one in await self.keep.accounts():
+        out: list[StoredAccount] = []
+        for one in await self.token_store.accounts():
             there = tuple(name for name, (url, _) in used.items() if url == one.url)
-            by = tuple(name for name in there if used[name] == one.whose)
+            by = tuple(name for name in there if used[name] == one.identity)
             fixed_by = tuple(name for name in by if name in fixed)
-            out.append(Kept(account=one, servers=there, used_by=by, fixed_by=fixed_by))
+            out.append(StoredAccount(account=one, servers=there, used_by=by, configured_by=fixed_by))
         return tuple(out)
 
-    async def use(self, server: ServerConfig, account: str) -> None:
+    async def choose_account(self, server: ServerConfig, account: str) -> None:
         """From now on, and in later runs, that server is used with that account; connections that are open go on with
         theirs. Raises UsageError when nobody is signed in by that name, or the user's file says which account it is."""
-        target = self._free(server)
-        names = {one.account: one.name for one in await self.keep.accounts() if one.url == target.key}
+        target = self._choosable_target(server)
+        names = {one.account: one.name for one in await self.token_store.accounts() if one.url == target.canonical_url}
         if account_key(account) not in names:
             raise UsageError(
                 f"Nobody is signed in to {server.name!r} as {account!r}.",
                 f"There {'is' if len(names) == 1 else 'are'}: {', '.join(sorted(names.values())) or 'nobody'}. "
                 f"Sign in with: mcphost login {quote(server.name)} --account {quote(account)}",
             )
-        await self.keep.choose(target.key, account_key(account))
-        self.drop(server)
+        await self.token_store.choose_account(target.canonical_url, account_key(account))
+        self.discard_providers(server)
 
-    async def sign_in(self, server: ServerConfig, account: str, *, warn: Warn, proxy_for: Callable[[str], str]) -> None:
+    async def sign_in(
+        self, server: ServerConfig, account: str, *, warn: WarnCallback, proxy_for: Callable[[str], str]
+    ) -> None:
         """Have a person sign in under that name, and use it from then on. Until it is done nothing is changed.
 
         `server` has its references filled in. Raises SignInRequired, UsageError.
         """
         if server.oauth.account != account:
-            self._free(server)
-        named = replace(server, oauth=replace(server.oauth, account=account or UNNAMED))
-        other = self.of(named, warn=warn, proxy_for=proxy_for)
+            self._choosable_target(server)
+        named = replace(server, oauth=replace(server.oauth, account=account or DEFAULT_ACCOUNT_NAME))
+        other = self.get_provider(named, warn=warn, proxy_for=proxy_for)
         if other is None:
             raise UsageError(f"The server {server.name!r} has an Authorization header of its own.")
         await other.login()
         if not server.oauth.account:
-            await other.use()
-        self.drop(server)
+            await other.select_account()
+        self.discard_providers(server)
 
-    async def sign_out(self, server: ServerConfig, oauth: OAuth) -> bool:
+    async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
         """Sign out of the account that is used; whether it was revoked. No other one is used instead."""
         _, revoked = await oauth.logout()
         if not server.oauth.account:
-            await self._unchoose(target_of(server).key)
-        self.drop(server)
+            await self._clear_choice(make_target(server).canonical_url)
+        self.discard_providers(server)
         return revoked
 
-    async def _unchoose(self, url: str) -> None:
+    async def _clear_choice(self, url: str) -> None:
         """No choice any more. While there are other accounts the one that is gone stays chosen: else the one without a
         name would be used, and nobody said that it should be."""
-        if all(one.url != url for one in await self.keep.accounts()):
-            await self.keep.choose(url, None)
+        if all(one.url != url for one in await self.token_store.accounts()):
+            await self.token_store.choose_account(url, None)
 
-    async def sign_out_kept(
+    async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
         """Sign out of what is kept; whether there was something, and whether it was revoked."""
-        gone, revoked = await self.stored(account, server, proxy_for=proxy_for).logout()
-        await self._unchoose(account.url)
+        gone, revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
+        await self._clear_choice(account.url)
         return gone is not None, revoked
 
-    async def follow(self, server: ServerConfig) -> None:
+    async def apply_account_choice(self, server: ServerConfig) -> None:
         """Before a connection: somebody else, such as another process, may have chosen another account meanwhile."""
-        known = [one for key, one in self._known.items() if key[0] == server.name]
-        chosen = await self.keep.chosen(target_of(server).key)
-        if not server.oauth.account and any(one.whose not in (None, chosen) for one in known):
-            self.drop(server)
+        known = [one for key, one in self._providers.items() if key[0] == server.name]
+        chosen = await self.token_store.chosen_account(make_target(server).canonical_url)
+        if not server.oauth.account and any(one.account_name not in (None, chosen) for one in known):
+            self.discard_providers(server)
 
-    def drop(self, server: ServerConfig) -> None:
+    def discard_providers(self, server: ServerConfig) -> None:
         """The next connection asks anew which account is used."""
-        for key in [key for key in self._known if key[0] == server.name]:
-            del self._requests[key]
-            self._known.pop(key).drop()
+        for key in [key for key in self._providers if key[0] == server.name]:
+            del self._http_clients[key]
+            self._providers.pop(key).detach()
 
-    async def _used(self, server: ServerConfig) -> str:
-        target = target_of(server)
-        return target.account if target.named else await self.keep.chosen(target.key)
+    async def _chosen_account(self, server: ServerConfig) -> str:
+        target = make_target(server)
+        return (
+            target.account
+            if target.is_account_configured
+            else await self.token_store.chosen_account(target.canonical_url)
+        )
 
-    def _free(self, server: ServerConfig) -> Target:
+    def _choosable_target(self, server: ServerConfig) -> SignInTarget:
         """What there is to choose an account for. Raises UsageError."""
-        if not signs_in(server) or server.oauth.grant != "person":
+        if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to choose.")
         if server.oauth.account:
             raise UsageError(
                 f"{server.file} says that {server.name!r} is used with the account {server.oauth.account!r}.",
                 'Remove "mcphost": {"oauth": {"account"}} there to choose here.',
             )
-        return target_of(server)
+        return make_target(server)
 
-    def stored(self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]) -> OAuth:
+    def make_stored_provider(
+        self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
+    ) -> OAuthProvider:
         """For signing out of what is kept, also when its server is not configured any more (None)."""
-        target = Target(server=account.server, url=account.url, account=account.account, named=True)
-        guard = Guard(account.url, private=server.oauth.private if server else False)
-        requests = Requests(guard, proxy_for=proxy_for, ca_file=server.ca_file if server else "")
-        return OAuth(target, requests, self.keep, None)
+        target = SignInTarget(
+            server=account.server, url=account.url, account=account.account, is_account_configured=True
+        )
+        guard = UrlPolicy(account.url, allow_private=server.oauth.private if server else False)
+        requests = OAuthHttpClient(guard, proxy_for=proxy_for, ca_file=server.ca_file if server else "")
+        return OAuthProvider(target, requests, self.token_store, None)
 
 
-def signs_in(server: ServerConfig) -> bool:
+def uses_oauth(server: ServerConfig) -> bool:
     """Whether there is anything to sign in to: not for programs, nor where the user wrote the header."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 
-def target_of(server: ServerConfig, document_url: str = "") -> Target:
+def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
     """What there is to sign in to."""
     oauth = server.oauth
-    return Target(
+    return SignInTarget(
         server=server.name,
         url=server.url,
         account=account_key(oauth.account),
-        named=bool(oauth.account),
+        is_account_configured=bool(oauth.account),
         client_id=oauth.client_id,
         client_secret=oauth.client_secret,
         issuer=oauth.issuer,
         port=oauth.port,
-        document_url=oauth.document_url or document_url,
-        seconds=oauth.seconds or SECONDS,
+        client_metadata_url=oauth.client_metadata_url or client_metadata_url,
+        timeout=oauth.seconds or DEFAULT_TIMEOUT,
     )
 
 
-def machine_of(server: ServerConfig, target: Target) -> Machine | None:
+def make_client_grant(server: ServerConfig, target: SignInTarget) -> ClientGrant | None:
     """How to sign in without a person, when the user configured that."""
     oauth = server.oauth
     if oauth.grant == "person":
         return None
-    return Machine(
+    return ClientGrant(
         grant=oauth.grant,
         target=target,
         scopes=oauth.scopes,

@@ -7,7 +7,7 @@ import secrets
 from mcphost.redact import register_secret
 
 
-class Attempt:
+class AuthorizationAttempt:
     """The secrets of one authorization request; made fresh for each, never stored, known to `redact`."""
 
     __slots__ = ("challenge", "state", "verifier")
@@ -16,11 +16,11 @@ class Attempt:
     def __init__(self) -> None:
         self.verifier = secrets.token_urlsafe(48)
         self.state = secrets.token_urlsafe(24)
-        self.challenge = s256(self.verifier)
+        self.challenge = s256_challenge(self.verifier)
         register_secret(self.verifier)
         register_secret(self.state)
 
 
-def s256(verifier: str) -> str:
+def s256_challenge(verifier: str) -> str:
     """The S256 challenge of a verifier."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()

@@ -2,13 +2,13 @@
 
 from typing import Protocol
 
-from mcphost.auth.oauth_http import Requests
+from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.serialization import Struct
 
-_PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+_PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
-class Refusal(Protocol):
+class RejectedRequest(Protocol):
     """A 401 or 403, as the transport saw it; `sent` is the Authorization header of the refused request."""
 
     @property
@@ -24,7 +24,7 @@ class Refusal(Protocol):
     def dpop_nonce(self) -> str: ...
 
 
-class Asked(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """The refusal of a question that we asked to be refused."""
 
     status: int
@@ -33,11 +33,11 @@ class Asked(Struct, frozen=True):
     dpop_nonce: str = ""
 
     def __repr__(self) -> str:
-        return f"Asked({self.status})"
+        return f"ProbeResult({self.status})"
 
 
-async def probed(requests: Requests, url: str) -> Asked:
-    """What the server says to somebody it does not know. Raises Unsafe, Unreachable."""
+async def probe_server(http: OAuthHttpClient, url: str) -> ProbeResult:
+    """What the server says to somebody it does not know. Raises UnsafeUrl, Unreachable."""
     headers = {"accept": "application/json, text/event-stream"}
-    reply = await requests.post_json(url, _PROBE, "MCP server", headers)
-    return Asked(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
+    reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
+    return ProbeResult(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")

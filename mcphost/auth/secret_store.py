@@ -9,18 +9,18 @@ from typing import Protocol
 
 import anyio
 
-from mcphost.auth.file_backend import PLAIN_FILE, SEALED_FILE, FileVault, SealedVault
-from mcphost.auth.keyring_backend import SecretVault
+from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend, FileBackend
+from mcphost.auth.keyring_backend import SecretBackend
 from mcphost.config.schema import SecretStore
 from mcphost.errors import McpHostError
 
-Place = SecretStore
-MOST_TRIES = 5
+StoragePlace = SecretStore
+MAX_PASSPHRASE_ATTEMPTS = 5
 """How often a wrong pass phrase may be typed before the question ends."""
-WRONG = "That is not the pass phrase of this file."
+WRONG_PASSPHRASE = "That is not the pass phrase of this file."  # noqa: S105 - a message
 
 
-class Owner(Protocol):
+class SecretStorageInteraction(Protocol):
     """Whose secrets these are. Both methods wait for a person and may be cancelled."""
 
     async def choose_storage(
@@ -39,7 +39,7 @@ class Owner(Protocol):
         ...
 
 
-class Places:
+class SecretStorage:
     """All places and the one in use. `folder` holds the files; None: there are none. `owner` None: nobody is asked.
 
     `chosen` is what the user wrote; "" means the keyring, and asking when it fails, if `asks`: else the owner is asked
@@ -48,48 +48,48 @@ class Places:
 
     def __init__(
         self,
-        keyring: SecretVault,
-        folder: Path | None,
+        keyring: SecretBackend,
+        directory: Path | None,
         *,
-        chosen: Place = "",
-        owner: Owner | None = None,
-        asks: bool = True,
-        remember: Callable[[Place], Awaitable[str]] | None = None,
+        configured_place: StoragePlace = "",
+        interaction: SecretStorageInteraction | None = None,
+        can_ask_place: bool = True,
+        save_choice: Callable[[StoragePlace], Awaitable[str]] | None = None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.warn = warn
         self._keyring = keyring
-        self._plain = FileVault(folder / PLAIN_FILE, self._warn) if folder else None
-        self._sealed = SealedVault(folder / SEALED_FILE, self._warn) if folder else None
-        self._chosen: Place = chosen
-        self._owner = owner
-        self._asks = asks and owner is not None and folder is not None
-        self._remember = remember
-        self._answered = False
-        self._asking = anyio.Lock()
-        self._left_locked = False
+        self._plain = FileBackend(directory / PLAIN_FILE, self._warn) if directory else None
+        self._encrypted = EncryptedFileBackend(directory / ENCRYPTED_FILE, self._warn) if directory else None
+        self._chosen_place: StoragePlace = configured_place
+        self._interaction = interaction
+        self._can_ask_place = can_ask_place and interaction is not None and directory is not None
+        self._save_choice = save_choice
+        self._has_answered = False
+        self._question_lock = anyio.Lock()
+        self._has_declined_unlock = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> StoragePlace:
         """Where new secrets go."""
-        return "keyring" if self._chosen == "" else self._chosen
+        return "keyring" if self._chosen_place == "" else self._chosen_place
 
     @property
-    def may_ask(self) -> bool:
+    def can_ask(self) -> bool:
         """Whether the user can still be asked for a place instead of the keyring."""
-        return self._asks and not self._chosen and not self._answered
+        return self._can_ask_place and not self._chosen_place and not self._has_answered
 
     @property
     def is_declined(self) -> bool:
         """Whether the user knows that nothing is kept, having just said so."""
-        return self._answered and not self._chosen
+        return self._has_answered and not self._chosen_place
 
     @property
     def is_locked(self) -> bool:
         """Whether the place in use waits for a pass phrase."""
-        return self.place == "encrypted" and self._sealed is not None and not self._sealed.is_open
+        return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
-    def vault(self, place: str) -> SecretVault | None:
+    def get_backend(self, place: str) -> SecretBackend | None:
         """Who keeps secrets there; None for this run's memory, or a place this version does not know."""
         match place:
             case "keyring":
@@ -97,18 +97,18 @@ class Places:
             case "file":
                 return self._plain
             case "encrypted":
-                return self._sealed
+                return self._encrypted
             case _:
                 return None
 
-    async def choose(self, servers: tuple[str, ...], reason: str) -> None:
+    async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
         """Ask where to keep sign-ins, once a run; afterwards `place` is the answer. Never raises McpHostError.
 
         Cancelling the question is no answer; once it was answered, that is carried out.
         """
-        async with self._asking:
-            owner, plain, sealed = self._owner, self._plain, self._sealed
-            if not self.may_ask or owner is None or plain is None or sealed is None:
+        async with self._question_lock:
+            owner, plain, sealed = self._interaction, self._plain, self._encrypted
+            if not self.can_ask or owner is None or plain is None or sealed is None:
                 return
             note = ""
             while True:
@@ -118,39 +118,39 @@ class Places:
                 )  # fmt: skip
                 # It was answered: whoever quits now has decided all the same.
                 with anyio.CancelScope(shield=True):
-                    note = await self._objection(sealed, phrase) if place == "encrypted" else ""
+                    note = await self._passphrase_error(sealed, phrase) if place == "encrypted" else ""
                     if not note:
-                        await self._decide(place)
+                        await self._apply_choice(place)
                         return
 
-    async def _objection(self, sealed: SealedVault, phrase: str) -> str:
+    async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
         """What is against that pass phrase, or against the file; "" when it is open now."""
         try:
-            if phrase and await sealed.unlock(phrase):
+            if passphrase and await backend.unlock(passphrase):
                 return ""
         except McpHostError as error:
             return f"{error.message} {error.hint}".strip()
-        return WRONG if phrase else "The pass phrase is empty."
+        return WRONG_PASSPHRASE if passphrase else "The pass phrase is empty."
 
-    async def _decide(self, place: str) -> None:
-        self._answered = True
+    async def _apply_choice(self, place: str) -> None:
+        self._has_answered = True
         if place in ("file", "encrypted"):
-            self._chosen = "file" if place == "file" else "encrypted"
-            if self._remember is not None:
-                self._warn(await self._remember(self._chosen))
+            self._chosen_place = "file" if place == "file" else "encrypted"
+            if self._save_choice is not None:
+                self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
         """Whether the encrypted file is open now. Its pass phrase is asked for once a run, also when it is refused.
 
         Never raises McpHostError: a file that cannot be used is told, and stays locked.
         """
-        async with self._asking:
-            sealed = self._sealed
-            if sealed is None or sealed.is_open or self._owner is None or self._left_locked:
-                return sealed is not None and sealed.is_open
+        async with self._question_lock:
+            sealed = self._encrypted
+            if sealed is None or sealed.is_unlocked or self._interaction is None or self._has_declined_unlock:
+                return sealed is not None and sealed.is_unlocked
             note = ""
-            for _ in range(MOST_TRIES):
-                phrase = await self._owner.ask_passphrase(file=str(sealed.path), note=note)
+            for _ in range(MAX_PASSPHRASE_ATTEMPTS):
+                phrase = await self._interaction.ask_passphrase(file=str(sealed.path), note=note)
                 if phrase is None:
                     break
                 try:
@@ -159,8 +159,8 @@ class Places:
                 except McpHostError as error:
                     self._warn(f"{error.message} {error.hint}".strip())
                     break
-                note = WRONG
-            self._left_locked = True
+                note = WRONG_PASSPHRASE
+            self._has_declined_unlock = True
             return False
 
     def _warn(self, text: str) -> None:
@@ -168,18 +168,18 @@ class Places:
             self.warn(text)
 
 
-RESERVED = "sign-in-"
+RESERVED_PREFIX = "sign-in-"
 """How the names of our own entries begin; a configuration cannot refer to them."""
 
 
-async def referenced(keyring: SecretVault, folder: Path, name: str) -> str | None:
+async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
     """The secret behind `${keyring:NAME}`: from the keyring, else from the plain file if there is one.
 
     Never a sign-in: those belong to one server each, and a configuration may come from anywhere. Raises McpHostError.
     """
-    if name.startswith(RESERVED):
+    if name.startswith(RESERVED_PREFIX):
         return None
-    plain = FileVault(folder / PLAIN_FILE)
+    plain = FileBackend(directory / PLAIN_FILE)
     if not plain.path.exists():
         return await keyring.get(name)
     found = await plain.get(name)

@@ -4,63 +4,66 @@ from collections.abc import Callable
 
 import anyio
 
-from mcphost.auth.discovery import IssuerDocument
-from mcphost.auth.jwt_proofs import Signer
-from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.stored_sign_in import SignedIn
-from mcphost.auth.token_store import Keep
-from mcphost.auth.tokens import TokenRefused, authentication, refreshed
+from mcphost.auth.discovery import AuthorizationServerMetadata
+from mcphost.auth.jwt_proofs import JwtSigner
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.stored_sign_in import StoredSignIn
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import TokenError, authenticate_client, refresh_tokens
 from mcphost.errors import SignInRequired
 from mcphost.serialization import replace
 
-_DEAD = ("invalid_grant", "invalid_client", "unauthorized_client")
+_FATAL_ERRORS = ("invalid_grant", "invalid_client", "unauthorized_client")
 
 
-async def renewed(
-    keep: Keep, requests: Requests, old: SignedIn, signer_of: Callable[[SignedIn], Signer | None]
-) -> SignedIn | None:
+async def refresh_sign_in(
+    token_store: TokenStore,
+    http: OAuthHttpClient,
+    old: StoredSignIn,
+    get_signer: Callable[[StoredSignIn], JwtSigner | None],
+) -> StoredSignIn | None:
     """The sign-in with a new token, also when another process got it; None when a person must sign in again.
 
     What another process stored meanwhile is never deleted. Raises McpHostError when the authorization server cannot be
     reached or another process holds the lock for too long.
     """
-    async with keep.lock(old.url, old.account):
-        stored = await keep.load(old.url, old.account, again=True)
+    async with token_store.lock(old.url, old.account):
+        stored = await token_store.load(old.url, old.account, reload=True)
         if stored is None or not stored.tokens.refresh:
             return stored  # signed out by another process, or in anew with a token that cannot be renewed
-        if stored.tokens.access != old.tokens.access and not stored.tokens.expired():
+        if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
             return stored
-        document = IssuerDocument(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
+        document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
         # The old refresh token may be dead as soon as the request arrives: what comes back must be stored.
         with anyio.CancelScope(shield=True):
             try:
-                tokens = await refreshed(
-                    requests, document, stored.client, stored.resource, stored.tokens, signer=signer_of(stored)
+                tokens = await refresh_tokens(
+                    http, document, stored.client, stored.resource, stored.tokens, signer=get_signer(stored)
                 )
-            except Unreachable:
+            except EndpointUnreachable:
                 raise
-            except TokenRefused as error:
-                if error.code in _DEAD:
-                    await keep.forget(old.url, old.account, only=stored)
+            except TokenError as error:
+                if error.code in _FATAL_ERRORS:
+                    await token_store.delete(old.url, old.account, only=stored)
                 return None
             new = replace(stored, tokens=tokens)
-            await keep.save(new)
+            await token_store.save(new)
             return new
 
 
-async def revoked(requests: Requests, gone: SignedIn) -> bool:
+async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
     """Whether the authorization server took all of its tokens back (RFC 7009). Never raises McpHostError."""
-    if not gone.revocation_endpoint:
+    if not sign_in.revocation_endpoint:
         return False
-    tokens = ((gone.tokens.refresh, "refresh_token"), (gone.tokens.access, "access_token"))
-    return all([await _revoked(requests, gone, token, kind) for token, kind in tokens if token])
+    tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))
+    return all([await _revoke_token(http, sign_in, token, kind) for token, kind in tokens if token])
 
 
-async def _revoked(requests: Requests, gone: SignedIn, token: str, kind: str) -> bool:
+async def _revoke_token(http: OAuthHttpClient, sign_in: StoredSignIn, token: str, kind: str) -> bool:
     form = {"token": token, "token_type_hint": kind}
-    headers = authentication(gone.client, form)
+    headers = authenticate_client(sign_in.client, form)
     try:
-        reply = await requests.post_form(gone.revocation_endpoint, form, "revocation endpoint", headers)
+        reply = await http.post_form(sign_in.revocation_endpoint, form, "revocation endpoint", headers)
     except SignInRequired:
         return False
-    return reply.ok
+    return reply.is_success

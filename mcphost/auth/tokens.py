@@ -10,26 +10,26 @@ import time
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from mcphost.auth.client_registration import Client, told
-from mcphost.auth.discovery import IssuerDocument
-from mcphost.auth.jwt_proofs import NONCE_NEEDED, Signer
-from mcphost.auth.oauth_http import Reply, Requests, Unreachable
-from mcphost.auth.token_expiry import ages
+from mcphost.auth.client_registration import OAuthClient, describe_oauth_error
+from mcphost.auth.discovery import AuthorizationServerMetadata
+from mcphost.auth.jwt_proofs import USE_DPOP_NONCE, JwtSigner
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthResponse
+from mcphost.auth.token_expiry import token_ages
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_secret, register_server_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
-EARLY = 30.0
+EXPIRY_MARGIN = 30.0
 """Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
-_MOST_TOKEN = 64 * 1024
-MOST_SCOPES = 100
-SCOPE_CHARS = 200
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
-_KINDS = {"bearer": "Bearer", "dpop": "DPoP"}
+_MAX_TOKEN_LENGTH = 64 * 1024
+MAX_SCOPES = 100
+MAX_SCOPE_LENGTH = 200
+_SCOPE_PATTERN = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,200}")
+_TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
-class TokenRefused(SignInRequired):
+class TokenError(SignInRequired):
     """The token endpoint said no; `code` is the error code of OAuth, "" for none."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
@@ -37,15 +37,17 @@ class TokenRefused(SignInRequired):
         self.code = code
 
     @classmethod
-    def by(cls, reply: Reply, what: str, otherwise: str, hint: str = "Sign in again.") -> "TokenRefused":
+    def from_response(
+        cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
+    ) -> "TokenError":
         """`what` it refused and its own words; `otherwise` is what is wrong with an answer that holds no refusal."""
-        members = reply.members()
+        members = response.json_members()
         code = members.get("error")
-        said = told(reply, members) if not reply.ok or code else otherwise
+        said = describe_oauth_error(response, members) if not response.is_success or code else fallback
         return cls(f"{what}: {said}", hint, code=code if isinstance(code, str) else "")
 
 
-class Tokens(Struct, frozen=True):
+class TokenSet(Struct, frozen=True):
     """What one sign-in yields. Its repr must not be shown, and does not show anything."""
 
     access: str
@@ -67,79 +69,81 @@ class Tokens(Struct, frozen=True):
     @property
     def age(self) -> float:
         """Seconds since it was issued, whatever happened to the clock meanwhile; see `ages`."""
-        return ages.of(self.access, self.issued)
+        return token_ages.age(self.access, self.issued)
 
     @property
-    def ends(self) -> float:
+    def monotonic_expiry(self) -> float:
         """When it ends, by the clock of `ages`; 0: the server did not say, or nobody can tell. Always the same."""
-        born = ages.born(self.access, self.issued)
+        born = token_ages.issue_time(self.access, self.issued)
         return born + self.lifetime if self.expires and born > -math.inf else 0.0
 
-    def expired(self) -> bool:
+    def needs_refresh(self) -> bool:
         """Whether it ended or is about to.
 
         One of which the age cannot be told counts as ended when it can be renewed; else it is tried.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)
-        return bool(self.expires) and self.lifetime - min(EARLY, self.lifetime / 10) <= self.age
+        return bool(self.expires) and self.lifetime - min(EXPIRY_MARGIN, self.lifetime / 10) <= self.age
 
-    def ended(self) -> bool:
+    def has_expired(self) -> bool:
         """Whether its end is over for certain."""
         return self.age >= self.lifetime
 
 
-class ScopesRefused(SignInRequired):
+class InvalidScopes(SignInRequired):
     """A server wants what is no scope of OAuth, or more scopes than a person can read."""
 
 
-def split(scope: str) -> tuple[str, ...]:
+def split_scopes(scope: str) -> tuple[str, ...]:
     """The scopes of a space-separated list, each once, in order; whether they are any is judged by `check_scopes`."""
     return tuple(dict.fromkeys(word for word in scope.split(" ") if word))
 
 
 def is_scope(text: str) -> bool:
     """Return whether that is a scope-token (RFC 6749, section 3.3) of at most 200 characters."""
-    return _SCOPE.fullmatch(text) is not None
+    return _SCOPE_PATTERN.fullmatch(text) is not None
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `scopes` when all of them may be asked for. Raises ScopesRefused: a person is shown every one of them."""
-    if len(scopes) > MOST_SCOPES:
-        raise ScopesRefused(
-            f"{len(scopes):,} scopes would be asked for; at most {MOST_SCOPES} can be shown to a person.",
+    """Return `scopes` when all of them may be asked for. Raises InvalidScopes: a person is shown every one of them."""
+    if len(scopes) > MAX_SCOPES:
+        raise InvalidScopes(
+            f"{len(scopes):,} scopes would be asked for; at most {MAX_SCOPES} can be shown to a person.",
             "Nothing was sent. The server's operator must name those that it needs in its challenge.",
         )
     for scope in scopes:
         if not is_scope(scope):
-            what = "is over 200 characters" if len(scope) > SCOPE_CHARS else "has characters that no scope may have"
-            raise ScopesRefused(
+            what = (
+                "is over 200 characters" if len(scope) > MAX_SCOPE_LENGTH else "has characters that no scope may have"
+            )
+            raise InvalidScopes(
                 f"The scope {sanitize(scope[:100], keep_newlines=False)!r} {what} (RFC 6749, section 3.3).",
                 "Nothing was sent. Whoever named it must correct that: the server, mcphost.oauth.scopes, or --scope.",
             )
     return scopes
 
 
-def granted(scope: object) -> tuple[str, ...]:
+def parse_granted_scopes(scope: object) -> tuple[str, ...]:
     """Return the scopes that a token response names; what is none is left out, and so is what comes after the 100th."""
-    words = split(scope[:_MOST_TOKEN]) if isinstance(scope, str) else ()
-    return tuple(word for word in words if is_scope(word))[:MOST_SCOPES]
+    words = split_scopes(scope[:_MAX_TOKEN_LENGTH]) if isinstance(scope, str) else ()
+    return tuple(word for word in words if is_scope(word))[:MAX_SCOPES]
 
 
-def union(*lists: tuple[str, ...]) -> tuple[str, ...]:
+def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
     """All scopes of several lists, each once, in order."""
     return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
 
 
-def wanted(challenged: str, supported: tuple[str, ...], asked: tuple[str, ...] = ()) -> tuple[str, ...]:
+def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
     """What to ask for: the challenge's scopes, else all the resource supports, and always those asked for before.
 
-    Raises ScopesRefused.
+    Raises InvalidScopes.
     """
-    return check_scopes(union(asked, split(challenged) or supported))
+    return check_scopes(merge_scopes(previous, split_scopes(challenged) or supported))
 
 
-def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
+def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
     """Put the client's authentication into the form; returns the headers it needs (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
@@ -152,79 +156,81 @@ def authentication(client: Client, form: dict[str, str]) -> dict[str, str]:
     return {}
 
 
-async def exchange(
-    requests: Requests,
-    document: IssuerDocument,
-    client: Client,
+async def request_tokens(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
     resource: str,
     form: Mapping[str, str],
     *,
-    signer: Signer | None = None,
-) -> Tokens:
-    """One request to the token endpoint with any grant. Raises TokenRefused, Unsafe, Unreachable.
+    signer: JwtSigner | None = None,
+) -> TokenSet:
+    """One request to the token endpoint with any grant. Raises TokenError, Unsafe, Unreachable.
 
     With a `signer` the token is bound to its key; a nonce that the server wants is sent in a fresh proof, once.
     """
     full = {**form, "resource": resource}
-    headers, nonce = authentication(client, full), ""
+    headers, nonce = authenticate_client(client, full), ""
     for _ in range(2 if signer else 1):
         if signer is not None:
-            headers["dpop"] = signer.proof("POST", document.token_endpoint, nonce=nonce)
-        reply = await requests.post_form(document.token_endpoint, full, "token endpoint", headers)
+            headers["dpop"] = signer.make_dpop_proof("POST", document.token_endpoint, nonce=nonce)
+        reply = await http.post_form(document.token_endpoint, full, "token endpoint", headers)
         nonce = reply.headers.get("dpop-nonce", "")
-        if not nonce or reply.ok or reply.members().get("error") != NONCE_NEEDED:
-            return read(reply, document.issuer)
-    raise TokenRefused(f"The authorization server {document.issuer[:200]} wants one nonce after another.")
+        if not nonce or reply.is_success or reply.json_members().get("error") != USE_DPOP_NONCE:
+            return parse_token_response(reply, document.issuer)
+    raise TokenError(f"The authorization server {document.issuer[:200]} wants one nonce after another.")
 
 
-async def refreshed(
-    requests: Requests,
-    document: IssuerDocument,
-    client: Client,
+async def refresh_tokens(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
     resource: str,
-    old: Tokens,
+    old: TokenSet,
     *,
-    signer: Signer | None = None,
-) -> Tokens:
-    """New tokens for a refresh token; a reply without a new one keeps the old. Raises TokenRefused and so on."""
+    signer: JwtSigner | None = None,
+) -> TokenSet:
+    """New tokens for a refresh token; a reply without a new one keeps the old. Raises TokenError and so on."""
     form = {"grant_type": "refresh_token", "refresh_token": old.refresh}
-    new = await exchange(requests, document, client, resource, form, signer=signer)
-    return Tokens(new.access, new.kind, new.refresh or old.refresh, new.expires, new.scopes or old.scopes, new.issued)
+    new = await request_tokens(http, document, client, resource, form, signer=signer)
+    return TokenSet(new.access, new.kind, new.refresh or old.refresh, new.expires, new.scopes or old.scopes, new.issued)
 
 
-def read(reply: Reply, issuer: str) -> Tokens:
-    """The tokens in a reply. Raises TokenRefused with the server's own words, Unreachable when it cannot answer now."""
-    members = reply.members()
-    if reply.is_busy:
-        raise Unreachable(f"The authorization server {issuer[:200]} cannot answer now: {told(reply, members)}")
-    access = members.get("access_token")
-    if not reply.ok or not isinstance(access, str) or not access:
-        raise TokenRefused.by(
-            reply, f"The authorization server {issuer[:200]} gave no token", "there was no token in its answer."
+def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
+    """The tokens in a reply. Raises TokenError with the server's own words, Unreachable when it cannot answer now."""
+    members = response.json_members()
+    if response.is_busy:
+        raise EndpointUnreachable(
+            f"The authorization server {issuer[:200]} cannot answer now: {describe_oauth_error(response, members)}"
         )
-    if len(access) > _MOST_TOKEN or not all("!" <= char <= "~" for char in access):
-        raise TokenRefused(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
+    access = members.get("access_token")
+    if not response.is_success or not isinstance(access, str) or not access:
+        raise TokenError.from_response(
+            response, f"The authorization server {issuer[:200]} gave no token", "there was no token in its answer."
+        )
+    if len(access) > _MAX_TOKEN_LENGTH or not all("!" <= char <= "~" for char in access):
+        raise TokenError(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
     refresh, scope, lasts = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
-    refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MOST_TOKEN else ""
+    refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN_LENGTH else ""
     register_server_secret(access)
     if refresh:
         register_server_secret(refresh)
     kind = str(members.get("token_type", "")).lower()
-    if kind not in _KINDS:
-        raise TokenRefused(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
+    if kind not in _TOKEN_TYPES:
+        raise TokenError(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
     now = time.time()
-    ages.of(access, now)  # from now on by the other clock
-    return Tokens(
+    token_ages.age(access, now)  # from now on by the other clock
+    return TokenSet(
         access,
-        _KINDS[kind],
+        _TOKEN_TYPES[kind],
         refresh,
-        now + seconds(lasts) if lasts is not None else 0.0,
-        granted(scope),
+        now + parse_lifetime(lasts) if lasts is not None else 0.0,
+        parse_granted_scopes(scope),
         now,
     )
 
 
-def seconds(value: object) -> float:
+def parse_lifetime(value: object) -> float:
     """A lifetime as servers write it: a number, or digits in quotes; nonsense counts as an hour."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)

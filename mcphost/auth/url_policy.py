@@ -17,23 +17,23 @@ from mcphost.errors import SignInRequired
 from mcphost.unicode_forms import split_url
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Place = Literal["public", "loopback", "private", "link-local", "reserved"]
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-MOST_CHARS = 4096
-HEARSAY_SECONDS = 2.0
+AddressScope = Literal["public", "loopback", "private", "link-local", "reserved"]
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+MAX_URL_LENGTH = 4096
+PROXIED_LOOKUP_TIMEOUT = 2.0
 """How long a name that a proxy resolves is looked up here: where only the proxy knows names, that may never end."""
-CORRECTED_WHERE = (
+CORRECTION_HINT = (
     "Nothing was sent. The operator of the server that names it must correct it there; what you named yourself is in "
     '"mcphost.oauth".'
 )
 """What to do about an address that cannot be used."""
-_PASSWORD = re.compile(r"//[^/@]{1,200}@")
-_BY_CAUTION: tuple[Place, ...] = ("link-local", "reserved", "loopback", "private", "public")
-_ALLOWED_BY_USER: frozenset[Place] = frozenset({"private", "loopback"})
-_SHARED = ipaddress.ip_network("100.64.0.0/10")
+_URL_CREDENTIALS = re.compile(r"//[^/@]{1,200}@")
+_SCOPES_BY_CAUTION: tuple[AddressScope, ...] = ("link-local", "reserved", "loopback", "private", "public")
+_USER_ALLOWED_SCOPES: frozenset[AddressScope] = frozenset({"private", "loopback"})
+_SHARED_ADDRESS_SPACE = ipaddress.ip_network("100.64.0.0/10")
 # IPv6 prefixes with an IPv4 address inside, and the bit at which it begins: IPv4-compatible and -mapped (RFC 4291),
 # IPv4-translated (RFC 2765), NAT64 (RFC 6052, RFC 8215), 6to4 (RFC 3056). ISATAP (RFC 5214) goes by the other half.
-_EMBEDDING = tuple(
+_IPV4_EMBEDDING_PREFIXES = tuple(
     (ipaddress.IPv6Network(network), start)
     for network, start in (
         ("::/96", 96),
@@ -45,50 +45,51 @@ _EMBEDDING = tuple(
     )
 )
 _TEREDO = ipaddress.IPv6Network("2001::/32")
-_LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
+_LOCAL_NAT64 = ipaddress.IPv6Network("64:ff9b:1::/48")
 _SITE_LOCAL = ipaddress.IPv6Network("fec0::/10")
-_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+_ISATAP_IDENTIFIERS = (0x0000_5EFE, 0x0200_5EFE)
 # Segment routing, documentation, dummy prefix: newer in the registry than in the library of Python 3.11.
 _NEVER_PUBLIC = tuple(map(ipaddress.IPv6Network, ("5f00::/16", "3fff::/20", "100:0:0:1::/64")))
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-class Unsafe(SignInRequired):
+class UnsafeUrl(SignInRequired):
     """An address of the server's or its authorization server's that we do not use."""
 
 
-def checked(url: str, what: str) -> str:
-    """`url` unchanged when it may be used at all; `what` names it for people. Raises Unsafe.
+def check_url(url: str, what: str) -> str:
+    """`url` unchanged when it may be used at all; `what` names it for people. Raises UnsafeUrl.
 
     https, or http to a loopback host; a host, no user name or password, no fragment, no characters that browsers and
     URL libraries read differently.
     """
     if not url:
-        raise Unsafe(f"The {what} is empty.", CORRECTED_WHERE)
-    shown = _PASSWORD.sub("//…@", url[:200])
-    if len(url) > MOST_CHARS:
-        raise Unsafe(
-            f"The {what} {shown!r} is too long: {len(url):,} characters, of at most {MOST_CHARS:,}.", CORRECTED_WHERE
+        raise UnsafeUrl(f"The {what} is empty.", CORRECTION_HINT)
+    shown = _URL_CREDENTIALS.sub("//…@", url[:200])
+    if len(url) > MAX_URL_LENGTH:
+        raise UnsafeUrl(
+            f"The {what} {shown!r} is too long: {len(url):,} characters, of at most {MAX_URL_LENGTH:,}.",
+            CORRECTION_HINT,
         )
     if not url.isascii() or any(char <= " " or char in '\\"<>^`{|}\x7f' for char in url):
-        raise Unsafe(f"The {what} {shown!r} has characters that do not belong into an address.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} has characters that do not belong into an address.", CORRECTION_HINT)
     try:
         parts = split_url(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise Unsafe(f"The {what} {shown!r} is no address.", CORRECTED_WHERE) from error
+        raise UnsafeUrl(f"The {what} {shown!r} is no address.", CORRECTION_HINT) from error
     if parts.scheme not in _DEFAULT_PORTS or not host:
         why = "" if parts.scheme and host else ": it is relative" if not parts.scheme else ": it names no host"
-        raise Unsafe(f"The {what} {shown!r} is not an https address{why}.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} is not an https address{why}.", CORRECTION_HINT)
     if port == 0:
-        raise Unsafe(f"The {what} {shown!r} has the port 0, at which nothing can be reached.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} has the port 0, at which nothing can be reached.", CORRECTION_HINT)
     if parts.username is not None or parts.password is not None:
-        raise Unsafe(f"The {what} {shown!r} hides a user name in the address.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} hides a user name in the address.", CORRECTION_HINT)
     if "#" in url:
-        raise Unsafe(f"The {what} {shown!r} has a fragment.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} has a fragment.", CORRECTION_HINT)
     if parts.scheme == "http" and not is_loopback_name(host):
         why = "plain http is only used on this machine"
-        raise Unsafe(f"The {what} {shown!r} is not encrypted: {why}.", CORRECTED_WHERE)
+        raise UnsafeUrl(f"The {what} {shown!r} is not encrypted: {why}.", CORRECTION_HINT)
     return url
 
 
@@ -104,21 +105,21 @@ def is_loopback_name(host: str) -> bool:
     return address.is_loopback or bool(address.version == 6 and (address.ipv4_mapped or address).is_loopback)
 
 
-def place(address: Address) -> Place:
+def address_scope(address: Address) -> AddressScope:
     """Where an address lies; one with IPv4 addresses inside lies where those do, the least public of them."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
         if any(address in network for network in _NEVER_PUBLIC):
             return "reserved"
-        inner = [] if address.is_loopback or address.is_unspecified else _embedded(address)
-        places: list[Place] = [place(one) for one in inner]
-        if address in _LOCAL_TRANSLATION:
+        inner = [] if address.is_loopback or address.is_unspecified else _embedded_ipv4(address)
+        places: list[AddressScope] = [address_scope(one) for one in inner]
+        if address in _LOCAL_NAT64:
             places.append("private")  # each network decides how IPv4 addresses are written into it
         if address in _TEREDO:
             places.append("reserved")
         if places:
-            return min(places, key=_BY_CAUTION.index)
+            return min(places, key=_SCOPES_BY_CAUTION.index)
     if address.is_loopback:
         return "loopback"
     if address.is_link_local:
@@ -127,24 +128,24 @@ def place(address: Address) -> Place:
         return "reserved"
     if address.is_global:
         return "public"
-    if address.version == 4 and address in _SHARED:
+    if address.version == 4 and address in _SHARED_ADDRESS_SPACE:
         return "private"
     return "private" if address.is_private and not address.is_reserved else "reserved"
 
 
-def _embedded(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """Return the IPv4 addresses that an IPv6 address leads to or through."""
     number = int(address)
-    found = [start for network, start in _EMBEDDING if address in network]
+    found = [start for network, start in _IPV4_EMBEDDING_PREFIXES if address in network]
     inner = [ipaddress.IPv4Address(number >> (96 - start) & 0xFFFFFFFF) for start in found]
     if address in _TEREDO:
         inner += [*(address.teredo or ())]
-    if number >> 32 & 0xFFFFFFFF in _ISATAP:
+    if number >> 32 & 0xFFFFFFFF in _ISATAP_IDENTIFIERS:
         inner.append(ipaddress.IPv4Address(number & 0xFFFFFFFF))
     return inner
 
 
-def origin(url: str) -> tuple[str, str, int]:
+def url_origin(url: str) -> tuple[str, str, int]:
     """Scheme, host and port, lower case and with the default port filled in; ("", "", 0) for no address."""
     try:
         parts = split_url(url)
@@ -153,7 +154,7 @@ def origin(url: str) -> tuple[str, str, int]:
         return "", "", 0
 
 
-def canonical(url: str) -> str:
+def canonical_url(url: str) -> str:
     """The canonical URI of an MCP server (specification: authorization, canonical server URI).
 
     Scheme and host in lower case, no fragment, no default port, no lone slash as path; the query stays.
@@ -167,9 +168,9 @@ def canonical(url: str) -> str:
     return urlunsplit((parts.scheme.lower(), host, path, parts.query, ""))
 
 
-def covers(resource: str, url: str) -> bool:
+def resource_covers(resource: str, url: str) -> bool:
     """Whether a `resource` identifier is that MCP server, or an origin or parent path that it belongs to."""
-    if origin(resource) != origin(url) or "#" in resource:
+    if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     wide, narrow = split_url(resource), split_url(url)
     if wide.query and wide.query != narrow.query:
@@ -178,86 +179,88 @@ def covers(resource: str, url: str) -> bool:
     return below == above or below.startswith(f"{above}/")
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
+async def resolve_host(host: str, port: int) -> Sequence[str]:
     """The addresses of a host by the system's resolver. Raises OSError."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
-class Guard:
+class UrlPolicy:
     """Judges hosts by where the MCP server itself lives: who is on a private network may point into it, nobody else."""
 
-    def __init__(self, server_url: str, *, resolving: Resolve = resolve, private: bool = False) -> None:
+    def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
         """`private`: the user allows private addresses for this server in any case."""
-        self._server = origin(server_url)
-        self._resolving = resolving
-        self._allowed: set[Place] | None = None
-        self._own: frozenset[Place] = frozenset()
-        self._private = private
+        self._server_origin = url_origin(server_url)
+        self._resolver = resolver
+        self._allowed_scopes: set[AddressScope] | None = None
+        self._server_scopes: frozenset[AddressScope] = frozenset()
+        self._allow_private = allow_private
 
-    async def addresses(self, url: str, what: str) -> Sequence[str]:
-        """What to connect to for `url`, resolved once so that a second answer cannot differ. Raises Unsafe."""
-        checked(url, what)
-        _, host, port = origin(url)
-        await self._judge(url, what, found := await self._resolved(host, port, what))
+    async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
+        """What to connect to for `url`, resolved once so that a second answer cannot differ. Raises UnsafeUrl."""
+        check_url(url, what)
+        _, host, port = url_origin(url)
+        await self._check_addresses(url, what, found := await self._resolve(host, port, what))
         return found
 
-    async def hearsay(self, url: str, what: str) -> None:
-        """The same for a host that a proxy will resolve, by what is known of it here. Raises Unsafe.
+    async def check_proxied(self, url: str, what: str) -> None:
+        """The same for a host that a proxy will resolve, by what is known of it here. Raises UnsafeUrl.
 
         A proxy may run on this machine or inside a private network, so what a name leads to here counts. A name that
         only the proxy knows leads where the proxy lets it, which the user chose.
         """
-        checked(url, what)
-        _, host, port = origin(url)
+        check_url(url, what)
+        _, host, port = url_origin(url)
         found: Sequence[str] = ()
-        with anyio.move_on_after(HEARSAY_SECONDS), suppress(Unsafe):
-            found = await self._resolved(host, port, what)
+        with anyio.move_on_after(PROXIED_LOOKUP_TIMEOUT), suppress(UnsafeUrl):
+            found = await self._resolve(host, port, what)
         if found:
-            await self._judge(url, what, found)
+            await self._check_addresses(url, what, found)
 
-    async def _judge(self, url: str, what: str, found: Sequence[str]) -> None:
-        """Raises Unsafe when one of the addresses is where nothing of this server may lead."""
-        places = {address: place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
+    async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
+        """Raises UnsafeUrl when one of the addresses is where nothing of this server may lead."""
+        places = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
         if all(where == "public" for where in places.values()):
             return
-        allowed = await self._places()
+        allowed = await self._get_allowed_scopes()
         for address, where in places.items():
             if where not in allowed:
                 why = (
                     f"the MCP server's own name leads to a {where} address, too, but whoever runs it decides where a "
                     "name leads"
-                    if where in self._own
+                    if where in self._server_scopes
                     else "the MCP server is not there"
                 )
-                raise Unsafe(
+                raise UnsafeUrl(
                     f"The {what} {url[:200]!r} leads to {address}, which is a {where} address; {why}, so it is not "
                     "asked.",
                     'If that is right, allow it with "mcphost": {"oauth": {"private": true}} for this server.'
-                    if where in _ALLOWED_BY_USER
+                    if where in _USER_ALLOWED_SCOPES
                     else "Nothing of a sign-in is ever there.",
                 )
 
-    async def _places(self) -> set[Place]:
+    async def _get_allowed_scopes(self) -> set[AddressScope]:
         """Where addresses may lead besides the world: where the MCP server is, if that can be relied on.
 
         Whoever runs a server answers for its name, too. So a name is nowhere but in the world as soon as one of its
         addresses is there, and never on this machine: that only counts where the user wrote it.
         """
-        if self._allowed is None:
-            _, host, port = self._server
+        if self._allowed_scopes is None:
+            _, host, port = self._server_origin
             found: Sequence[str] = ()
-            with suppress(Unsafe):  # a name that only a proxy knows is nowhere here
-                found = await self._resolved(host, port, "MCP server's address")
-            places: set[Place] = {place(ipaddress.ip_address(address.partition("%")[0])) for address in found}
-            self._own = frozenset(places)
+            with suppress(UnsafeUrl):  # a name that only a proxy knows is nowhere here
+                found = await self._resolve(host, port, "MCP server's address")
+            places: set[AddressScope] = {
+                address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in found
+            }
+            self._server_scopes = frozenset(places)
             if not is_loopback_name(host) and list(found) != [host]:
                 places = {"private"} if places == {"private"} else set()
-            public: set[Place] = {"public"}
-            self._allowed = public | places | (_ALLOWED_BY_USER if self._private else set())
-        return self._allowed
+            public: set[AddressScope] = {"public"}
+            self._allowed_scopes = public | places | (_USER_ALLOWED_SCOPES if self._allow_private else set())
+        return self._allowed_scopes
 
-    async def _resolved(self, host: str, port: int, what: str) -> Sequence[str]:
+    async def _resolve(self, host: str, port: int, what: str) -> Sequence[str]:
         try:
             ipaddress.ip_address(host)
         except ValueError:
@@ -265,11 +268,11 @@ class Guard:
         else:
             return [host]
         try:
-            found = await self._resolving(host, port)
+            found = await self._resolver(host, port)
         except (OSError, UnicodeError):
             found = ()
         if not found:
-            raise Unsafe(
+            raise UnsafeUrl(
                 f"The {what} cannot be reached: the host {host[:200]!r} was not found.",
                 "Check the name and this machine's network. A wrong name must be corrected by whoever wrote it.",
             )

@@ -7,7 +7,7 @@ from mcphost.errors import SignInRequired
 from mcphost.serialization import Struct
 
 
-class Terms(Struct, frozen=True, kw_only=True):
+class SignInTerms(Struct, frozen=True, kw_only=True):
     """What goes with the address that a person is shown.
 
     `seconds` is how long the answer is waited for, from now; `whole` the address with the code in it, "" for none;
@@ -16,15 +16,15 @@ class Terms(Struct, frozen=True, kw_only=True):
     that are signed in there already and could be chosen instead. `warnings` are sentences to show before all else.
     """
 
-    seconds: float
-    whole: str = ""
-    interval: float = 0
-    switch: Callable[[], None] | None = None
-    others: tuple[str, ...] = ()
+    timeout: float
+    verification_uri_complete: str = ""
+    poll_interval: float = 0
+    switch_method: Callable[[], None] | None = None
+    other_accounts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
-class Progress(Struct, frozen=True, kw_only=True):
+class SignInProgress(Struct, frozen=True, kw_only=True):
     """Where a sign-in is now, for people to see; times in seconds.
 
     `step` is "resource", "issuer", "client", "person", "code" or "done", and "over" whichever way it ended; `text` says
@@ -44,16 +44,16 @@ class Progress(Struct, frozen=True, kw_only=True):
     slowed: bool = False
 
 
-Tell = Callable[[Progress], None]
+ProgressCallback = Callable[[SignInProgress], None]
 """Hears of every step; returns at once and never raises."""
 
 
-def unheard(progress: Progress) -> None:
+def ignore_progress(progress: SignInProgress) -> None:
     """Nobody listens."""
     del progress
 
 
-class Person(Protocol):
+class SignInInteraction(Protocol):
     """Whoever can sign in."""
 
     async def sign_in(
@@ -66,7 +66,7 @@ class Person(Protocol):
         scopes: tuple[str, ...],
         code: str,
         note: str,
-        terms: Terms,
+        terms: SignInTerms,
     ) -> str | None:
         """Show the address, and where it leads. None: refused. "": the browser has it, wait for its answer.
 
@@ -86,5 +86,5 @@ class Person(Protocol):
         ...
 
 
-class NotSignedIn(SignInRequired):
+class SignInFailed(SignInRequired):
     """The person, or the authorization server, said no; or nobody did anything in time."""

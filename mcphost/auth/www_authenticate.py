@@ -7,8 +7,8 @@ import re
 
 from mcphost.serialization import Struct
 
-MOST_CHARS = 16 * 1024
-MOST_CHALLENGES = 20
+MAX_HEADER_LENGTH = 16 * 1024
+MAX_CHALLENGES = 20
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - a grammar rule, not a secret
 _SCHEME = re.compile(rf"[\s,]*({_TOKEN})(?=\s|,|$)[ \t]*")
 _PARAMETER = re.compile(rf'[\s,]*({_TOKEN})[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|({_TOKEN}))[ \t]*(?=,|$)', re.DOTALL)
@@ -27,12 +27,12 @@ class Challenge(Struct, frozen=True):
         return self.params.get(name, "")
 
 
-def challenges(header: str) -> tuple[Challenge, ...]:
+def parse_challenges(header: str) -> tuple[Challenge, ...]:
     """Every challenge of a header, or of several header lines joined with commas."""
-    header = header[:MOST_CHARS]
+    header = header[:MAX_HEADER_LENGTH]
     found: list[Challenge] = []
     at = 0
-    while len(found) < MOST_CHALLENGES and (scheme := _SCHEME.match(header, at)):
+    while len(found) < MAX_CHALLENGES and (scheme := _SCHEME.match(header, at)):
         at = scheme.end()
         params: dict[str, str] = {}
         if (blob := _TOKEN68.match(header, at)) and not _PARAMETER.match(header, at):
@@ -45,9 +45,9 @@ def challenges(header: str) -> tuple[Challenge, ...]:
     return tuple(found)
 
 
-def ours(header: str) -> Challenge:
+def select_challenge(header: str) -> Challenge:
     """The challenge we can meet: the first Bearer or DPoP one, preferring DPoP; one without parameters if none is."""
-    found = challenges(header)
+    found = parse_challenges(header)
     for scheme in ("dpop", "bearer"):
         for challenge in found:
             if challenge.scheme == scheme:

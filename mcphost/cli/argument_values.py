@@ -7,11 +7,11 @@ from typing import Any, cast
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.serialization import Raw, loads
 
-LIMIT = 16_000_000
+MAX_INPUT_BYTES = 16_000_000
 _JSON_TYPES = {"integer", "number", "boolean", "array", "object", "null"}
 
 
-def pairs(texts: list[str]) -> dict[str, str]:
+def parse_pairs(texts: list[str]) -> dict[str, str]:
     """KEY=VALUE texts as they are. Raises UsageError for one without `=`, or a key given twice."""
     made: dict[str, str] = {}
     for text in texts:
@@ -24,30 +24,30 @@ def pairs(texts: list[str]) -> dict[str, str]:
     return made
 
 
-def arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
+def parse_arguments(texts: list[str], source: str | None, schema: Raw) -> dict[str, Any]:
     """The arguments of a call: `--args` first, then each KEY=VALUE over it. Raises UsageError."""
-    made = _from(source) if source is not None else {}
-    types = _types(schema)
-    for key, value in pairs(texts).items():
-        made[key] = _typed(key, value, types.get(key))
+    made = _read_json_object(source) if source is not None else {}
+    types = _property_types(schema)
+    for key, value in parse_pairs(texts).items():
+        made[key] = _convert_value(key, value, types.get(key))
     return made
 
 
-def _from(source: str) -> dict[str, Any]:
+def _read_json_object(source: str) -> dict[str, Any]:
     what = "--args"
     if source == "-":
-        what, raw = "--args - (standard input)", sys.stdin.buffer.read(LIMIT + 1)
+        what, raw = "--args - (standard input)", sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
     elif source.startswith("@"):
         what = f"--args {source}"
         try:
             with Path(source[1:]).expanduser().open("rb") as file:
-                raw = file.read(LIMIT + 1)
+                raw = file.read(MAX_INPUT_BYTES + 1)
         except OSError as error:
             raise UsageError(f"{what} cannot be read: {error.strerror}.", "Check the file's name.") from error
     else:
         raw = source.encode("utf-8", "replace")
-    if len(raw) > LIMIT:
-        raise UsageError(f"{what} is over {LIMIT // 1_000_000} MB.")
+    if len(raw) > MAX_INPUT_BYTES:
+        raise UsageError(f"{what} is over {MAX_INPUT_BYTES // 1_000_000} MB.")
     try:
         value = loads(raw, what)
     except MalformedMessage as error:
@@ -57,7 +57,7 @@ def _from(source: str) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _types(schema: Raw) -> dict[str, set[str]]:
+def _property_types(schema: Raw) -> dict[str, set[str]]:
     """Which JSON types each property may have; a property that does not say is left out."""
     try:
         whole = loads(schema)
@@ -68,13 +68,13 @@ def _types(schema: Raw) -> dict[str, set[str]]:
         return {}
     found: dict[str, set[str]] = {}
     for key, rule in cast("dict[str, Any]", properties).items():
-        types = _of(rule)
+        types = _schema_types(rule)
         if types:
             found[key] = types
     return found
 
 
-def _of(rule: Any) -> set[str]:
+def _schema_types(rule: Any) -> set[str]:
     if not isinstance(rule, dict):
         return set()
     members = cast("dict[str, Any]", rule)
@@ -86,7 +86,7 @@ def _of(rule: Any) -> set[str]:
     for key in ("anyOf", "oneOf"):
         choices = members.get(key)
         if isinstance(choices, list):
-            found = [_of(choice) for choice in cast("list[Any]", choices)[:50]]
+            found = [_schema_types(choice) for choice in cast("list[Any]", choices)[:50]]
             return {one for types in found for one in types} if all(found) else set()
     choices = members.get("enum")
     if isinstance(choices, list) and choices and all(isinstance(one, str) for one in cast("list[Any]", choices)):
@@ -94,7 +94,7 @@ def _of(rule: Any) -> set[str]:
     return set()
 
 
-def _typed(key: str, text: str, types: set[str] | None) -> Any:
+def _convert_value(key: str, text: str, types: set[str] | None) -> Any:
     """Text stays text where the schema says so; where it wants something else, or says nothing, JSON is read."""
     if types == {"string"}:
         return text
@@ -105,7 +105,7 @@ def _typed(key: str, text: str, types: set[str] | None) -> Any:
             return text
         wanted = " or ".join(sorted(types))
         raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Use JSON.") from error
-    if types is None or _is(value, types):
+    if types is None or _has_type(value, types):
         return value
     if "string" in types:
         return text
@@ -113,7 +113,7 @@ def _typed(key: str, text: str, types: set[str] | None) -> Any:
     raise UsageError(f"The argument {key!r} is {text[:80]!r}, but the tool wants {wanted}.", "Write it as JSON.")
 
 
-def _is(value: Any, types: set[str]) -> bool:
+def _has_type(value: Any, types: set[str]) -> bool:
     match value:
         case None:
             return "null" in types

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TextIO
 from mcphost.errors import UsageError
 
 if TYPE_CHECKING:
-    from mcphost.store.audit_reader import Reader, Wanted
-    from mcphost.store.audit_store import Row
+    from mcphost.store.audit_reader import AuditFilter, AuditReader
+    from mcphost.store.audit_store import AuditRow
 
-_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_UNIT_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -31,68 +31,68 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Do it."""
     from mcphost import log
-    from mcphost.cli.bootstrap import ledger_files
-    from mcphost.cli.options import options_of
-    from mcphost.store.audit_reader import Reader, Wanted
+    from mcphost.cli.bootstrap import audit_files
+    from mcphost.cli.options import build_options
+    from mcphost.store.audit_reader import AuditFilter, AuditReader
 
-    log.configure_logging(options_of(given).log_level)
-    if (given.action in ("show", "export")) != bool(given.what):
+    log.configure_logging(build_options(args).log_level)
+    if (args.action in ("show", "export")) != bool(args.what):
         raise UsageError(
-            "Which row?" if given.action == "show" else "Where to?" if given.action == "export" else
-            f"audit {given.action} takes nothing more.", "mcphost audit show ROW, mcphost audit export FILE",
+            "Which row?" if args.action == "show" else "Where to?" if args.action == "export" else
+            f"audit {args.action} takes nothing more.", "mcphost audit show ROW, mcphost audit export FILE",
         )  # fmt: skip
-    if not 0 < given.limit <= 1_000_000:
+    if not 0 < args.limit <= 1_000_000:
         raise UsageError("--limit is a number from 1 to 1000000.")
-    reader = Reader(*ledger_files())
-    wanted = Wanted(server=given.server, kind=given.kind, since=since(given.since))
-    match given.action:
+    reader = AuditReader(*audit_files())
+    wanted = AuditFilter(server=args.server, kind=args.kind, since=parse_since(args.since))
+    match args.action:
         case "list":
-            return _list(reader, wanted, given.limit, as_json=given.json)
+            return _list(reader, wanted, args.limit, as_json=args.json)
         case "show":
-            return _show(reader, given.what, as_json=given.json)
+            return _show(reader, args.what, as_json=args.json)
         case "verify":
-            return _verify(reader, as_json=given.json)
+            return _verify(reader, as_json=args.json)
         case _:
-            return _export(reader, wanted, given.what, given.format)
+            return _export(reader, wanted, args.what, args.format)
 
 
-def since(text: str, now: dt.datetime | None = None) -> int:
+def parse_since(text: str, now: dt.datetime | None = None) -> int:
     """Microseconds since 1970 of what was typed; 0 for nothing. Raises UsageError."""
     if not text:
         return 0
     now = now or dt.datetime.now().astimezone()
     if found := re.fullmatch(r"(\d{1,6})([mhdw])", text):
-        return round((now - dt.timedelta(seconds=int(found[1]) * _UNITS[found[2]])).timestamp() * 1_000_000)
+        return round((now - dt.timedelta(seconds=int(found[1]) * _UNIT_SECONDS[found[2]])).timestamp() * 1_000_000)
     try:
         return round(dt.datetime.fromisoformat(text).astimezone().timestamp() * 1_000_000)
     except (ValueError, OverflowError) as error:
         raise UsageError(f"{text!r} is no time.", "Such as 2026-11-21, 2026-11-21T14:00, 30m, 2h or 7d.") from error
 
 
-def _list(reader: "Reader", wanted: "Wanted", limit: int, *, as_json: bool) -> int:
-    from mcphost.cli.output import document, note, table
-    from mcphost.store.audit_reader import plain
+def _list(reader: "AuditReader", query: "AuditFilter", limit: int, *, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_note, print_table
+    from mcphost.store.audit_reader import to_export
 
-    rows = reader.page(wanted, limit)
+    rows = reader.page(query, limit)
     if as_json:
-        document({"rows": [plain(row) for row in rows]})
+        print_json({"rows": [to_export(row) for row in rows]})
         return 0
-    table(_line(row) for row in rows)
+    print_table(_table_cells(row) for row in rows)
     if not rows:
-        note("Nothing is recorded.")
+        print_note("Nothing is recorded.")
     return 0
 
 
-def _line(row: "Row") -> tuple[str, ...]:
+def _table_cells(row: "AuditRow") -> tuple[str, ...]:
     more = [row.decision, f"by {row.who}" if row.who else "", f"{row.duration} ms" if row.duration else ""]
-    return (str(row.seq), when(row.at), row.kind, row.event, f"{row.server} {row.subject}".strip()[:80],
+    return (str(row.seq), format_time(row.at), row.kind, row.event, f"{row.server} {row.subject}".strip()[:80],
             ", ".join(part for part in more if part))  # fmt: skip
 
 
-def when(at: int) -> str:
+def format_time(at: int) -> str:
     """A time as people here read it."""
     try:
         return dt.datetime.fromtimestamp(at / 1_000_000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -100,78 +100,84 @@ def when(at: int) -> str:
         return str(at)
 
 
-def _show(reader: "Reader", what: str, *, as_json: bool) -> int:
-    from mcphost.cli.output import document, table
-    from mcphost.store.audit_reader import plain
+def _show(reader: "AuditReader", row_number: str, *, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_table
+    from mcphost.store.audit_reader import to_export
 
-    row = reader.row(int(what)) if what.isdecimal() and len(what) < 16 else None
+    row = reader.row(int(row_number)) if row_number.isdecimal() and len(row_number) < 16 else None
     if row is None:
-        raise UsageError(f"There is no row {what!r}.", "List them with: mcphost audit")
+        raise UsageError(f"There is no row {row_number!r}.", "List them with: mcphost audit")
     if as_json:
-        document(plain(row))
+        print_json(to_export(row))
     else:
-        table((name, when(row.at) if name == "at" else str(value)) for name, value in plain(row).items() if value != "")
+        print_table(
+            (name, format_time(row.at) if name == "at" else str(value))
+            for name, value in to_export(row).items()
+            if value != ""
+        )
     return 0
 
 
-def _verify(reader: "Reader", *, as_json: bool) -> int:
-    from mcphost.cli.output import document, say
-    from mcphost.headless.json_output import verified
+def _verify(reader: "AuditReader", *, as_json: bool) -> int:
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.headless.json_output import verification_json
 
     found = reader.verify()
     if as_json:
-        document(verified(found))
-    elif found.ok:
-        say(f"All {found.rows:,} rows are as they were written.")
-        say(f"The last one is {found.reached.seq}, with the hash {found.reached.hash}")
+        print_json(verification_json(found))
+    elif found.is_intact:
+        print_text(f"All {found.rows:,} rows are as they were written.")
+        print_text(f"The last one is {found.reached.seq}, with the hash {found.reached.hash}")
     else:
         for one in found.findings:
-            say(one.text)
-        say(f"{found.rows:,} rows were read; {'the check ended early' if found.stopped else 'that is all of them'}.")
-    return 0 if found.ok else 5
+            print_text(one.text)
+        print_text(
+            f"{found.rows:,} rows were read; {'the check ended early' if found.stopped else 'that is all of them'}."
+        )
+    return 0 if found.is_intact else 5
 
 
-def _export(reader: "Reader", wanted: "Wanted", where: str, form: str) -> int:
-    from mcphost.cli.output import note
+def _export(reader: "AuditReader", query: "AuditFilter", target: str, file_format: str) -> int:
+    from mcphost.cli.output import print_note
 
-    if where == "-":
-        count = _write(reader, wanted, sys.stdout, form)
+    if target == "-":
+        count = _write_rows(reader, query, sys.stdout, file_format)
     else:
         try:
             # Never over something that is there, and readable by its owner alone.
-            file = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            why = f"{where} cannot be written: {error.strerror}."
+            why = f"{target} cannot be written: {error.strerror}."
             raise UsageError(why, "Name a file that is not there.") from error
         try:
             with os.fdopen(file, "w", encoding="utf-8", newline="") as out:
-                count = _write(reader, wanted, out, form)
+                count = _write_rows(reader, query, out, file_format)
         except BaseException as error:
             # A part of the rows could be taken for all of them.
             with suppress(OSError):
-                os.unlink(where)
+                os.unlink(target)
             if isinstance(error, OSError):
-                raise UsageError(f"{where} cannot be written: {error.strerror}.", "Is there enough space?") from error
+                raise UsageError(f"{target} cannot be written: {error.strerror}.", "Is there enough space?") from error
             raise
-    note(f"{count:,} rows.")
+    print_note(f"{count:,} rows.")
     return 0
 
 
-def _write(reader: "Reader", wanted: "Wanted", out: TextIO, form: str) -> int:
+def _write_rows(reader: "AuditReader", query: "AuditFilter", out: TextIO, file_format: str) -> int:
     from mcphost.sanitize import escape_unsafe_json
     from mcphost.serialization import dumps
-    from mcphost.store.audit_reader import plain
+    from mcphost.store.audit_reader import to_export
     from mcphost.store.audit_store import FIELDS
 
-    if form == "csv":
+    if file_format == "csv":
         lines = csv.writer(out, quoting=csv.QUOTE_ALL)
         lines.writerow(("v", *FIELDS))
-        return reader.export(wanted, lambda row: lines.writerow([_cell(value) for value in plain(row).values()]))
+        return reader.export(query, lambda row: lines.writerow([_csv_cell(value) for value in to_export(row).values()]))
     # The same JSON, and safe to look at, now or later.
-    return reader.export(wanted, lambda row: out.write(escape_unsafe_json(dumps(plain(row))) + "\n"))
+    return reader.export(query, lambda row: out.write(escape_unsafe_json(dumps(to_export(row))) + "\n"))
 
 
-def _cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
     """One cell: texts on one line, with marks for what is invisible, and never a formula.
 
     CSV has no escapes; whoever needs every character takes the JSON lines. Spreadsheets run what begins like a formula,

@@ -14,8 +14,8 @@ import anyio.to_thread
 
 from mcphost import paths
 from mcphost.cli.options import Options
-from mcphost.cli.session_opener import ReadyOpener
-from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load, project_file
+from mcphost.cli.session_opener import LazySessionOpener
+from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load_config, read_project_file
 from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
@@ -30,22 +30,22 @@ from mcphost.host.questions.sign_in_questions import SignInQuestion
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace, to_builtins
-from mcphost.store.audit_store import Ledger, Record
+from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants, Trust
-from mcphost.store.results import Results
+from mcphost.store.grants import GrantStore, TrustedServer
+from mcphost.store.results import ResultStore
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from mcphost.auth.oauth_registry import Identities
-    from mcphost.auth.user_interaction import Progress
+    from mcphost.auth.oauth_registry import OAuthRegistry
+    from mcphost.auth.user_interaction import SignInProgress
     from mcphost.llm.worker_client import WorkerProcess
 
 _log = logging.getLogger(__name__)
-LEDGER = "ledger.db"
-HEAD = "ledger.head"
-RESULTS = "results"
+AUDIT_FILE = "ledger.db"
+AUDIT_CHECKPOINT_FILE = "ledger.head"
+RESULTS_DIR = "results"
 DEMO_SERVER = ServerConfig(
     name="demo", command=sys.executable, args=("-P", "-m", "mcphost.demo.server"), source="demo", file="the demo"
 )
@@ -54,9 +54,9 @@ DEMO_SERVER = ServerConfig(
 @asynccontextmanager
 async def open_host(
     options: Options,
-    front: Frontend,
+    frontend: Frontend,
     *,
-    only: Callable[[HostConfig], HostConfig] = lambda config: config,
+    adjust_config: Callable[[HostConfig], HostConfig] = lambda config: config,
     open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[Host]:
     """A Host that is entered and not started. Leaving ends everything it started and closes the store.
@@ -68,40 +68,40 @@ async def open_host(
     hosts: list[Host] = []
     beside: list[TaskGroup] = []
 
-    def heard_of(progress: "Progress") -> None:
+    def on_sign_in_progress(progress: "SignInProgress") -> None:
         for host in hosts:
             host.update_sign_in(SignInUpdated(**to_builtins(progress)))
 
-    def tell(text: str, hint: str) -> None:
+    def report_store_error(text: str, hint: str) -> None:
         for listener in told:
             listener(text, hint)
 
-    database = Database(paths.database_file(), tell)
-    grants = Grants(database)
-    models = Models(options.timeout)
-    opener: ReadyOpener | None = None
+    database = Database(paths.database_file(), report_store_error)
+    grants = GrantStore(database)
+    models = ModelFactory(options.timeout)
+    opener: LazySessionOpener | None = None
     try:
-        config = only(await configuration(options, grants))
-        journal = AuditLog(open_ledger(database, tell), config.ledger)
-        results = Results(paths.data_dir() / RESULTS, config.results)
-        heard, opened = journal.wrap_frontend(front), journal.wrap_open_url(open_url)
+        config = adjust_config(await load_configuration(options, grants))
+        journal = AuditLog(open_audit_store(database, report_store_error), config.audit)
+        results = ResultStore(paths.data_dir() / RESULTS_DIR, config.results)
+        heard, opened = journal.wrap_frontend(frontend), journal.wrap_open_url(open_url)
 
-        def identified() -> "Identities":
-            found = identities(options, heard, config.store, opened, heard_of)
+        def create_registry() -> "OAuthRegistry":
+            found = create_oauth_registry(options, heard, config.secret_store, opened, on_sign_in_progress)
             for tasks in beside:
-                tasks.start_soon(found.keep.keep_settling)
+                tasks.start_soon(found.token_store.watch_pending)
             return found
 
-        opener = ReadyOpener(config.limits, grants, identified)
+        opener = LazySessionOpener(config.limits, grants, create_registry)
         host = Host(
-            config, store=database, opener=opener, model_factory=models.model, frontend=front, open_url=open_url,
+            config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
             journal=journal, results=results,
         )  # fmt: skip
         hosts.append(host)
         told.append(lambda text, hint: host.notify("error", text, hint))
         async with anyio.create_task_group() as tasks:
             beside.append(tasks)
-            tasks.start_soon(results.sweep, name="old results")
+            tasks.start_soon(results.delete_expired, name="old results")
             async with host:
                 yield host
             tasks.cancel_scope.cancel()
@@ -113,30 +113,30 @@ async def open_host(
             await database.close()
 
 
-def open_ledger(database: Database, tell: Callable[[str, str], None]) -> Ledger:
+def open_audit_store(database: Database, on_error: Callable[[str, str], None]) -> AuditStore:
     """The audit ledger, opened with its first row; a new one begins with what was allowed before there was one."""
 
-    async def before() -> tuple[Record, ...]:
-        from mcphost.store.legacy_import import carried_over  # for the first ledger of an installation
+    async def before() -> tuple[AuditRecord, ...]:
+        from mcphost.store.legacy_import import load_legacy_records  # for the first ledger of an installation
 
-        return await carried_over(database)
+        return await load_legacy_records(database)
 
-    return Ledger(*ledger_files(), tell=tell, before=before)
+    return AuditStore(*audit_files(), warn=on_error, initial_records=before)
 
 
-def ledger_files() -> tuple[Path, Path]:
+def audit_files() -> tuple[Path, Path]:
     """The ledger, and the file that says how far it reached."""
-    return paths.data_dir() / LEDGER, paths.state_dir() / HEAD
+    return paths.data_dir() / AUDIT_FILE, paths.state_dir() / AUDIT_CHECKPOINT_FILE
 
 
-async def configuration(options: Options, grants: Grants) -> HostConfig:
+async def load_configuration(options: Options, grants: GrantStore) -> HostConfig:
     """Everything the user wrote, for this run. Raises ConfigError."""
     if options.demo:
         return HostConfig(servers=(DEMO_SERVER,), model=ModelConfig(name="demo"))
-    project, problem = (None, "") if options.mcp_config else await _project(grants)
+    project, problem = (None, "") if options.mcp_config else await _load_approved_project(grants)
     # On a thread: a file that is made for it takes longer than one turn of the event loop may.
     read = partial(
-        load,
+        load_config,
         paths.config_dir(options.config_dir),
         files=options.mcp_config,
         project=project,
@@ -151,20 +151,22 @@ async def configuration(options: Options, grants: Grants) -> HostConfig:
     return replace(config, problems=(*config.problems, problem)) if problem else config
 
 
-async def approve_project(grants: Grants, journal: AuditLog, project: ProjectFile) -> None:
+async def approve_project(grants: GrantStore, audit: AuditLog, project: ProjectFile) -> None:
     """Record and keep that exactly this content of a folder's `.mcp.json` is trusted. Raises StoreError, Declined."""
     act = AuditSubject(kind="file", name=replace_surrogates(project.path), definition=project.digest)
-    await journal.record_event(act, "kept", decision="always", who="person")
-    await grants.approve(Trust(replace_surrogates(project.path), project.digest, replace_surrogates(project.path)))
+    await audit.record_event(act, "kept", decision="always", who="person")
+    await grants.save_trusted(
+        TrustedServer(replace_surrogates(project.path), project.digest, replace_surrogates(project.path))
+    )
 
 
-async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
+async def _load_approved_project(grants: GrantStore) -> tuple[ProjectFile | None, str]:
     """The folder's own file when exactly this content was approved, and else what to say about it."""
     try:
-        project = project_file(Path.cwd())
+        project = read_project_file(Path.cwd())
         if project is None:
             return None, ""
-        known = await grants.trust(replace_surrogates(project.path))
+        known = await grants.find_trusted(replace_surrogates(project.path))
     except (ConfigError, StoreError, OSError) as error:
         return None, str(error)
     if known is not None and known.digest == project.digest:
@@ -173,7 +175,7 @@ async def _project(grants: Grants) -> tuple[ProjectFile | None, str]:
     return None, f"{project.path} is not used: it {changed}. Read it, then: mcphost servers trust .mcp.json"
 
 
-class Models:
+class ModelFactory:
     """Makes models; all that need litellm share one worker process, which is started when the first one prepares."""
 
     def __init__(self, timeout: float | None = None) -> None:
@@ -181,19 +183,21 @@ class Models:
         self._worker: WorkerProcess | None = None
         self._timeout = timeout
 
-    def model(self, config: ModelConfig) -> ChatModel:
+    def create(self, config: ModelConfig) -> ChatModel:
         """The model of that name; a name that is none shows when it is prepared or asked."""
         if config.name == "demo":
             from mcphost.llm.demo_model import DemoModel
 
             return DemoModel()
-        from mcphost.llm.litellm_model import Deadlines, RemoteModel
+        from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
         from mcphost.llm.worker_client import WorkerProcess
 
         if self._worker is None:
             self._worker = WorkerProcess(_log.info)
-        deadlines = Deadlines() if self._timeout is None else Deadlines(total=self._timeout)
-        return RemoteModel(config, self._worker, environ=os.environ, keyring=_key_in_keyring, deadlines=deadlines)
+        deadlines = ModelDeadlines() if self._timeout is None else ModelDeadlines(total=self._timeout)
+        return LiteLlmModel(
+            config, self._worker, environ=os.environ, keyring=_read_key_from_keyring, deadlines=deadlines
+        )
 
     async def close(self) -> None:
         """End the worker."""
@@ -201,54 +205,61 @@ class Models:
             await self._worker.close()
 
 
-def identities(
+def create_oauth_registry(
     options: Options,
-    front: Frontend,
-    store: SecretStore,
+    frontend: Frontend,
+    storage: SecretStore,
     open_url: OpenUrl | None = None,
-    told: "Callable[[Progress], None] | None" = None,
-) -> "Identities":
+    on_progress: "Callable[[SignInProgress], None] | None" = None,
+) -> "OAuthRegistry":
     """Who signs in to HTTP servers: tokens where `store` says, the list of them beside the database.
 
     A front that cannot put the question to anybody signs in nowhere; a pass phrase is then asked for at the terminal.
     `told` hears of each step of a sign-in.
     """
-    from mcphost.auth.browser import can_open
-    from mcphost.auth.keyring_backend import KeyringVault
-    from mcphost.auth.oauth_registry import Identities
-    from mcphost.auth.secret_store import Places
-    from mcphost.auth.token_store import Keep
-    from mcphost.auth.user_interaction import unheard
+    from mcphost.auth.browser import can_open_browser
+    from mcphost.auth.keyring_backend import KeyringBackend
+    from mcphost.auth.oauth_registry import OAuthRegistry
+    from mcphost.auth.secret_store import SecretStorage
+    from mcphost.auth.token_store import TokenStore
+    from mcphost.auth.user_interaction import ignore_progress
 
-    asks = ChooseSecretStorage.KIND in front.kinds
+    can_ask = ChooseSecretStorage.KIND in frontend.kinds
 
     async def remember(place: SecretStore) -> str:
-        from mcphost.config.text_edits import remember_store
+        from mcphost.config.text_edits import save_secret_store
 
         path = paths.config_dir(options.config_dir) / SETTINGS_FILE
         try:
-            await anyio.to_thread.run_sync(remember_store, path, place)
+            await anyio.to_thread.run_sync(save_secret_store, path, place)
         except ConfigError as error:
             return f"The choice holds for this run only. {error.message} {error.hint}"
         return f'Sign-ins are kept as you chose from now on. {path} says so: secrets.store = "{place}".'
 
-    places = Places(KeyringVault(), paths.data_dir(), chosen=store, owner=_owner(front), asks=asks, remember=remember)
-    person = SignInPrompts(front, open_url, can_open) if SignInQuestion.KIND in front.kinds else None
-    keep = Keep(places, paths.data_dir())
-    return Identities(keep, person, told=told or unheard, longest=options.timeout)
+    places = SecretStorage(
+        KeyringBackend(),
+        paths.data_dir(),
+        configured_place=storage,
+        interaction=_secret_storage_prompts(frontend),
+        can_ask_place=can_ask,
+        save_choice=remember,
+    )
+    person = SignInPrompts(frontend, open_url, can_open_browser) if SignInQuestion.KIND in frontend.kinds else None
+    keep = TokenStore(places, paths.data_dir())
+    return OAuthRegistry(keep, person, on_progress=on_progress or ignore_progress, max_timeout=options.timeout)
 
 
-def _owner(front: Frontend) -> SecretStoragePrompts | None:
+def _secret_storage_prompts(frontend: Frontend) -> SecretStoragePrompts | None:
     """Who can be asked for a pass phrase: the front, or whoever sits at the terminal of a command."""
-    from mcphost.cli.prompts import at_terminal
-    from mcphost.cli.terminal_frontend import Terminal
+    from mcphost.cli.prompts import is_interactive
+    from mcphost.cli.terminal_frontend import TerminalFrontend
 
-    if UnlockSecrets.KIND in front.kinds:
-        return SecretStoragePrompts(front)
-    return SecretStoragePrompts(Terminal()) if at_terminal() else None
+    if UnlockSecrets.KIND in frontend.kinds:
+        return SecretStoragePrompts(frontend)
+    return SecretStoragePrompts(TerminalFrontend()) if is_interactive() else None
 
 
-async def _key_in_keyring(name: str) -> str | None:
-    from mcphost.auth.keyring_backend import KeyringVault
+async def _read_key_from_keyring(name: str) -> str | None:
+    from mcphost.auth.keyring_backend import KeyringBackend
 
-    return await KeyringVault().get(name)
+    return await KeyringBackend().get(name)

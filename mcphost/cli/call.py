@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from mcphost.protocol.resources import ReadResourceResult, ResourceContents
 
 
-HIDDEN = "A server may hide tools that ask something back, since nobody can answer that here; to use one: mcphost pipe"
+HIDDEN_TOOLS_HINT = (
+    "A server may hide tools that ask something back, since nobody can answer that here; to use one: mcphost pipe"
+)
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -44,13 +46,13 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Connect to that server alone and do it."""
-    from mcphost.cli.command_runner import one_server, run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import open_host_for_server, run_command
+    from mcphost.cli.options import build_options
 
-    options = options_of(given)
-    does: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
+    options = build_options(args)
+    handlers: dict[str, Callable[[Host, argparse.Namespace], Awaitable[int]]] = {
         "call": _call,
         "read": _read,
         "prompt": _prompt,
@@ -59,129 +61,129 @@ def run(command: str, given: argparse.Namespace) -> int:
     }
 
     async def work() -> int:
-        async with one_server(options, given.server) as host:
+        async with open_host_for_server(options, args.server) as host:
             try:
-                return await does[command](host, given)
+                return await handlers[command](host, args)
             finally:
-                _say_refused(host, given.server)
+                _print_refused_requests(host, args.server)
 
-    return run(options, work)
+    return run_command(options, work)
 
 
-def _say_refused(host: "Host", server: str) -> None:
+def _print_refused_requests(host: "Host", server: str) -> None:
     """A command asks nobody: say what the server asked for and did not get, and where it could."""
-    from mcphost.cli.output import note
+    from mcphost.cli.output import print_note
 
     for line in host.server(server).log:
         if line.source == "client" and "which was not offered to it" in line.text:
-            note(line.text)
+            print_note(line.text)
 
 
-async def _call(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import arguments, pairs
-    from mcphost.cli.output import document, note, say
-    from mcphost.headless.json_output import exit_code, outcome
+async def _call(host: "Host", args: argparse.Namespace) -> int:
+    from mcphost.cli.argument_values import parse_arguments, parse_pairs
+    from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.headless.json_output import call_exit_code, call_json
 
-    pairs(given.pairs)  # a mistake here should not cost a connection
-    view = await host.ensure_ready(given.server)
-    tool = next((tool for tool in view.catalog.tools if tool.name == given.name), None)
+    parse_pairs(args.pairs)  # a mistake here should not cost a connection
+    view = await host.ensure_ready(args.server)
+    tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:
         names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
         raise UsageError(
-            f"The server {given.server!r} has no tool named {given.name!r}.", f"Its tools: {names}. {HIDDEN}"
+            f"The server {args.server!r} has no tool named {args.name!r}.", f"Its tools: {names}. {HIDDEN_TOOLS_HINT}"
         )
-    called = await host.call_tool(given.server, given.name, arguments(given.pairs, given.args, tool.input_schema))
-    if given.json:
-        document(outcome(called))
+    called = await host.call_tool(args.server, args.name, parse_arguments(args.pairs, args.args, tool.input_schema))
+    if args.json:
+        print_json(call_json(called))
     else:
-        say(called.text)
+        print_text(called.text)
     if called.validation.text:
-        note(called.validation.text)
-    return exit_code(called)
+        print_note(called.validation.text)
+    return call_exit_code(called)
 
 
-async def _prompt(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import pairs
-    from mcphost.cli.output import document, say
-    from mcphost.headless.json_output import filled
+async def _prompt(host: "Host", args: argparse.Namespace) -> int:
+    from mcphost.cli.argument_values import parse_pairs
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.headless.json_output import prompt_json
     from mcphost.host.results.presentation import render_block
 
-    prompt = await host.get_prompt(given.server, given.name, pairs(given.pairs))
-    if given.json:
-        document(filled(prompt))
+    prompt = await host.get_prompt(args.server, args.name, parse_pairs(args.pairs))
+    if args.json:
+        print_json(prompt_json(prompt))
         return 0
     for message in prompt.messages:
-        say(f"[{message.role}]\n{render_block(message.parse_content())[0]}")
+        print_text(f"[{message.role}]\n{render_block(message.parse_content())[0]}")
     return 0
 
 
-async def _complete(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import pairs
-    from mcphost.cli.output import document, note, say
-    from mcphost.headless.json_output import completion
+async def _complete(host: "Host", args: argparse.Namespace) -> int:
+    from mcphost.cli.argument_values import parse_pairs
+    from mcphost.cli.output import print_json, print_note, print_text
+    from mcphost.headless.json_output import completion_json
     from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 
-    ref = PromptReference(given.name) if given.kind == "prompt" else ResourceTemplateReference(given.name)
-    found = await host.features.complete(given.server, ref, given.argument, given.value, pairs(given.pairs))
-    if given.json:
-        document(completion(found))
+    ref = PromptReference(args.name) if args.kind == "prompt" else ResourceTemplateReference(args.name)
+    found = await host.features.complete(args.server, ref, args.argument, args.value, parse_pairs(args.pairs))
+    if args.json:
+        print_json(completion_json(found))
         return 0
     for value in found.values:
-        say(value)
+        print_text(value)
     if found.has_more:
         of = f" of {found.total:,.0f}" if found.total else ""
-        note(f"There are more than these {len(found.values)}{of}; type more of the value.")
+        print_note(f"There are more than these {len(found.values)}{of}; type more of the value.")
     return 0
 
 
-async def _skill(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.output import document, say
+async def _skill(host: "Host", args: argparse.Namespace) -> int:
+    from mcphost.cli.output import print_json, print_text
     from mcphost.headless import json_output
 
     skills = host.features.skills
-    skill = await skills.find(given.server, given.name)
-    content = await skills.load(given.server, skill)
-    if given.file:
-        content = await skills.read(given.server, skill, given.file)
-    if given.json:
-        document(json_output.skill(content))
+    skill = await skills.find(args.server, args.name)
+    content = await skills.load(args.server, skill)
+    if args.file:
+        content = await skills.read(args.server, skill, args.file)
+    if args.json:
+        print_json(json_output.skill_json(content))
     else:
-        say(content.text)
+        print_text(content.text)
     return 0
 
 
-async def _read(host: "Host", given: argparse.Namespace) -> int:
-    from mcphost.cli.argument_values import pairs
-    from mcphost.cli.output import document, say
-    from mcphost.headless.json_output import contents
+async def _read(host: "Host", args: argparse.Namespace) -> int:
+    from mcphost.cli.argument_values import parse_pairs
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.headless.json_output import contents_json
 
-    values = pairs(given.pairs)
-    uri = host.features.expand_template(given.uri, values) if values else given.uri
-    read = await host.read_resource(given.server, uri)
-    if given.output:
-        return _write(read, given.output)
-    if given.json:
-        document(contents(read))
+    values = parse_pairs(args.pairs)
+    uri = host.features.expand_template(args.uri, values) if values else args.uri
+    read = await host.read_resource(args.server, uri)
+    if args.output:
+        return _write_resource(read, args.output)
+    if args.json:
+        print_json(contents_json(read))
         return 0
     for one in read.contents:
         if one.text is not None:
-            say(one.text)
+            print_text(one.text)
         elif sys.stdout.isatty():
             kind = f" of type {one.mime_type}" if one.mime_type else ""
-            say(f"[{len(_bytes(one))} bytes{kind}; write them to a file with: -o FILE]")
+            print_text(f"[{len(_decode_contents(one))} bytes{kind}; write them to a file with: -o FILE]")
         else:
             sys.stdout.flush()
-            sys.stdout.buffer.write(_bytes(one))
+            sys.stdout.buffer.write(_decode_contents(one))
     return 0
 
 
-def _write(read: "ReadResourceResult", name: str) -> int:
+def _write_resource(result: "ReadResourceResult", file_name: str) -> int:
     from mcphost.config.atomic_write import replace_file
 
-    if len(read.contents) != 1:
-        raise UsageError(f"The resource has {len(read.contents)} parts; -o writes one.", "Get them all with --json.")
-    content = _bytes(read.contents[0])
-    target = Path(name).expanduser()
+    if len(result.contents) != 1:
+        raise UsageError(f"The resource has {len(result.contents)} parts; -o writes one.", "Get them all with --json.")
+    content = _decode_contents(result.contents[0])
+    target = Path(file_name).expanduser()
     try:
         if target.is_file():
             replace_file(target, content, target.stat().st_mode & 0o777)
@@ -190,7 +192,7 @@ def _write(read: "ReadResourceResult", name: str) -> int:
         else:  # a pipe or a device, which cannot be replaced
             target.write_bytes(content)
     except OSError as error:
-        raise UsageError(f"{name} cannot be written: {error.strerror}.", "Choose another place.") from error
+        raise UsageError(f"{file_name} cannot be written: {error.strerror}.", "Choose another place.") from error
     return 0
 
 
@@ -201,15 +203,15 @@ def _umask() -> int:
     return mask
 
 
-def _bytes(one: "ResourceContents") -> bytes:
+def _decode_contents(part: "ResourceContents") -> bytes:
     import base64
     import binascii
 
     from mcphost.errors import MalformedMessage
 
-    if one.text is not None:
-        return one.text.encode("utf-8", "surrogatepass")
+    if part.text is not None:
+        return part.text.encode("utf-8", "surrogatepass")
     try:
-        return base64.b64decode(one.blob or "", validate=True)
+        return base64.b64decode(part.blob or "", validate=True)
     except (binascii.Error, ValueError) as error:
         raise MalformedMessage("The resource is not valid base64.", "Tell the server's author.") from error

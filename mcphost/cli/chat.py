@@ -41,7 +41,7 @@ The first time a tool is wanted you are asked. Nothing of yours is touched, and 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `chat`; `demo` has none."""
     if command == "chat":
-        parsing.add_model(parser)
+        parsing.add_model_flag(parser)
         parser.add_argument(
             "--resume",
             nargs="?",
@@ -52,56 +52,56 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
         )
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Show the screen until the user leaves."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The chat needs a terminal.", "Without one use: mcphost run PROMPT, or mcphost pipe.")
     if command == "demo":
-        with temporary_places():
-            return _chat(given, demo=True)
-    return _chat(given, demo=False)
+        with temporary_directories():
+            return _chat(args, demo=True)
+    return _chat(args, demo=False)
 
 
-def _chat(given: argparse.Namespace, *, demo: bool) -> int:
+def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.errors import no_conversation
-    from mcphost.cli.options import options_of
+    from mcphost.cli.errors import conversation_not_found
+    from mcphost.cli.options import build_options
 
-    options = options_of(given, one_shot=False, demo=demo)
+    options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
-        raise no_conversation(options.resume)  # what is stored under other ids is known once the host is open
+        raise conversation_not_found(options.resume)  # what is stored under other ids is known once the host is open
     # Imports make only long-lived objects; collecting among them costs a tenth of the time to the first frame.
     gc.disable()
     ended: list[str] = []
     try:
-        asyncio.run(_show(options, ended))
+        asyncio.run(_run_app(options, ended))
     finally:
         if ended and not demo and not options.quiet:
-            _say(f"to continue this conversation: mcphost --resume {ended[0][:12]}")
+            _print_note(f"to continue this conversation: mcphost --resume {ended[0][:12]}")
     return 0
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     with suppress(OSError):  # the terminal may be what was lost
         sys.stderr.write(f"mcphost: {text}\n")
         sys.stderr.flush()
 
 
-async def _show(options: "Options", ended: list[str]) -> None:
+async def _run_app(options: "Options", conversation_ids: list[str]) -> None:
     """Show the shell of the screen at once; the host is imported, opened and attached behind it."""
     from mcphost.tui.app import McpHostApp
 
     # Until the log is set up, nothing may write a warning over the screen.
     logging.getLogger().addHandler(logging.NullHandler())
-    app = McpHostApp(theme=_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
+    app = McpHostApp(theme=_configured_theme(options), greeting=GREETING if options.demo else "", demo=options.demo)
     left = asyncio.Event()
     failures: list[Exception] = []
-    waiting = Timer(1.0, _say, ["waiting for servers to end, five seconds at most"])
-    _leave_on_signals(app)
+    waiting = Timer(1.0, _print_note, ["waiting for servers to end, five seconds at most"])
+    _install_signal_handlers(app)
     try:
         # asyncio's own group: importing anyio would cost a tenth of the time to the first frame.
         async with asyncio.TaskGroup() as tasks:
-            opening = tasks.create_task(_open(options, app, left, failures, ended), name="host")
+            opening = tasks.create_task(_run_host(options, app, left, failures, conversation_ids), name="host")
             await app.run_async()
             waiting.start()
             left.set()
@@ -115,8 +115,12 @@ async def _show(options: "Options", ended: list[str]) -> None:
         raise failures[0]
 
 
-async def _open(
-    options: "Options", app: "McpHostApp", left: asyncio.Event, failures: list[Exception], ended: list[str]
+async def _run_host(
+    options: "Options",
+    app: "McpHostApp",
+    user_left: asyncio.Event,
+    failures: list[Exception],
+    conversation_ids: list[str],
 ) -> None:
     """Open the host once the first frame is there, and close it when the user has left; a failure ends the app."""
     try:
@@ -124,17 +128,17 @@ async def _open(
         # On a thread: the import takes as long as the first frame did, and the person may be typing.
         await asyncio.to_thread(_import_host, options)
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.command_runner import resume
+        from mcphost.cli.command_runner import resume_conversation
         from mcphost.tui.frontend import TuiFrontend
 
         front = TuiFrontend()
-        async with open_host(options, front, open_url=_open_url, only=partial(with_known_theme, options)) as host:
+        async with open_host(options, front, open_url=_open_url, adjust_config=partial(check_theme, options)) as host:
             if options.resume is not None:
-                await resume(host, options.resume)
+                await resume_conversation(host, options.resume)
             app.attach(host, front)
-            await left.wait()
+            await user_left.wait()
             if host.conversation_id:
-                ended.append(host.conversation_id)
+                conversation_ids.append(host.conversation_id)
     except Exception as error:  # noqa: BLE001 - raised again when the terminal is the user's again
         failures.append(error)
         app.request_quit()
@@ -144,7 +148,7 @@ def _import_host(options: "Options") -> None:
     from mcphost import log
 
     # What the first frame left behind is freed here, so that the host is loaded into its memory.
-    _collect()
+    _collect_garbage()
     log.configure_logging(options.log_level)
     for name in (
         "mcphost.cli.bootstrap",
@@ -153,11 +157,11 @@ def _import_host(options: "Options") -> None:
         "mcphost.tui.screens.conversation",
     ):
         import_module(name)
-    _collect()
+    _collect_garbage()
     gc.enable()
 
 
-def _theme(options: "Options") -> str:
+def _configured_theme(options: "Options") -> str:
     """The theme that the settings name, so that the first frame has it; empty when they cannot be read yet."""
     from mcphost import paths
 
@@ -173,7 +177,7 @@ def _theme(options: "Options") -> str:
     return theme if isinstance(theme, str) else ""
 
 
-def with_known_theme(options: "Options", config: "HostConfig") -> "HostConfig":
+def check_theme(options: "Options", config: "HostConfig") -> "HostConfig":
     """The same with a problem more when there is no theme of the configured name."""
     from mcphost import paths
     from mcphost.serialization import replace
@@ -193,31 +197,31 @@ async def _open_url(url: str) -> bool:
     return await open_url(url)
 
 
-def _leave_on_signals(app: "McpHostApp") -> None:
+def _install_signal_handlers(app: "McpHostApp") -> None:
     """A request to end, or a lost terminal, ends like quit: terminal restored, conversation saved, servers closed."""
 
-    def leave(number: int) -> None:
+    def request_quit(number: int) -> None:
         # In the user's editor ctrl+c is the editor's.
         if number != signal.SIGINT or not app.is_suspended:
             app.request_quit()
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, leave, number)
+        asyncio.get_running_loop().add_signal_handler(number, request_quit, number)
 
 
-def _collect() -> None:
+def _collect_garbage() -> None:
     """Free what is unreachable, and count what stays as permanent: later collections need not look at it."""
     gc.collect()
     gc.freeze()
 
 
 @contextmanager
-def temporary_places() -> Generator[None]:
+def temporary_directories() -> Generator[None]:
     """All places mcphost writes to are new, temporary folders, removed at the end; a crash leaves the log's."""
     import shutil
     import tempfile
 
-    from mcphost.cli.errors import innermost
+    from mcphost.cli.errors import unwrap_error
 
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")
@@ -230,7 +234,7 @@ def temporary_places() -> Generator[None]:
             os.environ[f"MCPHOST_{kind}_DIR"] = place
         yield
     except Exception as error:
-        if not isinstance(innermost(error), McpHostError):
+        if not isinstance(unwrap_error(error), McpHostError):
             gone = ""
             for kind in ("CONFIG", "DATA", "CACHE"):
                 shutil.rmtree(places[kind], ignore_errors=True)

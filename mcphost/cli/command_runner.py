@@ -9,10 +9,10 @@ import anyio
 
 from mcphost import log
 from mcphost.cli.bootstrap import open_host
-from mcphost.cli.errors import no_conversation
+from mcphost.cli.errors import conversation_not_found
 from mcphost.cli.options import Options
-from mcphost.cli.output import note
-from mcphost.config.loader import broken_file, problem_of
+from mcphost.cli.output import print_note
+from mcphost.config.loader import find_file_problem, find_server_problem
 from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import ConfigError, UsageError
 from mcphost.host.host import Host
@@ -20,7 +20,7 @@ from mcphost.host.questions.frontend import Frontend, RefusingFrontend
 from mcphost.serialization import replace
 
 
-def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
+def run_command(options: Options, work: Callable[[], Awaitable[int]]) -> int:
     """Run it to its end; an interrupt, SIGTERM or SIGHUP cancels it in order, and the exit code is 130."""
     log.configure_logging(options.log_level)
     logging.getLogger("mcphost").info("mcphost starts")
@@ -46,37 +46,37 @@ def run(options: Options, work: Callable[[], Awaitable[int]]) -> int:
 
 
 @asynccontextmanager
-async def one_server(options: Options, name: str, front: Frontend | None = None) -> AsyncGenerator[Host]:
+async def open_host_for_server(options: Options, name: str, frontend: Frontend | None = None) -> AsyncGenerator[Host]:
     """A Host for a command about one server; nothing of the others starts.
 
     Raises ConfigError when its entry or the file it may be in is broken, UsageError when there is none.
     """
-    async with open_host(options, front or RefusingFrontend(), only=without_model) as host:
-        known(host.config, name)
+    async with open_host(options, frontend or RefusingFrontend(), adjust_config=remove_model) as host:
+        require_server(host.config, name)
         yield host
 
 
-async def resume(host: Host, ident: str) -> None:
+async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
-    found = await host.list_conversations(prefix=ident) if ident else await host.list_conversations(limit=1)
+    found = await host.list_conversations(prefix=id_prefix) if id_prefix else await host.list_conversations(limit=1)
     ids = [row.id for row in found]
     if not ids:
-        raise no_conversation(ident)
-    if ident and len(ids) > 1 and ident not in ids:
-        raise UsageError(f"{len(ids)} conversations begin with {ident!r}.", "Give more of its id: mcphost sessions")
-    await host.open_conversation(ident if ident in ids else ids[0])
+        raise conversation_not_found(id_prefix)
+    if id_prefix and len(ids) > 1 and id_prefix not in ids:
+        raise UsageError(f"{len(ids)} conversations begin with {id_prefix!r}.", "Give more of its id: mcphost sessions")
+    await host.open_conversation(id_prefix if id_prefix in ids else ids[0])
 
 
-def without_model(config: HostConfig) -> HostConfig:
+def remove_model(config: HostConfig) -> HostConfig:
     """No command that only talks to servers pays for a model, or fails for its settings."""
     return replace(config, model=ModelConfig())
 
 
-def known(config: HostConfig, name: str) -> None:
+def require_server(config: HostConfig, name: str) -> None:
     """Raises ConfigError or UsageError unless there is a usable server of that name."""
     if any(server.name == name for server in config.servers):
         return
-    problem = problem_of(config, name) or broken_file(config)
+    problem = find_server_problem(config, name) or find_file_problem(config)
     if problem:
         raise ConfigError(problem)
     names = ", ".join(server.name for server in config.servers)
@@ -84,8 +84,8 @@ def known(config: HostConfig, name: str) -> None:
     raise UsageError(f"There is no server named {name!r}.{unused}", f"Configured servers: {names or 'none'}.")
 
 
-def warn(config: HostConfig, options: Options) -> None:
+def print_config_problems(config: HostConfig, options: Options) -> None:
     """Say on stderr what is wrong with the configuration."""
     if not options.quiet:
         for problem in config.problems:
-            note(problem)
+            print_note(problem)

@@ -16,36 +16,36 @@ class Confirmation:
     """
 
     def __init__(self, *, yes: bool, as_json: bool) -> None:
-        self._asks = not yes and sys.stdin.isatty()
-        self._yes = yes
-        self._silent = as_json and not self._asks
-        self._screen = _screen(as_json=as_json) if self._asks else sys.stdout
+        self._is_interactive = not yes and sys.stdin.isatty()
+        self._assume_yes = yes
+        self._is_silent = as_json and not self._is_interactive
+        self._output = _terminal_output(as_json=as_json) if self._is_interactive else sys.stdout
 
     def show(self, text: str) -> None:
         """Write what the question is about; control characters of it reach neither a terminal nor a pipe."""
-        if not self._silent and self._screen is not None:
-            self._screen.write(f"{sanitize(text)}\n")
+        if not self._is_silent and self._output is not None:
+            self._output.write(f"{sanitize(text)}\n")
 
-    def confirm(self, question: str, otherwise: str) -> None:
+    def confirm(self, question: str, declined_message: str) -> None:
         """Ask; what was typed before the question does not answer it.
 
         Raises ConsentDenied with the sentence `otherwise`, UsageError when there is nobody to ask and no `--yes`.
         """
-        if self._yes:
+        if self._assume_yes:
             return
-        if not self._asks or self._screen is None:
-            what = "no screen to ask on" if self._asks else "nobody to ask: standard input is not a terminal"
-            raise UsageError(f"{otherwise} There is {what}.", "Read what it is about, then give --yes.")
+        if not self._is_interactive or self._output is None:
+            what = "no screen to ask on" if self._is_interactive else "nobody to ask: standard input is not a terminal"
+            raise UsageError(f"{declined_message} There is {what}.", "Read what it is about, then give --yes.")
         import termios
 
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        self._screen.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
-        self._screen.flush()
+        self._output.write(f"{sanitize(question, keep_newlines=False)} [y/N] ")
+        self._output.flush()
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-            raise ConsentDenied(otherwise)
+            raise ConsentDenied(declined_message)
 
 
-def _screen(*, as_json: bool) -> TextIO | None:
+def _terminal_output(*, as_json: bool) -> TextIO | None:
     """Return where the person at the terminal reads; None when there is no such place."""
     streams = (sys.stderr,) if as_json else (sys.stdout, sys.stderr)
     shown = next((stream for stream in streams if stream.isatty()), None)

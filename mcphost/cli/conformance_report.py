@@ -6,10 +6,10 @@ from typing import Any, cast
 
 from mcphost.serialization import Struct
 
-WIDTH = 110
+LINE_WIDTH = 110
 
 
-class Spoken(Struct, frozen=True):
+class RevisionSupport(Struct, frozen=True):
     """One revision: the methods in each direction, and the capabilities declared by a front that can ask anything."""
 
     revision: str
@@ -30,17 +30,17 @@ class Limit(Struct, frozen=True):
     unit: str
 
 
-class Abilities(Struct, frozen=True):
+class ConformanceReport(Struct, frozen=True):
     """Everything; revisions newest first."""
 
     version: str
-    revisions: tuple[Spoken, ...]
+    revisions: tuple[RevisionSupport, ...]
     extensions: dict[str, tuple[str, ...]]
     schema_dialects: tuple[str, ...]
     limits: tuple[Limit, ...]
 
 
-def abilities() -> Abilities:
+def collect_report() -> ConformanceReport:
     """Collect them; starts nothing and reads no file."""
     from mcphost import __version__
     from mcphost.client.client_info import capabilities_for
@@ -48,11 +48,11 @@ def abilities() -> Abilities:
     from mcphost.protocol.revisions import Revision
     from mcphost.sandbox.schema_limits import DIALECTS
 
-    declared = _declared()
-    return Abilities(
+    declared = _declared_capabilities()
+    return ConformanceReport(
         __version__,
         tuple(
-            Spoken(
+            RevisionSupport(
                 revision.value,
                 revision.era,
                 _transports(revision),
@@ -75,10 +75,10 @@ def _transports(revision: Any) -> tuple[str, ...]:
     return ("stdio", "streamable-http", "sse") if revision.era == "handshake" else ("stdio", "streamable-http")
 
 
-def _declared() -> dict[str, Any]:
+def _declared_capabilities() -> dict[str, Any]:
     from mcphost.config.schema import ModelConfig, SamplingConfig
     from mcphost.errors import UsageError
-    from mcphost.headless.question_answers import PipeFront
+    from mcphost.headless.question_answers import PipeFrontend
     from mcphost.host.audit.audit_log import create_in_memory_log
     from mcphost.host.event_queue import EventBus
     from mcphost.host.model_selection import ModelSelection
@@ -87,15 +87,15 @@ def _declared() -> dict[str, Any]:
     from mcphost.host.server_requests.sampling_models import SamplingModels
     from mcphost.llm.model import ChatModel
 
-    def untold(kind: str, text: str) -> None:
+    def ignore_notice(kind: str, text: str) -> None:
         """Nothing happens at a desk where nobody asks."""
 
-    def unmade(config: ModelConfig) -> ChatModel:
+    def refuse_model(config: ModelConfig) -> ChatModel:
         raise UsageError(f"Nobody asks {config.name} here.")
 
-    models = SamplingModels(ModelSelection(unmade, ModelConfig(), EventBus()), SamplingConfig(), tuple)
+    models = SamplingModels(ModelSelection(refuse_model, ModelConfig(), EventBus()), SamplingConfig(), tuple)
     return (
-        ServerRequestHandlerFactory(PipeFront(), models, Roots(()), untold, create_in_memory_log())
+        ServerRequestHandlerFactory(PipeFrontend(), models, Roots(()), ignore_notice, create_in_memory_log())
         .create("")
         .capabilities
     )
@@ -128,31 +128,31 @@ def _limits() -> tuple[Limit, ...]:
     )
 
 
-def written(found: Abilities) -> list[str]:
+def format_report(report: ConformanceReport) -> list[str]:
     """The lines for a person."""
-    lines = [f"mcphost {found.version} speaks these revisions of MCP:"]
-    for one in found.revisions:
+    lines = [f"mcphost {report.version} speaks these revisions of MCP:"]
+    for one in report.revisions:
         lines += ["", f"{one.revision} ({one.era} era) over {', '.join(one.transports)}"]
         for what, names in (
             ("sends", one.requests),
             ("tells", one.notices),
             ("answers", one.answered),
             ("hears", one.heard),
-            ("declares", _names(one.capabilities)),
+            ("declares", _capability_names(one.capabilities)),
         ):
-            lines += _wrapped(f"  {what:<10}", names)
+            lines += _wrap_names(f"  {what:<10}", names)
     lines += ["", "extensions:"]
-    for name, sends in found.extensions.items():
-        lines += _wrapped(f"  {name}: ", sends)
-    lines += ["", *_wrapped("JSON Schema dialects: ", found.schema_dialects), "", "limits:"]
-    return lines + [f"  {limit.name}: {limit.value:,.0f} {limit.unit}" for limit in found.limits]
+    for name, sends in report.extensions.items():
+        lines += _wrap_names(f"  {name}: ", sends)
+    lines += ["", *_wrap_names("JSON Schema dialects: ", report.schema_dialects), "", "limits:"]
+    return lines + [f"  {limit.name}: {limit.value:,.0f} {limit.unit}" for limit in report.limits]
 
 
-def _wrapped(start: str, names: Iterable[str]) -> list[str]:
-    return wrap(", ".join(names), WIDTH, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
+def _wrap_names(start: str, names: Iterable[str]) -> list[str]:
+    return wrap(", ".join(names), LINE_WIDTH, initial_indent=start, subsequent_indent=" " * 12, break_on_hyphens=False)
 
 
-def _names(capabilities: dict[str, Any]) -> list[str]:
+def _capability_names(capabilities: dict[str, Any]) -> list[str]:
     """Capabilities as `roots.listChanged`; one without members by its name."""
     names: list[str] = []
     for name, value in capabilities.items():

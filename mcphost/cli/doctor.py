@@ -32,57 +32,60 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--conformance", action="store_true", help="only say what this build speaks of MCP")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Look at everything; the exit code of the first thing that failed."""
-    from mcphost.cli.command_runner import run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.options import build_options
 
-    if given.conformance:
-        return _conformance(as_json=given.json)
-    options = options_of(given, one_shot=False)
+    if args.conformance:
+        return _print_conformance(as_json=args.json)
+    options = build_options(args, one_shot=False)
 
     async def work() -> int:
         from mcphost import __version__
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.command_runner import without_model
-        from mcphost.cli.output import document, say
+        from mcphost.cli.command_runner import remove_model
+        from mcphost.cli.output import print_json, print_text
         from mcphost.host.questions.frontend import RefusingFrontend
 
-        checks = [Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"), *_places(options)]
-        config = await _configuration(options)
-        checks += [
-            *_config(config, options),
-            _model(config),
-            await _keyring(config),
-            *await _sign_ins(config, options),
-            _terminal(),
+        checks = [
+            Check("version", "ok", f"mcphost {__version__}, Python {sys.version.split()[0]}"),
+            *_check_directories(options),
         ]
-        async with open_host(options, RefusingFrontend(), only=without_model) as host:
-            checks += await _servers(host)
-        if given.json:
-            document({"ok": all(one.status != "failed" for one in checks), "checks": checks})
+        config = await _load_config(options)
+        checks += [
+            *_check_config(config, options),
+            _check_model(config),
+            await _check_keyring(config),
+            *await _check_sign_ins(config, options),
+            _check_terminal(),
+        ]
+        async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            checks += await _check_servers(host)
+        if args.json:
+            print_json({"ok": all(one.status != "failed" for one in checks), "checks": checks})
         else:
             for one in checks:
-                say(f"{one.status:<8} {one.name}: {one.detail}{f' {one.hint}' if one.hint else ''}")
+                print_text(f"{one.status:<8} {one.name}: {one.detail}{f' {one.hint}' if one.hint else ''}")
         return next((one.exit for one in checks if one.status == "failed"), 0)
 
-    return run(options, work)
+    return run_command(options, work)
 
 
-def _conformance(*, as_json: bool) -> int:
-    from mcphost.cli.conformance_report import abilities, written
-    from mcphost.cli.output import document, say
+def _print_conformance(*, as_json: bool) -> int:
+    from mcphost.cli.conformance_report import collect_report, format_report
+    from mcphost.cli.output import print_json, print_text
 
-    found = abilities()
+    found = collect_report()
     if as_json:
-        document(found)
+        print_json(found)
     else:
-        for line in written(found):
-            say(line)
+        for line in format_report(found):
+            print_text(line)
     return 0
 
 
-def _places(options: "Options") -> list[Check]:
+def _check_directories(options: "Options") -> list[Check]:
     from mcphost import log, paths
 
     places = {
@@ -109,15 +112,15 @@ def _places(options: "Options") -> list[Check]:
     return checks
 
 
-async def _configuration(options: "Options") -> "HostConfig":
-    from mcphost.cli.bootstrap import configuration
+async def _load_config(options: "Options") -> "HostConfig":
+    from mcphost.cli.bootstrap import load_configuration
     from mcphost.cli.offline_store import open_grants
 
     async with open_grants() as grants:
-        return await configuration(options, grants)
+        return await load_configuration(options, grants)
 
 
-def _config(config: "HostConfig", options: "Options") -> list[Check]:
+def _check_config(config: "HostConfig", options: "Options") -> list[Check]:
     """Mistakes that cost a server or a file fail; what still works is a warning."""
     checks: list[Check] = []
     for problem in config.problems:
@@ -129,7 +132,7 @@ def _config(config: "HostConfig", options: "Options") -> list[Check]:
     return checks
 
 
-def _model(config: "HostConfig") -> Check:
+def _check_model(config: "HostConfig") -> Check:
     model = config.model
     if not model.name:
         fix = f"Set [model] name in {config.settings_file}, or use --model."
@@ -139,36 +142,40 @@ def _model(config: "HostConfig") -> Check:
     return Check("model", "ok", f"{model.name}{f' at {model.api_base}' if model.api_base else ''}")
 
 
-async def _keyring(config: "HostConfig") -> Check:
-    from mcphost.auth.keyring_backend import KeyringVault
+async def _check_keyring(config: "HostConfig") -> Check:
+    from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.errors import McpHostError
 
     try:
-        found = await KeyringVault().describe()
+        found = await KeyringBackend().describe()
     except McpHostError as error:
-        hint = error.hint if config.store in ("", "keyring") else "Sign-ins do not need it."
-        return Check("keyring", "warning" if config.store in ("", "keyring") else "ok", error.message, hint)
+        hint = error.hint if config.secret_store in ("", "keyring") else "Sign-ins do not need it."
+        return Check("keyring", "warning" if config.secret_store in ("", "keyring") else "ok", error.message, hint)
     return Check("keyring", "ok", found)
 
 
-async def _sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
+async def _check_sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
     """Where sign-ins are kept, how many there are in each place, and what is wrong with the files of them."""
-    from mcphost.cli.bootstrap import identities
+    from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.errors import McpHostError
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import STORAGE_LABELS
 
     told: list[str] = []
-    keep = identities(options, RefusingFrontend(), config.store).keep
+    keep = create_oauth_registry(options, RefusingFrontend(), config.secret_store).token_store
     keep.warn = told.append
     count = Counter(one.place for one in await keep.accounts())
-    chosen = STORAGE_LABELS[config.store] if config.store else "in the keyring; you are asked when there is none"
+    chosen = (
+        STORAGE_LABELS[config.secret_store]
+        if config.secret_store
+        else "in the keyring; you are asked when there is none"
+    )
     detail = "; ".join(
         [f"kept {chosen}", *(f"{number} {STORAGE_LABELS.get(place, place)}" for place, number in count.items())]
     )
     checks = [Check("sign-ins", "ok", detail)]
-    for place in {*count, config.store} & {"file", "encrypted"}:
-        vault = keep.places.vault(place)
+    for place in {*count, config.secret_store} & {"file", "encrypted"}:
+        vault = keep.storage.get_backend(place)
         try:
             checks.append(Check("sign-ins", "ok", await vault.describe() if vault else ""))
         except McpHostError as error:
@@ -176,7 +183,7 @@ async def _sign_ins(config: "HostConfig", options: "Options") -> list[Check]:
     return [*checks, *(Check("sign-ins", "warning", text) for text in told)]
 
 
-def _terminal() -> Check:
+def _check_terminal() -> Check:
     from shutil import get_terminal_size
 
     term = os.environ.get("TERM", "")
@@ -193,11 +200,11 @@ def _terminal() -> Check:
     return Check("terminal", "ok", facts)
 
 
-async def _servers(host: Any) -> list[Check]:
-    from mcphost.cli.fan_out import ask_servers
+async def _check_servers(host: Any) -> list[Check]:
+    from mcphost.cli.fan_out import connect_servers
 
     checks: list[Check] = []
-    for answer in await ask_servers(host):
+    for answer in await connect_servers(host):
         error, facts, name = answer.error, answer.view.facts, f"server {answer.view.name}"
         if error is None and facts is not None:
             catalog = answer.view.catalog

@@ -5,7 +5,7 @@ from typing import cast
 from mcphost.errors import McpHostError, UsageError
 
 
-def innermost(error: BaseException) -> BaseException:
+def unwrap_error(error: BaseException) -> BaseException:
     """The one error that matters in a group; our own wins over its companions."""
     inner = error
     while isinstance(inner, BaseExceptionGroup):
@@ -14,7 +14,7 @@ def innermost(error: BaseException) -> BaseException:
     return inner
 
 
-def no_conversation(ident: str) -> UsageError:
+def conversation_not_found(id_prefix: str) -> UsageError:
     """The error for `--resume` with an id prefix, or "" for the latest, that no stored conversation has."""
-    wanted = f"There is no conversation {ident!r}." if ident else "There is no conversation yet."
+    wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
     return UsageError(wanted, "List them with: mcphost sessions")

@@ -24,69 +24,79 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.command_runner import run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.options import build_options
 
-    if given.action != "list" and not given.what:
-        asked, usage = ("What for", "search TEXT") if given.action == "search" else ("Which one", "revoke ID")
+    if args.action != "list" and not args.what:
+        asked, usage = ("What for", "search TEXT") if args.action == "search" else ("Which one", "revoke ID")
         raise UsageError(f"{asked}?", f"mcphost grants {usage}; ids: mcphost grants list")
-    if given.action == "list" and given.what:
-        raise UsageError("grants list takes no text.", f"mcphost grants search {quote(given.what)}")
-    if given.action == "revoke" and given.server:
+    if args.action == "list" and args.what:
+        raise UsageError("grants list takes no text.", f"mcphost grants search {quote(args.what)}")
+    if args.action == "revoke" and args.server:
         raise UsageError("grants revoke takes no --server.", "An id names one grant by itself.")
-    options = options_of(given, one_shot=False)
+    options = build_options(args, one_shot=False)
 
     async def work() -> int:
-        return await _work(options, given.action, given.what or "", given.server, as_json=given.json)
+        return await _run_action(options, args.action, args.what or "", args.server, as_json=args.json)
 
-    return run(options, work)
+    return run_command(options, work)
 
 
-async def _work(options: "Options", action: str, what: str, server: str, *, as_json: bool) -> int:
+async def _run_action(options: "Options", action: str, query: str, server: str, *, as_json: bool) -> int:
     from mcphost.cli.bootstrap import open_host
-    from mcphost.cli.command_runner import without_model
-    from mcphost.cli.output import document, note, say, table
-    from mcphost.headless.json_output import folder_permission, permission
+    from mcphost.cli.command_runner import remove_model
+    from mcphost.cli.output import print_json, print_note, print_table, print_text
+    from mcphost.headless.json_output import folder_answer_json, grant_json
     from mcphost.host.questions.frontend import RefusingFrontend
 
-    async with open_host(options, RefusingFrontend(), only=without_model) as host:
+    async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
         if action == "revoke":
-            grant = await host.grants.revoke(what)
+            grant = await host.grants.revoke(query)
             if as_json:
-                document({"revoked": grant.id, "rule": grant.text})
+                print_json({"revoked": grant.id, "rule": grant.text})
             else:
-                say(f"Revoked: {grant.text}. It is asked about again.")
+                print_text(f"Revoked: {grant.text}. It is asked about again.")
             return 0
-        found = await host.grants.list_grants(server=server, text=what)
-        folders = await host.grants.list_folder_answers(server=server, text=what)
+        found = await host.grants.list_grants(server=server, text=query)
+        folders = await host.grants.list_folder_answers(server=server, text=query)
     if as_json:
-        document({"grants": [permission(one) for one in found], "folders": [folder_permission(one) for one in folders]})
+        print_json(
+            {"grants": [grant_json(one) for one in found], "folders": [folder_answer_json(one) for one in folders]}
+        )
         return 0
-    table([*(_row(one) for one in found), *(_folder_row(one) for one in folders)])
+    print_table([*(_grant_cells(one) for one in found), *(_folder_answer_cells(one) for one in folders)])
     if not found and not folders and not options.quiet:
-        note("Nothing is allowed for longer than a call." if not what and not server else "No grant matches that.")
+        print_note(
+            "Nothing is allowed for longer than a call." if not query and not server else "No grant matches that."
+        )
     return 0
 
 
-def _row(one: "GrantStatus") -> tuple[str, ...]:
-    grant = one.grant
+def _grant_cells(status: "GrantStatus") -> tuple[str, ...]:
+    grant = status.grant
     where = {"everywhere": "", "project": f"in {grant.place}", "conversation": f"in conversation {grant.place}"}
-    until = f"until {_when(grant.rule.expires)}" if grant.rule.expires is not None else ""
+    until = f"until {_format_time(grant.rule.expires)}" if grant.rule.expires is not None else ""
     account = f"as {grant.account}" if grant.account else ""
     used = f"used {grant.uses} times" if grant.uses != 1 else "used once"
-    last = f", last {_when(grant.last_used)}" if grant.last_used else ""
+    last = f", last {_format_time(grant.last_used)}" if grant.last_used else ""
     bounds = ", ".join(part for part in (where[grant.rule.scope], until, account) if part)
-    return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", one.why or "counts"
+    return grant.id, grant.text, bounds or "everywhere", f"{used}{last}", status.why or "counts"
 
 
-def _folder_row(one: "FolderAnswerStatus") -> tuple[str, ...]:
-    return one.answer.id, one.answer.text, "everywhere", f"since {_when(one.answer.created)}", one.why or "counts"
+def _folder_answer_cells(status: "FolderAnswerStatus") -> tuple[str, ...]:
+    return (
+        status.answer.id,
+        status.answer.text,
+        "everywhere",
+        f"since {_format_time(status.answer.created)}",
+        status.why or "counts",
+    )
 
 
-def _when(at: float) -> str:
+def _format_time(timestamp: float) -> str:
     try:
-        return dt.datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+        return dt.datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return "a time out of range"

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-_NAME = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
+_NAME_FIELDS = {"tools": "name", "resources": "uri", "templates": "uriTemplate", "prompts": "name", "skills": "name"}
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
@@ -12,48 +12,49 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Connect, list, print; the exit code of the first server that could not be used."""
-    from mcphost.cli.command_runner import run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.options import build_options
 
-    options = options_of(given)
+    options = build_options(args)
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.command_runner import known, warn, without_model
-        from mcphost.cli.fan_out import ask_servers
-        from mcphost.cli.output import complain, document, first_line, note, table
-        from mcphost.headless.json_output import offers
+        from mcphost.cli.command_runner import print_config_problems, remove_model, require_server
+        from mcphost.cli.fan_out import connect_servers
+        from mcphost.cli.output import first_line, print_error, print_json, print_note, print_table
+        from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend
 
-        async with open_host(options, RefusingFrontend(), only=without_model) as host:
-            if given.server:
-                known(host.config, given.server)
+        async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            if args.server:
+                require_server(host.config, args.server)
             else:
-                warn(host.config, options)
-            answers = await ask_servers(host, [given.server] if given.server else None)
+                print_config_problems(host.config, options)
+            answers = await connect_servers(host, [args.server] if args.server else None)
         entries: list[dict[str, Any]] = []
         for answer in answers:
             if answer.error is not None:
-                complain(answer.error)
+                print_error(answer.error)
                 continue
-            entries += offers(answer.view, command)
+            entries += catalog_json(answer.view, command)
             for text in answer.view.catalog.left_out:
                 if not options.quiet:
-                    note(f"{answer.view.name}: {text}")
-        if given.json:
-            errors = [answer.problem() for answer in answers if answer.error is not None]
-            document({command: entries, "errors": errors})
+                    print_note(f"{answer.view.name}: {text}")
+        if args.json:
+            errors = [answer.error_data() for answer in answers if answer.error is not None]
+            print_json({command: entries, "errors": errors})
         else:
             any_off = any(entry.get("off") for entry in entries)
-            table((
-                entry["server"], entry[_NAME[command]], *(["off" if entry.get("off") else ""] if any_off else []),
+            print_table((
+                entry["server"], entry[_NAME_FIELDS[command]],
+                *(["off" if entry.get("off") else ""] if any_off else []),
                 first_line(entry.get("description") or entry.get("title"))
             ) for entry in entries)  # fmt: skip
             if not entries and not options.quiet and all(answer.error is None for answer in answers):
-                who = f"The server {given.server!r} offers" if given.server else "The configured servers offer"
-                note(f"{who} no {command}." if answers else "No servers are configured. See: mcphost servers")
+                who = f"The server {args.server!r} offers" if args.server else "The configured servers offer"
+                print_note(f"{who} no {command}." if answers else "No servers are configured. See: mcphost servers")
         return next((answer.error.exit_code for answer in answers if answer.error is not None), 0)
 
-    return run(options, work)
+    return run_command(options, work)

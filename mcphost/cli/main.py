@@ -8,45 +8,45 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mcphost.cli.errors import innermost
-from mcphost.cli.parser import COMMANDS, command_parser, merged, split
+from mcphost.cli.errors import unwrap_error
+from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_command
 from mcphost.errors import McpHostError, UsageError
 
-Run = Callable[[str, Namespace], int]
+CommandFn = Callable[[str, Namespace], int]
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command line; returns its exit code. Never raises."""
     arguments = sys.argv[1:] if argv is None else argv
-    _forgiving()
+    _prepare_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
     except SystemExit as left:  # argparse, after --help and --version
         return left.code if isinstance(left.code, int) else 0
     except BrokenPipeError:
-        _silence()
+        _discard_output()
         return 0
     except KeyboardInterrupt:
         return 130
     except BaseException as error:  # noqa: BLE001 - the outermost boundary: no traceback reaches a user
-        return _failed(error, arguments)
+        return _report_error(error, arguments)
     return code
 
 
 def _run(arguments: list[str]) -> int:
-    before, command, rest = split(arguments)
+    before, command, rest = split_command(arguments)
     if hasattr(before, "resume") and command not in ("chat", "run"):
         raise UsageError("--resume belongs to: mcphost chat, mcphost run")
     module: Any = import_module(f"mcphost.cli.{COMMANDS[command][0]}")
     parser = command_parser(command)
     module.add_arguments(command, parser)
-    given = merged(before, parser.parse_intermixed_args(rest))
-    run: Run = module.run
+    given = merge_flags(before, parser.parse_intermixed_args(rest))
+    run: CommandFn = module.run
     return run(command, given)
 
 
-def _forgiving() -> None:
+def _prepare_streams() -> None:
     """Text no encoding can hold must not end the program, nor must streams that were closed before it began."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -60,40 +60,40 @@ def _forgiving() -> None:
             reconfigure(errors="replace")
 
 
-def _silence() -> None:
+def _discard_output() -> None:
     """The reader of our output is gone: what is still buffered goes nowhere, without a word."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
 
 
-def _failed(error: BaseException, arguments: list[str]) -> int:
-    from mcphost.cli.output import complain, note
+def _report_error(error: BaseException, arguments: list[str]) -> int:
+    from mcphost.cli.output import print_error, print_note
 
-    inner = innermost(error)
+    inner = unwrap_error(error)
     if isinstance(inner, McpHostError):
-        complain(inner)
+        print_error(inner)
         if "debug" in arguments:
-            note(f"More is in the log: {_log(inner)}")
+            print_note(f"More is in the log: {_log_error(inner)}")
         return inner.exit_code
     if isinstance(inner, KeyboardInterrupt):
         return 130
     if isinstance(inner, BrokenPipeError):
-        _silence()
+        _discard_output()
         return 0
     if isinstance(inner, OSError) and inner.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) and not inner.filename:
-        _silence()
-        note(f"The output cannot be written: {inner.strerror}. Choose another place for it.")
+        _discard_output()
+        print_note(f"The output cannot be written: {inner.strerror}. Choose another place for it.")
         return 2
-    where = _log(error)
-    complain(McpHostError(
+    where = _log_error(error)
+    print_error(McpHostError(
         f"mcphost made a mistake ({type(inner).__name__}).",
         f"The log has the details: {where}" if where else "The log cannot be written, so there are no details.",
     ))  # fmt: skip
     return 1
 
 
-def _log(error: BaseException) -> str:
+def _log_error(error: BaseException) -> str:
     import logging
 
     from mcphost import log

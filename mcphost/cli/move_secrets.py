@@ -6,133 +6,137 @@ from typing import TYPE_CHECKING
 from mcphost.errors import ConfigError, McpHostError, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.auth.keyring_backend import SecretVault
+    from mcphost.auth.keyring_backend import SecretBackend
     from mcphost.cli.options import Options
-    from mcphost.config.plaintext_secrets import Literal
+    from mcphost.config.plaintext_secrets import PlaintextSecret
     from mcphost.config.schema import ServerConfig
     from mcphost.host.audit.audit_log import AuditLog
-    from mcphost.store.grants import Grants
+    from mcphost.store.grants import GrantStore
 
 
-async def secure(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
+async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
     """Each secret in its turn: into the keyring first, then out of the file. Raises ConfigError, UsageError, Declined.
 
     Only the user's own mcp.json is changed, after a question or with `yes`.
     """
-    from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.command_runner import known
+    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.command_runner import require_server
     from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.offline_store import open_approvals
-    from mcphost.cli.output import document, say
-    from mcphost.config.plaintext_secrets import literals_of
+    from mcphost.cli.offline_store import open_grants_and_audit
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.config.plaintext_secrets import find_plaintext_secrets
 
-    async with open_approvals() as (grants, journal):
-        config = await configuration(options, grants)
-        known(config, name)
+    async with open_grants_and_audit() as (grants, journal):
+        config = await load_configuration(options, grants)
+        require_server(config, name)
         server = next(server for server in config.servers if server.name == name)
         if server.source != "user":
             raise UsageError(
                 f"{name!r} is configured in {server.file}, which is not your own mcp.json.", "Only that one is changed."
             )
-        found = literals_of(server)
+        found = find_plaintext_secrets(server)
         if not found:
             if as_json:
-                document({"server": name, "moved": []})
+                print_json({"server": name, "moved": []})
             else:
-                say(f"No secret is written out in the entry of {name}.")
+                print_text(f"No secret is written out in the entry of {name}.")
             return 0
-        vault = _vault(config.store)
-        where = await _described(vault)
+        vault = _open_vault(config.secret_store)
+        where = await _describe_vault(vault)
         review = Confirmation(yes=yes, as_json=as_json)
         review.show(f"{name} ({server.file}), into: {where}")
-        review.show("\n".join(f"  {literal.where}" for literal in found))
+        review.show("\n".join(f"  {literal.location}" for literal in found))
         review.confirm("Move these secrets there?", "Nothing was moved.")
         moved, carried = list[dict[str, str]](), False
         for literal in found:
-            server, entry, carried = await _step(server, literal, vault, grants, journal)
-            moved.append({"value": literal.where, "reference": entry})
+            server, entry, carried = await _move_secret(server, literal, vault, grants, journal)
+            moved.append({"value": literal.location, "reference": entry})
             if not as_json:
-                say(f"{literal.where} is now {entry}")
+                print_text(f"{literal.location} is now {entry}")
     if as_json:
-        document({"server": name, "moved": moved})
+        print_json({"server": name, "moved": moved})
     elif carried:
-        say(f"{name} stays approved: nothing else of it changed.")
+        print_text(f"{name} stays approved: nothing else of it changed.")
     return 0
 
 
-async def _step(
-    server: "ServerConfig", literal: "Literal", vault: "SecretVault", grants: "Grants", journal: "AuditLog"
+async def _move_secret(
+    server: "ServerConfig", literal: "PlaintextSecret", vault: "SecretBackend", grants: "GrantStore", audit: "AuditLog"
 ) -> "tuple[ServerConfig, str, bool]":
     """One secret: the server as it is now, the reference, and whether it is approved as it was."""
     import anyio
 
     # Once the secret is out of the file, what approved the server must know that.
     with anyio.CancelScope(shield=True):
-        after, entry = await _move(server, literal, vault)
-        return after, entry, await _carried(grants, journal, server, after)
+        after, entry = await _store_and_replace(server, literal, vault)
+        return after, entry, await _carry_approval(grants, audit, server, after)
     raise AssertionError("a shield stops nothing")
 
 
-async def _carried(grants: "Grants", journal: "AuditLog", before: "ServerConfig", after: "ServerConfig") -> bool:
+async def _carry_approval(
+    grants: "GrantStore", audit: "AuditLog", before: "ServerConfig", after: "ServerConfig"
+) -> bool:
     """Whether it is approved as it was; that what we wrote needs a new approval is no failure."""
-    from mcphost.cli.output import note
+    from mcphost.cli.output import print_note
     from mcphost.host.servers.approval import carry_over
 
     try:
-        return await carry_over(grants, journal, before, after)
+        return await carry_over(grants, audit, before, after)
     except McpHostError as error:
-        note(f"Approve it again with: mcphost servers trust {quote(after.name)}. {error.message}")
+        print_note(f"Approve it again with: mcphost servers trust {quote(after.name)}. {error.message}")
         return False
 
 
-async def _move(server: "ServerConfig", literal: "Literal", vault: "SecretVault") -> "tuple[ServerConfig, str]":
+async def _store_and_replace(
+    server: "ServerConfig", literal: "PlaintextSecret", vault: "SecretBackend"
+) -> "tuple[ServerConfig, str]":
     """The server as it is now, and the reference. A file that cannot be changed leaves nothing in the vault."""
     from pathlib import Path
 
     import anyio.to_thread
 
-    from mcphost.config.atomic_write import read_own, swap
-    from mcphost.config.plaintext_secrets import entry_name, referring, with_reference
+    from mcphost.config.atomic_write import read_snapshot, replace_if_unchanged
+    from mcphost.config.plaintext_secrets import keyring_entry_name, replace_in_config, replace_in_text
 
     path = Path(server.file)
     try:
-        before = await anyio.to_thread.run_sync(read_own, path)
+        before = await anyio.to_thread.run_sync(read_snapshot, path)
         text = before.content.decode("utf-8")  # with a byte order mark, where there is one: it stays
     except (FileNotFoundError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} was changed meanwhile; nothing was written.", "Try again.") from error
     mark = "\ufeff" if text.startswith("\ufeff") else ""
-    name = entry_name(server.name, literal)
+    name = keyring_entry_name(server.name, literal)
     try:
         number, base = 1, name
         while (kept := await vault.get(name)) not in (None, literal.secret):
             number += 1
             name = f"{base}-{number}"
-        after = mark + with_reference(text[len(mark) :], str(path), server.name, literal, name)
+        after = mark + replace_in_text(text[len(mark) :], str(path), server.name, literal, name)
         await vault.set(name, literal.secret)
     except ConfigError:
         raise
     except McpHostError as error:
         raise ConfigError(f"{path} is as it was. {error.message}", error.hint) from error
     try:
-        await anyio.to_thread.run_sync(swap, path, before, after.encode("utf-8"))
+        await anyio.to_thread.run_sync(replace_if_unchanged, path, before, after.encode("utf-8"))
     except ConfigError:
         if kept is None:
             await vault.delete(name)
         raise
-    return referring(server, literal, name), f"${{keyring:{name}}}"
+    return replace_in_config(server, literal, name), f"${{keyring:{name}}}"
 
 
-def _vault(store: str) -> "SecretVault":
+def _open_vault(store: str) -> "SecretBackend":
     """The keyring; or the plain file, when sign-ins are kept there by the user's choice."""
     from mcphost import paths
-    from mcphost.auth.file_backend import PLAIN_FILE, FileVault
-    from mcphost.auth.keyring_backend import KeyringVault
-    from mcphost.cli.output import note
+    from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
+    from mcphost.auth.keyring_backend import KeyringBackend
+    from mcphost.cli.output import print_note
 
-    return FileVault(paths.data_dir() / PLAIN_FILE, note) if store == "file" else KeyringVault()
+    return FileBackend(paths.data_dir() / PLAIN_FILE, print_note) if store == "file" else KeyringBackend()
 
 
-async def _described(vault: "SecretVault") -> str:
+async def _describe_vault(vault: "SecretBackend") -> str:
     try:
         return await vault.describe()
     except McpHostError as error:

@@ -45,18 +45,29 @@ class Options:
     """A command that does one thing: a broken file named with --mcp-config is an error, not a notice."""
 
 
-_SHARED = ("config_dir", "model", "api_base", "api_key_env", "era", "timeout", "quiet", "resume", "yes", "max_rounds")
+_COMMON_FLAGS = (
+    "config_dir",
+    "model",
+    "api_base",
+    "api_key_env",
+    "era",
+    "timeout",
+    "quiet",
+    "resume",
+    "yes",
+    "max_rounds",
+)
 
 
-def options_of(given: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
+def build_options(args: Namespace, *, one_shot: bool = True, demo: bool = False) -> Options:
     """The flags as a value; what was not given keeps its default."""
-    flags = {name: getattr(given, name) for name in _SHARED if hasattr(given, name)}
+    flags = {name: getattr(args, name) for name in _COMMON_FLAGS if hasattr(args, name)}
     return Options(
         **flags,
-        mcp_config=tuple(getattr(given, "mcp_config", ())),
-        allow=tuple(getattr(given, "allow", None) or ()),
-        pass_results=tuple(getattr(given, "pass_results", None) or ()),
-        log_level=getattr(given, "log_level", "info"),
+        mcp_config=tuple(getattr(args, "mcp_config", ())),
+        allow=tuple(getattr(args, "allow", None) or ()),
+        pass_results=tuple(getattr(args, "pass_results", None) or ()),
+        log_level=getattr(args, "log_level", "info"),
         one_shot=one_shot,
         demo=demo,
     )

@@ -8,13 +8,13 @@ from mcphost.errors import McpHostError
 from mcphost.sanitize import escape_unsafe_json, sanitize
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """One piece of output with a line end; cleaned when a terminal shows it, as it is for a file or a program."""
     shown = sanitize(text) if sys.stdout.isatty() else text
     sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
 
 
-def document(value: Any) -> None:
+def print_json(value: Any) -> None:
     """One JSON document."""
     from mcphost.serialization import dumps
 
@@ -22,40 +22,40 @@ def document(value: Any) -> None:
     sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """One line for people, on stderr."""
     sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)}\n")
 
 
-def paragraph(error: McpHostError) -> str:
+def format_error(error: McpHostError) -> str:
     """What failed, why, what to do; a message that ends without a full stop gets one before its hint."""
     message = error.message.rstrip()
     ended = not error.hint or message.endswith((".", "!", "?", ":", ";", "…"))
     return f"{message if ended else message + '.'} {error.hint}".strip()
 
 
-def complain(error: McpHostError) -> None:
+def print_error(error: McpHostError) -> None:
     """One short paragraph: what failed, why, what to do."""
-    note(paragraph(error)[:4000])
+    print_note(format_error(error)[:4000])
 
 
-def row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+def print_row(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
     """One row of a table whose other rows are not known yet, at once; cut like the rows of `table`."""
-    _line(tuple(sanitize(cell, keep_newlines=False) for cell in cells), widths)
+    _print_line(tuple(sanitize(cell, keep_newlines=False) for cell in cells), widths)
     sys.stdout.flush()
 
 
-def table(rows: Iterable[tuple[str, ...]]) -> None:
+def print_table(rows: Iterable[tuple[str, ...]]) -> None:
     """Columns that line up; the last one is cut to the terminal's width, when there is a terminal."""
     shown = [tuple(sanitize(cell, keep_newlines=False) for cell in row) for row in rows]
     if not shown:
         return
     widths = [min(40, max(len(cells[column]) for cells in shown)) for column in range(len(shown[0]) - 1)]
     for cells in shown:
-        _line(cells, tuple(widths))
+        _print_line(cells, tuple(widths))
 
 
-def _line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
+def _print_line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
     from shutil import get_terminal_size
 
     limit = get_terminal_size().columns if sys.stdout.isatty() else 0

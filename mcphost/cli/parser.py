@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Command, the module of this room that has it, and what it does."""
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """argparse that raises UsageError instead of printing a screenful and leaving."""
 
     def error(self, message: str) -> NoReturn:
@@ -59,41 +59,41 @@ def count(text: str) -> int:
     return value
 
 
-def add_globals(parser: argparse.ArgumentParser, *, missing: Any = argparse.SUPPRESS) -> None:
+def add_global_flags(parser: argparse.ArgumentParser, *, default: Any = argparse.SUPPRESS) -> None:
     """The flags every command takes."""
     group = parser.add_argument_group("flags for every command")
     group.add_argument(
         "--mcp-config",
         action="append",
         metavar="FILE",
-        default=missing,
+        default=default,
         help="servers from this file, instead of the user's and the project's; approves them for this run; repeatable",
     )
-    group.add_argument("--config-dir", metavar="DIR", default=missing, help="where mcp.json and config.toml are")
+    group.add_argument("--config-dir", metavar="DIR", default=default, help="where mcp.json and config.toml are")
     group.add_argument(
-        "--era", choices=("auto", "stateless", "handshake"), default=missing, help="which era of MCP to speak"
+        "--era", choices=("auto", "stateless", "handshake"), default=default, help="which era of MCP to speak"
     )
-    group.add_argument("--api-base", metavar="URL", default=missing, help="where the model is reached")
-    group.add_argument("--api-key-env", metavar="NAME", default=missing, help="the variable that holds the model's key")
+    group.add_argument("--api-base", metavar="URL", default=default, help="where the model is reached")
+    group.add_argument("--api-key-env", metavar="NAME", default=default, help="the variable that holds the model's key")
     group.add_argument(
-        "--timeout", type=seconds, metavar="S", default=missing, help="hard limit of every request, in seconds"
+        "--timeout", type=seconds, metavar="S", default=default, help="hard limit of every request, in seconds"
     )
     group.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default=missing, help="what the log file keeps"
+        "--log-level", choices=("debug", "info", "warning", "error"), default=default, help="what the log file keeps"
     )
-    group.add_argument("--quiet", action="store_true", default=missing, help="only results and errors")
+    group.add_argument("--quiet", action="store_true", default=default, help="only results and errors")
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model_flag(parser: argparse.ArgumentParser) -> None:
     """The flag of commands that may use a model."""
     parser.add_argument("--model", metavar="PROVIDER/MODEL", default=argparse.SUPPRESS, help="which model answers")
 
 
-def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
+def split_command(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     """Global flags that stand before the command, the command, and all that follows it. Raises UsageError."""
     from mcphost import __version__
 
-    parser = Parser(
+    parser = CommandParser(
         prog="mcphost",
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -102,11 +102,11 @@ def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
         epilog="Each command explains itself: mcphost COMMAND --help",
     )
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
-    add_model(parser)
+    add_model_flag(parser)
     parser.add_argument(
         "--resume", nargs="?", const="", metavar="ID", default=argparse.SUPPRESS, help="continue a conversation"
     )
-    add_globals(parser)
+    add_global_flags(parser)
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     flags = vars(parser.parse_args(argv))
@@ -121,18 +121,18 @@ def split(argv: list[str]) -> tuple[argparse.Namespace, str, list[str]]:
     return given, command, rest
 
 
-def command_parser(command: str) -> Parser:
+def command_parser(command: str) -> CommandParser:
     """An empty parser for one command, global flags and --version included."""
     from mcphost import __version__
 
-    parser = Parser(prog=f"mcphost {command}", description=f"mcphost {command}: {COMMANDS[command][1]}.",
+    parser = CommandParser(prog=f"mcphost {command}", description=f"mcphost {command}: {COMMANDS[command][1]}.",
                     allow_abbrev=False)  # fmt: skip
     parser.add_argument("--version", action="version", version=f"mcphost {__version__}")
-    add_globals(parser)
+    add_global_flags(parser)
     return parser
 
 
-def merged(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
+def merge_flags(before: argparse.Namespace, after: argparse.Namespace) -> argparse.Namespace:
     """Flags before and after the command in one: the later one wins, files add up."""
     made = argparse.Namespace(**{**vars(before), **vars(after)})
     files = [*getattr(before, "mcp_config", []), *getattr(after, "mcp_config", [])]

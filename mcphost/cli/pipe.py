@@ -7,27 +7,27 @@ from mcphost.cli import parser as parsing
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `pipe`."""
-    parsing.add_model(parser)
+    parsing.add_model_flag(parser)
     parser.add_argument(
         "--open", action="store_true", help="open addresses in a browser ($BROWSER), once their question is answered"
     )
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Serve until `quit` or the end of the input."""
-    from mcphost.cli.command_runner import run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.options import build_options
 
-    options = options_of(given)
+    options = build_options(args)
 
     async def work() -> int:
         from mcphost.auth.browser import open_url
         from mcphost.cli.bootstrap import open_host
-        from mcphost.headless.pipe import Pipe
-        from mcphost.headless.question_answers import PipeFront
+        from mcphost.headless.pipe import PipeServer
+        from mcphost.headless.question_answers import PipeFrontend
 
-        front = PipeFront(open_url if given.open else None)
-        async with open_host(options, front, open_url=front.open_url if given.open else None) as host:
-            return await Pipe(host, front).run()
+        front = PipeFrontend(open_url if args.open else None)
+        async with open_host(options, front, open_url=front.open_url if args.open else None) as host:
+            return await PipeServer(host, front).run()
 
-    return run(options, work)
+    return run_command(options, work)

@@ -3,13 +3,13 @@
 import sys
 from typing import TYPE_CHECKING
 
-from mcphost.cli.output import note
+from mcphost.cli.output import print_note
 
 if TYPE_CHECKING:
-    from mcphost.auth.user_interaction import Progress
+    from mcphost.auth.user_interaction import SignInProgress
 
 
-def waiting(progress: "Progress") -> str:
+def format_polling(progress: "SignInProgress") -> str:
     """What is known of waiting for a code to be entered, in words."""
     times = "once" if progress.polls == 1 else f"{progress.polls} times"
     asked = f"Asked {times}" if progress.polls else "Not asked yet"
@@ -18,36 +18,36 @@ def waiting(progress: "Progress") -> str:
     return f"{asked}, {again}; {left // 60}:{left % 60:02} left."
 
 
-class Steps:
+class SignInProgressPrinter:
     """Tells a person at a terminal; elsewhere nothing is written twice."""
 
     def __init__(self) -> None:
-        self._said = ""
-        self._slowed = False
-        self._open = False
+        self._last_text = ""
+        self._was_slowed = False
+        self._has_open_line = False
 
-    def heard(self, progress: "Progress") -> None:
+    def update(self, progress: "SignInProgress") -> None:
         """One step."""
         if progress.interval:
-            self._waits(progress)
+            self._print_polling(progress)
             return
         self._end_line()
-        if progress.step not in ("person", "done", "over") and progress.text != self._said:
-            note(f"{progress.text[0].upper()}{progress.text[1:]}…")
-        self._said = progress.text
+        if progress.step not in ("person", "done", "over") and progress.text != self._last_text:
+            print_note(f"{progress.text[0].upper()}{progress.text[1:]}…")
+        self._last_text = progress.text
 
-    def _waits(self, progress: "Progress") -> None:
+    def _print_polling(self, progress: "SignInProgress") -> None:
         if not progress.polls:
             return  # the address and the code are shown next
         if sys.stderr.isatty():
-            sys.stderr.write(f"\r\x1b[K{waiting(progress)}")
+            sys.stderr.write(f"\r\x1b[K{format_polling(progress)}")
             sys.stderr.flush()
-            self._open = True
-        elif progress.slowed != self._slowed:
-            note(waiting(progress))
-        self._slowed = progress.slowed
+            self._has_open_line = True
+        elif progress.slowed != self._was_slowed:
+            print_note(format_polling(progress))
+        self._was_slowed = progress.slowed
 
     def _end_line(self) -> None:
-        if self._open:
+        if self._has_open_line:
             sys.stderr.write("\n")
-            self._open = False
+            self._has_open_line = False

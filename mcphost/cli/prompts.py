@@ -6,18 +6,18 @@ from contextlib import contextmanager
 from typing import Any
 
 
-def at_terminal() -> bool:
+def is_interactive() -> bool:
     """Whether there is somebody who reads our questions and can type an answer."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stderr and sys.stderr.isatty())
 
 
-class Typed:
+class TerminalInput:
     """Lines of standard input, one reader for all of them: a second one would miss what the first has read."""
 
     def __init__(self) -> None:
         self._lines: AsyncGenerator[Any] | None = None
 
-    async def line(self) -> str | None:
+    async def read_line(self) -> str | None:
         """The next line without spaces around it; None at the end of the input. May be cancelled."""
         from mcphost.headless.line_io import read_lines
 
@@ -27,28 +27,28 @@ class Typed:
             return line.decode(errors="replace").strip() if isinstance(line, bytes) else ""
         return None
 
-    async def hidden(self, prompt: str) -> str | None:
+    async def read_secret(self, prompt: str) -> str | None:
         """The next line, which the terminal does not show; what was typed before the prompt is thrown away."""
         try:
-            with _silent():  # before anybody is asked, so that no letter is ever shown
+            with _disable_echo():  # before anybody is asked, so that no letter is ever shown
                 sys.stderr.write(prompt)
                 sys.stderr.flush()
-                return await self.line()
+                return await self.read_line()
         finally:
             sys.stderr.write("\n")  # also after ctrl+c: what comes next begins a line
 
-    async def choice(self, prompt: str) -> str:
+    async def read_choice(self, prompt: str) -> str:
         """The first letter of what is typed, in lower case; "" for none. Nothing typed ahead counts."""
         import termios
 
         termios.tcflush(0, termios.TCIFLUSH)
         sys.stderr.write(prompt)
         sys.stderr.flush()
-        return (await self.line() or "")[:1].lower()
+        return (await self.read_line() or "")[:1].lower()
 
 
 @contextmanager
-def _silent() -> Generator[None]:
+def _disable_echo() -> Generator[None]:
     """The terminal shows nothing of what is typed; it does again afterwards, also after ctrl+c."""
     import termios
 

@@ -5,19 +5,19 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.errors import innermost
+from mcphost.cli.errors import unwrap_error
 from mcphost.errors import McpHostError, UsageError
 
 if TYPE_CHECKING:
     from mcphost.config.schema import HostConfig
 
-PROMPT_LIMIT = 4_000_000
+MAX_PROMPT_BYTES = 4_000_000
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     """The arguments of `run`."""
     parser.add_argument("prompt", metavar="PROMPT", help="what to say to the model; - reads it from standard input")
-    parsing.add_model(parser)
+    parsing.add_model_flag(parser)
     parser.add_argument("--output", choices=("text", "json", "events"), default="text", help="how the answer comes")
     parser.add_argument(
         "--allow",
@@ -46,60 +46,60 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Run it."""
-    from mcphost.cli.command_runner import resume, run
-    from mcphost.cli.options import options_of
-    from mcphost.headless.run import refused
+    from mcphost.cli.command_runner import resume_conversation, run_command
+    from mcphost.cli.options import build_options
+    from mcphost.headless.run import print_start_failure
 
-    options = options_of(given)
-    output = given.output
+    options = build_options(args)
+    output = args.output
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
         from mcphost.headless.allow_rules import check_servers, parse_rules
-        from mcphost.headless.run import RunFront, run_turn
+        from mcphost.headless.run import RunFrontend, run_turn
         from mcphost.serialization import replace
 
-        def with_rules(config: "HostConfig") -> "HostConfig":
+        def add_rules(config: "HostConfig") -> "HostConfig":
             check_servers((*options.allow, *options.pass_results), (server.name for server in config.servers))
-            return replace(config, allow=rules, passes=passes)
+            return replace(config, allow_rules=rules, pass_rules=passes)
 
         try:
             rules, passes = parse_rules(options.allow), parse_rules(options.pass_results)
-            prompt = _prompt(given.prompt)
-            front = RunFront(yes=options.yes)
-            async with open_host(options, front, only=with_rules) as host:
+            prompt = _read_prompt(args.prompt)
+            front = RunFrontend(yes=options.yes)
+            async with open_host(options, front, adjust_config=add_rules) as host:
                 if options.resume is not None:
-                    await resume(host, options.resume)
+                    await resume_conversation(host, options.resume)
                 return await run_turn(host, prompt, output=output, quiet=options.quiet, yes=options.yes)
         except BaseException as error:
-            inner = innermost(error)
-            refused(inner if isinstance(inner, McpHostError) else _other(inner), output)
+            inner = unwrap_error(error)
+            print_start_failure(inner if isinstance(inner, McpHostError) else _final_error(inner), output)
             raise
 
-    return run(options, work)
+    return run_command(options, work)
 
 
-class _Interrupted(McpHostError):
+class _InterruptError(McpHostError):
     exit_code = 130
 
 
-def _other(error: BaseException) -> McpHostError:
+def _final_error(error: BaseException) -> McpHostError:
     """What the last line says of an end that is no error of ours: an interrupt, or a bug."""
     if isinstance(error, Exception):
         return McpHostError(f"mcphost made a mistake ({type(error).__name__}).", "The log has the details.")
-    return _Interrupted("Interrupted.")
+    return _InterruptError("Interrupted.")
 
 
-def _prompt(text: str) -> str:
+def _read_prompt(text: str) -> str:
     if text != "-":
         if not text.strip():
             raise UsageError("The prompt is empty.", "Say something: mcphost run 'What is 2 + 40?'")
         return text
-    raw = sys.stdin.buffer.read(PROMPT_LIMIT + 1)
-    if len(raw) > PROMPT_LIMIT:
-        raise UsageError(f"The prompt on standard input is over {PROMPT_LIMIT // 1_000_000} MB.")
+    raw = sys.stdin.buffer.read(MAX_PROMPT_BYTES + 1)
+    if len(raw) > MAX_PROMPT_BYTES:
+        raise UsageError(f"The prompt on standard input is over {MAX_PROMPT_BYTES // 1_000_000} MB.")
     read = raw.decode("utf-8", "replace")
     if not read.strip():
         raise UsageError("Standard input holds no prompt.")

@@ -10,15 +10,15 @@ from mcphost.errors import ConsentDenied, UsageError
 
 if TYPE_CHECKING:
     from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.fan_out import Answer
+    from mcphost.cli.fan_out import ServerConnectResult
     from mcphost.cli.options import Options
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.audit.audit_log import AuditLog
-    from mcphost.store.grants import Grants
+    from mcphost.store.grants import GrantStore
 
 
-_LINE = 400
+_MAX_COMMAND_CHARS = 400
 """Characters of a command that are repeated above the question about it."""
 ACTIONS = ("list", "trust", "check", "changes", "secure")
 
@@ -32,69 +32,71 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.command_runner import run
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import run_command
+    from mcphost.cli.options import build_options
 
-    if given.action == "trust" and not given.name:
+    if args.action == "trust" and not args.name:
         raise UsageError("Which server?", "mcphost servers trust NAME; names: mcphost servers list")
-    if given.action == "list" and given.name:
-        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(given.name)}")
-    if given.action == "changes" and not given.name:
+    if args.action == "list" and args.name:
+        raise UsageError("servers list takes no name.", f"Does it answer? mcphost servers check {quote(args.name)}")
+    if args.action == "changes" and not args.name:
         raise UsageError("Of which server?", "mcphost servers changes NAME; names: mcphost servers list")
-    if given.action == "secure" and not given.name:
+    if args.action == "secure" and not args.name:
         raise UsageError("Whose secrets?", "mcphost servers secure NAME; names: mcphost servers list")
-    if given.keep and given.action != "changes":
+    if args.keep and args.action != "changes":
         raise UsageError("--keep belongs to: mcphost servers changes NAME")
-    if given.yes and not (given.action in ("trust", "secure") or given.keep):
+    if args.yes and not (args.action in ("trust", "secure") or args.keep):
         raise UsageError("--yes belongs to: mcphost servers trust, secure, changes --keep")
-    options = options_of(given)
+    options = build_options(args)
 
     async def work() -> int:
-        match given.action:
+        match args.action:
             case "list":
-                return await _list(options, as_json=given.json)
+                return await _list(options, as_json=args.json)
             case "trust":
-                return await _trust(options, given.name, yes=given.yes, as_json=given.json)
+                return await _trust(options, args.name, yes=args.yes, as_json=args.json)
             case "changes":
-                from mcphost.cli.tool_changes import changes
+                from mcphost.cli.tool_changes import review_changes
 
-                return await changes(options, given.name, keep=given.keep, yes=given.yes, as_json=given.json)
+                return await review_changes(options, args.name, keep=args.keep, yes=args.yes, as_json=args.json)
             case "secure":
-                from mcphost.cli.move_secrets import secure
+                from mcphost.cli.move_secrets import move_secrets
 
-                return await secure(options, given.name, yes=given.yes, as_json=given.json)
+                return await move_secrets(options, args.name, yes=args.yes, as_json=args.json)
             case _:
-                return await _check(options, given.name, as_json=given.json)
+                return await _check(options, args.name, as_json=args.json)
 
-    return run(options, work)
+    return run_command(options, work)
 
 
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.command_runner import warn
+    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.command_runner import print_config_problems
     from mcphost.cli.offline_store import open_grants
-    from mcphost.cli.output import document, note, table
+    from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
 
     async with open_grants() as grants:
-        config = await configuration(options, grants)
-        states = [(server, await _state(server, grants)) for server in config.servers]
+        config = await load_configuration(options, grants)
+        states = [(server, await _approval_state(server, grants)) for server in config.servers]
     if as_json:
-        document({"servers": [_entry(*one) for one in states], "problems": list(config.problems)})
+        print_json({"servers": [_server_entry(*one) for one in states], "problems": list(config.problems)})
         return 0
-    warn(config, options)
-    table((server.name, state, " ".join(server.argv) if server.is_stdio else server.url) for server, state in states)
+    print_config_problems(config, options)
+    print_table(
+        (server.name, state, " ".join(server.argv) if server.is_stdio else server.url) for server, state in states
+    )
     if not states and not options.quiet:
         own = paths.config_dir(options.config_dir) / SERVERS_FILE
         read = ", ".join(options.mcp_config)
-        note(f"There are no servers in {read}." if read else f"No servers are configured. Write them to {own}")
+        print_note(f"There are no servers in {read}." if read else f"No servers are configured. Write them to {own}")
     return 0
 
 
-async def _state(server: "ServerConfig", grants: "Grants") -> str:
+async def _approval_state(server: "ServerConfig", grants: "GrantStore") -> str:
     from mcphost.host.servers.approval import approval_source
 
     if server.disabled:
@@ -102,7 +104,7 @@ async def _state(server: "ServerConfig", grants: "Grants") -> str:
     return "approved" if await approval_source(grants, server) else "not approved"
 
 
-def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
+def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
     from mcphost.config.approval_digest import server_digest
 
     kind = {"command": list(server.argv), "cwd": server.cwd} if server.is_stdio else {"url": server.url}
@@ -124,28 +126,28 @@ def _entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
 
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import configuration
-    from mcphost.cli.command_runner import known
+    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.command_runner import require_server
     from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.offline_store import open_approvals
-    from mcphost.cli.output import document, say
-    from mcphost.config.approval_digest import describe, difference, server_digest
-    from mcphost.config.certificates import bound
-    from mcphost.config.loader import PROJECT_FILE, project_file
+    from mcphost.cli.offline_store import open_grants_and_audit
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
+    from mcphost.config.certificates import with_ca_digest
+    from mcphost.config.loader import PROJECT_FILE, read_project_file
     from mcphost.host.servers.approval import approve, is_approved_by_flag, server_warnings
 
     review = Confirmation(yes=yes, as_json=as_json)
-    async with open_approvals() as (grants, journal):
-        config = await configuration(options, grants)
-        project = project_file(Path.cwd()) if name == PROJECT_FILE else None
+    async with open_grants_and_audit() as (grants, journal):
+        config = await load_configuration(options, grants)
+        project = read_project_file(Path.cwd()) if name == PROJECT_FILE else None
         if project is not None:
             return await _trust_project(
                 project, grants, journal, Confirmation(yes=yes, as_json=as_json), as_json=as_json
             )
-        known(config, name)
+        require_server(config, name)
         configured = next(server for server in config.servers if server.name == name)
-        server = bound(configured)
-        lines = describe(server)
+        server = with_ca_digest(configured)
+        lines = describe_server(server)
         if is_approved_by_flag(server):
             raise UsageError(f"{name!r} comes from --mcp-config, which approves it for that run.", "Nothing to do.")
         review.show(f"{name} ({server.file})")
@@ -156,104 +158,104 @@ async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> 
             review.show("  trustAnnotations: what it claims to be read-only runs without a question")
         if server.review_results and server.source != "project":  # else it is one of the lines
             review.show("  reviewResults: you read what it gives before the model does")
-        earlier = await grants.trust(name)
+        earlier = await grants.find_trusted(name)
         if earlier and earlier.digest != server_digest(server):
             review.show("It is not what was approved before:")
-            review.show("\n".join(f"  {line}" for line in difference(earlier.description.splitlines(), lines)))
+            review.show("\n".join(f"  {line}" for line in diff_lines(earlier.description.splitlines(), lines)))
         digest = server_digest(server)
-        review.show(_in_a_line(server))
+        review.show(_command_summary(server))
         review.confirm(f"Approve {name}?", "Nothing was approved.")
-        if server_digest(configured) != digest or describe(configured) != lines:
+        if server_digest(configured) != digest or describe_server(configured) != lines:
             raise ConsentDenied("Nothing was approved: a file that counts changed meanwhile.", "Look at it again.")
         await approve(grants, journal, server)
     if as_json:
-        document({"approved": name, "digest": server_digest(server), "covers": list(lines)})
+        print_json({"approved": name, "digest": server_digest(server), "covers": list(lines)})
     else:
-        say("Approved for as long as none of this changes.")
+        print_text("Approved for as long as none of this changes.")
     return 0
 
 
-def _in_a_line(server: "ServerConfig") -> str:
+def _command_summary(server: "ServerConfig") -> str:
     """What would run or be reached, once more: a long list above may have scrolled it away."""
     from mcphost.sanitize import sanitize
 
     text = sanitize(join(server.argv) if server.is_stdio else server.url, keep_newlines=False)
-    if len(text) > _LINE:
-        text = f"{text[:_LINE]}… ({len(text) - _LINE} more characters, see above)"
+    if len(text) > _MAX_COMMAND_CHARS:
+        text = f"{text[:_MAX_COMMAND_CHARS]}… ({len(text) - _MAX_COMMAND_CHARS} more characters, see above)"
     return f"{'Command' if server.is_stdio else 'Address'}: {text}"
 
 
 async def _trust_project(
-    project: "ProjectFile", grants: "Grants", journal: "AuditLog", review: "Confirmation", *, as_json: bool
+    project: "ProjectFile", grants: "GrantStore", audit: "AuditLog", review: "Confirmation", *, as_json: bool
 ) -> int:
     """A folder's own file: it may then name servers, each of which still needs its own approval."""
     from mcphost.cli.bootstrap import approve_project
-    from mcphost.cli.output import document, say
-    from mcphost.config.approval_digest import describe
-    from mcphost.config.json_files import json_of, text_of
-    from mcphost.config.mcp_json import roots_in, servers_of
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.config.approval_digest import describe_server
+    from mcphost.config.json_files import decode_text, parse_json
+    from mcphost.config.mcp_json import parse_file_roots, parse_servers
     from mcphost.host.servers.approval import server_warnings
     from mcphost.sanitize import sanitize
 
     problems: list[str] = []
-    content = json_of(text_of(project.content, project.path), project.path)
-    servers = servers_of(content, project.path, "project", problems.append)
+    content = parse_json(decode_text(project.content, project.path), project.path)
+    servers = parse_servers(content, project.path, "project", problems.append)
     review.show(project.path)
     for server in servers:
-        lines = (*describe(server), *(f"Warning: {warning}" for warning in server_warnings(server)))
+        lines = (*describe_server(server), *(f"Warning: {warning}" for warning in server_warnings(server)))
         review.show("\n".join([f"  {server.name}", *(f"    {line}" for line in lines)]))
-    roots = roots_in(content, project.path, "project", problems.append)
+    roots = parse_file_roots(content, project.path, "project", problems.append)
     if roots:
         review.show("  Folders that servers may be told of, each server after a question:")
         review.show("\n".join(f"    {sanitize(one.path, keep_newlines=False)}" for one in roots))
     for problem in problems:
         review.show(f"  {problem}")
     review.confirm("Use this file?", "Nothing was approved.")
-    await approve_project(grants, journal, project)
+    await approve_project(grants, audit, project)
     if as_json:
-        document({"approved": project.path, "digest": project.digest, "servers": [server.name for server in servers]})
+        print_json({"approved": project.path, "digest": project.digest, "servers": [server.name for server in servers]})
     else:
-        say("This content of the file is used from now on; each server in it is still approved by itself.")
+        print_text("This content of the file is used from now on; each server in it is still approved by itself.")
     return 0
 
 
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
     from mcphost.cli.bootstrap import open_host
-    from mcphost.cli.command_runner import known, warn, without_model
-    from mcphost.cli.fan_out import Answer, ask_servers, measure
-    from mcphost.cli.output import document, row
-    from mcphost.headless.json_output import server
+    from mcphost.cli.command_runner import print_config_problems, remove_model, require_server
+    from mcphost.cli.fan_out import ServerConnectResult, connect_servers, measure_latency
+    from mcphost.cli.output import print_json, print_row
+    from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.serialization import replace
 
-    async with open_host(options, RefusingFrontend(), only=without_model) as host:
+    async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
         if name:
-            known(host.config, name)
+            require_server(host.config, name)
         elif as_json:
-            warn(host.config, options)
+            print_config_problems(host.config, options)
         broken = {} if name else invalid_entries(host.config)
-        widths = _widths([*broken, *([name] if name else [view.name for view in host.servers()])])
+        widths = _column_widths([*broken, *([name] if name else [view.name for view in host.servers()])])
         if not as_json:
             for entry, problem in broken.items():
-                row((entry, "invalid", "", "", problem), widths)
+                print_row((entry, "invalid", "", "", problem), widths)
             if not name:
-                warn(replace(host.config, problems=_other_problems(host.config, broken)), options)
+                print_config_problems(replace(host.config, problems=_other_problems(host.config, broken)), options)
 
-        async def tell(answer: Answer) -> None:
-            await measure(host, answer)
+        async def tell(answer: ServerConnectResult) -> None:
+            await measure_latency(host, answer)
             if not as_json:
-                row(_row(answer), widths)
+                print_row(_check_cells(answer), widths)
 
-        answers = await ask_servers(host, [name] if name else None, tell)
+        answers = await connect_servers(host, [name] if name else None, tell)
     if as_json:
         checked = [
             {
-                **server(one.view),
+                **server_json(one.view),
                 "ok": one.error is None,
                 "seconds": round(one.seconds, 3),
                 "latency": None if one.latency is None else round(one.latency, 4),
-                "error": one.problem(),
+                "error": one.error_data(),
             }
             for one in answers
         ]
@@ -261,7 +263,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
             {"name": entry, "state": "invalid", "ok": False, "error": {"kind": "config", "message": problem, "exit": 3}}
             for entry, problem in broken.items()
         ]
-        document({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
+        print_json({"servers": [*checked, *invalid], "problems": list(host.config.problems)})
     codes = [one.error.exit_code for one in answers if one.error is not None]
     if len(codes) == len(answers):
         return codes[0] if codes and set(codes) in ({5}, {6}) and not broken else 4
@@ -279,24 +281,24 @@ def _other_problems(config: "HostConfig", broken: dict[str, str]) -> tuple[str, 
     return tuple(problem for problem in config.problems if problem not in broken.values())
 
 
-def _widths(names: list[str]) -> tuple[int, ...]:
+def _column_widths(names: list[str]) -> tuple[int, ...]:
     """Rows are printed one by one, so the widths of their columns cannot depend on them."""
     return min(40, max(map(len, names), default=0)), len("invalid"), len("2026-07-28"), len("handshake")
 
 
-def _row(answer: "Answer") -> tuple[str, ...]:
-    from mcphost.cli.output import paragraph
-    from mcphost.headless.json_output import plain
+def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
+    from mcphost.cli.output import format_error
+    from mcphost.headless.json_output import to_json
     from mcphost.host.views import summarize_catalog
 
-    view, facts = answer.view, answer.view.facts
-    if answer.error is not None or facts is None:
-        error = answer.error
-        return view.name, "failed", "", "", paragraph(error) if error else view.detail
+    view, facts = result.view, result.view.facts
+    if result.error is not None or facts is None:
+        error = result.error
+        return view.name, "failed", "", "", format_error(error) if error else view.detail
     counts = summarize_catalog(view.catalog)
     who = f"{facts.info.name} {facts.info.version}".strip()
-    times = f"ready in {answer.seconds:.2f} s"
-    if answer.latency is not None:
-        times += f", round trip {answer.latency * 1000:.1f} ms"
-    offered = ", ".join(plain(facts.capabilities)) or "nothing"
+    times = f"ready in {result.seconds:.2f} s"
+    if result.latency is not None:
+        times += f", round trip {result.latency * 1000:.1f} ms"
+    offered = ", ".join(to_json(facts.capabilities)) or "nothing"
     return view.name, "ok", facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"

@@ -19,55 +19,58 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document")
 
 
-def run(command: str, given: argparse.Namespace) -> int:
+def run(command: str, args: argparse.Namespace) -> int:
     """Do it."""
-    from mcphost.cli.command_runner import run, without_model
-    from mcphost.cli.options import options_of
+    from mcphost.cli.command_runner import remove_model, run_command
+    from mcphost.cli.options import build_options
 
-    if given.action == "show" and not given.id:
+    if args.action == "show" and not args.id:
         raise UsageError("Which conversation?", "mcphost sessions show ID; ids: mcphost sessions list")
-    if given.action == "list" and given.id:
-        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(given.id)}")
-    options = options_of(given, one_shot=False)
+    if args.action == "list" and args.id:
+        raise UsageError("sessions list takes no id.", f"To see it: mcphost sessions show {quote(args.id)}")
+    options = build_options(args, one_shot=False)
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.output import document, note, say, table
+        from mcphost.cli.output import print_json, print_note, print_table, print_text
         from mcphost.host.questions.frontend import RefusingFrontend
         from mcphost.serialization import to_builtins
 
-        async with open_host(options, RefusingFrontend(), only=without_model) as host:
-            if given.action == "list":
+        async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+            if args.action == "list":
                 rows = await host.list_conversations()
-                if given.json:
-                    document({"sessions": [to_builtins(row) for row in rows]})
+                if args.json:
+                    print_json({"sessions": [to_builtins(row) for row in rows]})
                 else:
-                    table((row.id, _when(row.updated), pluralize(row.messages, "message"), row.title) for row in rows)
+                    print_table(
+                        (row.id, _format_time(row.updated), pluralize(row.messages, "message"), row.title)
+                        for row in rows
+                    )
                     if not rows and not options.quiet:
-                        note("There are no saved conversations yet.")
+                        print_note("There are no saved conversations yet.")
                 return 0
-            found = await host.list_conversations(prefix=given.id)
-            exact = [row for row in found if row.id == given.id] or list(found)
+            found = await host.list_conversations(prefix=args.id)
+            exact = [row for row in found if row.id == args.id] or list(found)
             if len(exact) != 1:
                 what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
-                raise UsageError(f"{what} {given.id!r}.", "List them with: mcphost sessions")
+                raise UsageError(f"{what} {args.id!r}.", "List them with: mcphost sessions")
             await host.open_conversation(exact[0].id)
-            if given.json:
-                document({**to_builtins(exact[0]), "messages": [to_builtins(message) for message in host.messages]})
+            if args.json:
+                print_json({**to_builtins(exact[0]), "messages": [to_builtins(message) for message in host.messages]})
             else:
-                say(f"{exact[0].title}\n{_when(exact[0].created)}, {exact[0].model or 'no model'}")
+                print_text(f"{exact[0].title}\n{_format_time(exact[0].created)}, {exact[0].model or 'no model'}")
                 for message in host.messages:
-                    say("\n" + _shown(message))
+                    print_text("\n" + _format_message(message))
         return 0
 
-    return run(options, work)
+    return run_command(options, work)
 
 
-def _when(at: float) -> str:
-    return dt.datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")
+def _format_time(timestamp: float) -> str:
+    return dt.datetime.fromtimestamp(timestamp).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _shown(message: Any) -> str:
+def _format_message(message: Any) -> str:
     from mcphost.llm.messages import ImagePart, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
     from mcphost.serialization import dumps
 
@@ -79,7 +82,7 @@ def _shown(message: Any) -> str:
             case ToolUsePart():
                 lines.append(f"calls {part.name} {part.raw if part.arguments is None else dumps(part.arguments)}")
             case ToolReturnPart():
-                lines.append(f"{part.name} {_said(part)}: {part.text}")
+                lines.append(f"{part.name} {_outcome_verb(part)}: {part.text}")
             case ResourcePart():
                 lines.append(f"attached {part.uri} of {part.server}")
             case ImagePart():
@@ -89,7 +92,7 @@ def _shown(message: Any) -> str:
     return "\n".join(lines)
 
 
-def _said(part: "ToolReturnPart") -> str:
+def _outcome_verb(part: "ToolReturnPart") -> str:
     """Say how a call ended; earlier versions stored only whether it failed."""
     return {"ok": "gave", "declined": "was declined", "stopped": "was stopped"}.get(
         part.outcome, "failed" if part.is_error else "gave"

@@ -3,8 +3,8 @@
 import sys
 from typing import TypeVar, cast
 
-from mcphost.cli.output import note
-from mcphost.cli.prompts import Typed, at_terminal
+from mcphost.cli.output import print_note
+from mcphost.cli.prompts import TerminalInput, is_interactive
 from mcphost.host.questions.client_id_question import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.questions import Question
 from mcphost.host.questions.secret_storage_questions import (
@@ -24,15 +24,15 @@ from mcphost.sanitize import sanitize
 A = TypeVar("A")
 
 
-class Terminal:
+class TerminalFrontend:
     """Takes a redirect address from any standard input; asks about secrets only where somebody sits at a terminal."""
 
     who = "person"
 
-    def __init__(self, *, browser: bool = False) -> None:
-        self._browser = browser
-        self._typed = Typed()
-        secret = {ChooseSecretStorage.KIND, UnlockSecrets.KIND} if at_terminal() else set[str]()
+    def __init__(self, *, open_browser: bool = False) -> None:
+        self._open_browser = open_browser
+        self._input = TerminalInput()
+        secret = {ChooseSecretStorage.KIND, UnlockSecrets.KIND} if is_interactive() else set[str]()
         self.kinds = frozenset({SignInQuestion.KIND, EnterClientId.KIND, *secret})
 
     async def ask(self, question: Question[A]) -> A:
@@ -42,81 +42,87 @@ class Terminal:
         if isinstance(question, SignInQuestion):
             return cast("A", await self._sign_in(question))
         if isinstance(question, EnterClientId):
-            return cast("A", await self._client(question))
+            return cast("A", await self._enter_client_id(question))
         if isinstance(question, ChooseSecretStorage):
-            return cast("A", await self._keep(question))
+            return cast("A", await self._choose_storage(question))
         if isinstance(question, UnlockSecrets):
-            return cast("A", await self._unlock(question))
+            return cast("A", await self._enter_passphrase(question))
         return question.refusal()
 
     async def _sign_in(self, question: SignInQuestion) -> OpenInBrowser | PastedRedirect | DeclineSignIn:
         from mcphost.auth.browser import open_url
 
         if question.note:
-            note(question.note)
+            print_note(question.note)
         else:
-            note(f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer}).")
+            print_note(
+                f"{question.server} wants you to sign in at {question.host} (authorization server {question.issuer})."
+            )
             for warning in question.warnings:
-                note(f"Careful: {warning}")
+                print_note(f"Careful: {warning}")
             if question.account:
-                note(f"It will be kept as the account {question.account}.")
-            note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
-            note(f"Open this address and enter the code {question.code}:" if question.code else "Open this address:")
+                print_note(f"It will be kept as the account {question.account}.")
+            print_note(f"It asks for: {' '.join(question.scopes) or 'no particular rights'}.")
+            print_note(
+                f"Open this address and enter the code {question.code}:" if question.code else "Open this address:"
+            )
             sys.stderr.write(f"\n{question.url}\n\n")
-            if self._browser and await open_url(question.url):
-                note("Your browser has it.")
+            if self._open_browser and await open_url(question.url):
+                print_note("Your browser has it.")
         if question.code:
-            note("Waiting for you to enter it; ctrl+c stops waiting.")
+            print_note("Waiting for you to enter it; ctrl+c stops waiting.")
             return OpenInBrowser()
-        note("If the browser cannot come back here, paste the address it ended at:")
-        while (text := await self._typed.line()) is not None:
+        print_note("If the browser cannot come back here, paste the address it ended at:")
+        while (text := await self._input.read_line()) is not None:
             if text:
                 return PastedRedirect(text)
         return OpenInBrowser()
 
-    async def _client(self, question: EnterClientId) -> ClientVerdict:
-        note(question.note)
-        note(f"Register mcphost at {question.issuer} for the address {question.redirect_uri}")
-        note("and enter the client id it got there. It is sent there and nowhere else.")
+    async def _enter_client_id(self, question: EnterClientId) -> ClientVerdict:
+        print_note(question.note)
+        print_note(f"Register mcphost at {question.issuer} for the address {question.redirect_uri}")
+        print_note("and enter the client id it got there. It is sent there and nowhere else.")
         sys.stderr.write("Client id (empty: do not sign in): ")
         sys.stderr.flush()
-        ident = await self._typed.line()
+        ident = await self._input.read_line()
         if not ident:
             return DeclineClient()
         prompt = "Client secret, which is not shown (empty: there is none): "
-        secret = await self._typed.hidden(prompt) if at_terminal() else await self._typed.line()
+        secret = await self._input.read_secret(prompt) if is_interactive() else await self._input.read_line()
         return EnteredClient(ident, secret or "")
 
-    async def _keep(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
+    async def _choose_storage(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
         if question.note:
-            note(question.note)
+            print_note(question.note)
         else:
-            note(f"Signed in to {', '.join(question.servers)}, but no keyring can keep that. {question.reason}".strip())
-            note("Where should it be kept?")
+            print_note(
+                f"Signed in to {', '.join(question.servers)}, but no keyring can keep that. {question.reason}".strip()
+            )
+            print_note("Where should it be kept?")
             for line in (
                 "  n  nowhere: it is forgotten when this command ends",
                 f"  e  encrypted under a pass phrase, in {question.sealed_file}",
                 f"  f  in {question.plain_file}, which only you may read; not encrypted",
             ):
                 sys.stderr.write(sanitize(line, keep_newlines=False) + "\n")
-        match "e" if question.note else await self._typed.choice("[n] "):
+        match "e" if question.note else await self._input.read_choice("[n] "):
             case "f":
                 return KeepInPlainFile()
             case "e":
-                return await self._chosen(question)
+                return await self._enter_new_passphrase(question)
             case _:
                 return KeepInMemory()
 
-    async def _chosen(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
+    async def _enter_new_passphrase(self, question: ChooseSecretStorage) -> SecretStorageVerdict:
         """A pass phrase, twice when it is a new one; an empty one means nowhere."""
-        while phrase := await self._typed.hidden("Pass phrase (empty: keep it nowhere): "):
-            if not question.is_new or await self._typed.hidden("The same again: ") == phrase:
+        while phrase := await self._input.read_secret("Pass phrase (empty: keep it nowhere): "):
+            if not question.is_new or await self._input.read_secret("The same again: ") == phrase:
                 return KeepInEncryptedFile(phrase)
-            note("The two differ.")
+            print_note("The two differ.")
         return KeepInMemory()
 
-    async def _unlock(self, question: UnlockSecrets) -> UnlockVerdict:
+    async def _enter_passphrase(self, question: UnlockSecrets) -> UnlockVerdict:
         if question.note:
-            note(question.note)
-        phrase = await self._typed.hidden(f"Pass phrase of {sanitize(question.file, keep_newlines=False)}: ")
+            print_note(question.note)
+        phrase = await self._input.read_secret(f"Pass phrase of {sanitize(question.file, keep_newlines=False)}: ")
         return EnterPassphrase(phrase) if phrase else LeaveLocked()

@@ -17,12 +17,12 @@ from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (
     Account,
     EraStore,
-    Kept,
     PrepareFn,
     RequestHandler,
     ServerFacts,
     Session,
     SessionObserver,
+    StoredAccount,
     prepare_nothing,
 )
 from mcphost.client.timeouts import Timeouts, time_limit
@@ -36,8 +36,8 @@ from mcphost.transport.line_splitter import MESSAGE_LIMIT
 from mcphost.transport.task_group import CancellingTaskGroup
 
 if TYPE_CHECKING:
-    from mcphost.auth.oauth_provider import OAuth
-    from mcphost.auth.oauth_registry import Identities
+    from mcphost.auth.oauth_provider import OAuthProvider
+    from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.client.handshake_session import HandshakeSession
     from mcphost.client.stateless_session import StatelessSession
     from mcphost.transport.watchdog import Watchdog
@@ -76,10 +76,10 @@ class ClientSessionOpener:
         eras: EraStore | None = None,
         message_limit: int = MESSAGE_LIMIT,
         watchdog: "Watchdog | None" = None,
-        accounts: "Identities | None" = None,
+        accounts: "OAuthRegistry | None" = None,
     ) -> None:
         self._expand = expand
-        self._identities = accounts
+        self._oauth_registry = accounts
         self._watchdog = watchdog
         self._limits = limits or Limits()
         self._eras = eras or NullEraStore()
@@ -93,8 +93,8 @@ class ClientSessionOpener:
     ) -> AsyncGenerator[Session]:  # fmt: skip
         """See SessionOpener."""
         digest = server_digest(server)
-        if self._identities is not None and not server.is_stdio:
-            await self._identities.follow(server)
+        if self._oauth_registry is not None and not server.is_stdio:
+            await self._oauth_registry.apply_account_choice(server)
         oauth = self._oauth_for(server, observer)
         dialer = self._create_connector(server, observer)
         tried: ServerError | None = None
@@ -166,34 +166,34 @@ class ClientSessionOpener:
                 "Remove the header in mcp.json to sign in instead.",
                 server=server.name,
             )
-        if account is None or self._identities is None:
+        if account is None or self._oauth_registry is None:
             await oauth.login()
         else:
-            await self._identities.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
+            await self._oauth_registry.sign_in(server, account, warn=observer.warn, proxy_for=proxy_for)
 
     async def sign_out(self, server: ServerConfig, observer: SessionObserver) -> bool:
         """See SessionOpener."""
         oauth = self._oauth_for(server, observer)
-        if oauth is None or self._identities is None:
+        if oauth is None or self._oauth_registry is None:
             return False
-        return await self._identities.sign_out(server, oauth)
+        return await self._oauth_registry.sign_out(server, oauth)
 
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """See SessionOpener."""
-        return () if self._identities is None else await self._identities.kept(servers)
+        return () if self._oauth_registry is None else await self._oauth_registry.list_accounts(servers)
 
     async def use_account(self, server: ServerConfig, account: str) -> None:
         """See SessionOpener."""
-        if self._identities is not None:
-            await self._identities.use(server, account)
+        if self._oauth_registry is not None:
+            await self._oauth_registry.choose_account(server, account)
 
     async def sign_out_account(self, account: Account, server: ServerConfig | None) -> bool:
         """See SessionOpener."""
-        if self._identities is None:
+        if self._oauth_registry is None:
             return False
         from mcphost.transport.proxies import proxy_for
 
-        return (await self._identities.sign_out_kept(account, server, proxy_for=proxy_for))[1]
+        return (await self._oauth_registry.sign_out_stored(account, server, proxy_for=proxy_for))[1]
 
     def _create_session(
         self,
@@ -204,7 +204,7 @@ class ClientSessionOpener:
         handler: RequestHandler,
         observer: SessionObserver,
         tasks: TaskGroup,
-        oauth: "OAuth | None",
+        oauth: "OAuthProvider | None",
     ) -> "HandshakeSession | StatelessSession":
         if facts.era == "handshake":
             from mcphost.client.handshake_session import HandshakeSession  # imported with the first server of its era
@@ -229,7 +229,7 @@ class ClientSessionOpener:
             observer,
             has_parameter_headers=not server.is_stdio,
             trace=self._trace,
-            credential=no_credential if oauth is None else lambda: oauth.credential,
+            credential=no_credential if oauth is None else lambda: oauth.credential_digest,
         )
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
@@ -256,16 +256,18 @@ class ClientSessionOpener:
             base,
             max(base, self._limits.request_timeout_max),
             max(base, self._limits.task_timeout),
-            includes_user_time=self._limits.hard,
+            includes_user_time=self._limits.includes_user_time,
         )
 
-    def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuth | None":
-        """Return the OAuth client; None for a program, or if the user configured the Authorization header."""
-        if self._identities is None or server.is_stdio:
+    def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
+        """Return the OAuthProvider client; None for a program, or if the user configured the Authorization header."""
+        if self._oauth_registry is None or server.is_stdio:
             return None
         from mcphost.transport.proxies import proxy_for  # imports 3 MB, which a program on a pipe does not need
 
-        return self._identities.of(server, warn=observer.warn, proxy_for=proxy_for, signed=observer.on_account_changed)
+        return self._oauth_registry.get_provider(
+            server, warn=observer.warn, proxy_for=proxy_for, on_account_changed=observer.on_account_changed
+        )
 
     def _create_connector(self, server: ServerConfig, observer: SessionObserver) -> Connector:
         if server.is_stdio:
@@ -326,7 +328,7 @@ def _may_be_sse(server: ServerConfig, error: ServerError) -> bool:
 
 @asynccontextmanager
 async def _open_channel(
-    connector: Connector, first_error: ServerError | None, oauth: "OAuth | None"
+    connector: Connector, first_error: ServerError | None, oauth: "OAuthProvider | None"
 ) -> AsyncGenerator[Channel]:
     """Open the channel; if that fails after *first_error*, raise one error that describes both attempts."""
     async with AsyncExitStack() as stack:
@@ -340,7 +342,7 @@ async def _open_channel(
         yield channel
 
 
-async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuth | None") -> Channel:
+async def _connect(stack: AsyncExitStack, connector: Connector, oauth: "OAuthProvider | None") -> Channel:
     """Open the channel; HTTP+SSE may require a sign-in first."""
     attempt = 0
     while True:

@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 
 class SignInCallback(Protocol):
-    """See auth.oauth_provider.OAuth.sign_in."""
+    """See auth.oauth_provider.OAuthProvider.sign_in."""
 
     async def __call__(self, refusal: AuthChallenge, attempt: int) -> None:
         """Ask the user to sign in, so that the request can be sent again. Raises SignInRequired."""

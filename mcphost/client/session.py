@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from mcphost.auth.account import Account, Kept
+from mcphost.auth.account import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.base import ClientRequest, Notification
@@ -254,7 +254,7 @@ class SessionOpener(Protocol):
         """
         ...
 
-    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[Kept, ...]:
+    async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
         """Return every stored account and the servers of *servers* that use it."""
         ...
 

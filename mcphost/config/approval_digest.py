@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-from mcphost.config.certificates import content_digest
-from mcphost.config.expansion import references
-from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, masked
-from mcphost.config.oauth import written
+from mcphost.config.certificates import ca_file_digest
+from mcphost.config.expansion import list_references
+from mcphost.config.masking import HIDDEN, REFERENCE, fingerprint, mask_secrets
+from mcphost.config.oauth import list_configured
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 
-_FORM = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
+_DIGEST_VERSION = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
 _UNREADABLE = "cannot be read"
-COMPARED_LIMIT = 500
+MAX_COMPARED_LINES = 500
 """Lines; comparing takes time that grows with the square of their number."""
 
 
@@ -30,135 +30,149 @@ def server_digest(server: ServerConfig) -> str:
     entry its restrictions count (reviews, disabled tools, never-rules), and the content of its file of certificates.
     The server's name is left out: it grants nothing.
     """
-    facts: dict[str, object] = {"form": _FORM}
+    facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
     if server.is_stdio:
         facts |= {"command": server.command, "args": list(server.args), "cwd": server.cwd or os.getcwd()}
-        facts["env"] = {name: _bound(server, name, text, sharing) for name, text in server.env.items()}
-        if server.started_in:
-            facts["started_in"] = server.started_in
+        facts["env"] = {name: _bound_value(server, name, text, sharing) for name, text in server.env.items()}
+        if server.startup_folder:
+            facts["started_in"] = server.startup_folder
     else:
         headers = sorted((name.lower(), name, text) for name, text in server.headers.items())
         facts |= {"url": server.url, "ca_file": server.ca_file}
-        facts["headers"] = [[lower, _bound(server, name, text, sharing)] for lower, name, text in headers]
+        facts["headers"] = [[lower, _bound_value(server, name, text, sharing)] for lower, name, text in headers]
         facts["oauth"] = {
-            key: _bound(server, key, text, sharing, hides=hides) for key, text, hides in written(server.oauth)
+            key: _bound_value(server, key, text, sharing, is_secret=hides)
+            for key, text, hides in list_configured(server.oauth)
         }
     if server.source == "project":
-        facts |= _restrictions(server)
+        facts |= _restriction_facts(server)
         if server.ca_file:
-            facts["ca_content"] = _ca_content(server)
+            facts["ca_content"] = _ca_content_digest(server)
     canonical = json.dumps(facts, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def describe(server: ServerConfig) -> tuple[str, ...]:
+def describe_server(server: ServerConfig) -> tuple[str, ...]:
     """Return the same facts as lines a person can read and compare; without secrets, nothing shortened."""
     lines: list[str] = []
     if server.is_stdio:
-        lines.append(f"command: {_word(server.command)}")
-        lines += [f"argument {number}: {_word(text)}" for number, text in enumerate(server.args, 1)]
-        lines += [f"folder: {_word(server.cwd)}"] if server.cwd else []
-        lines += [f"started in: {_word(server.started_in)}"] if server.started_in not in ("", server.cwd) else []
-        lines += [f"environment {_word(name)}: {_word(text)}" for name, text in shown_environment(server).items()]
+        lines.append(f"command: {_quote(server.command)}")
+        lines += [f"argument {number}: {_quote(text)}" for number, text in enumerate(server.args, 1)]
+        lines += [f"folder: {_quote(server.cwd)}"] if server.cwd else []
+        lines += (
+            [f"started in: {_quote(server.startup_folder)}"] if server.startup_folder not in ("", server.cwd) else []
+        )
+        lines += [f"environment {_quote(name)}: {_quote(text)}" for name, text in masked_environment(server).items()]
     else:
-        lines.append(f"address: {_word(server.url)}")
-        lines += [f"certificates: {_word(believed(server))}"] if server.ca_file else []
-        lines += [f"header {_word(name)}: {_word(text)}" for name, text in shown_headers(server).items()]
-        lines += [f"sign-in {key}: {_word(text)}" for key, text in shown_sign_in(server).items()]
-    return (*lines, *restrictions(server))
+        lines.append(f"address: {_quote(server.url)}")
+        lines += [f"certificates: {_quote(describe_ca_file(server))}"] if server.ca_file else []
+        lines += [f"header {_quote(name)}: {_quote(text)}" for name, text in masked_headers(server).items()]
+        lines += [f"sign-in {key}: {_quote(text)}" for key, text in masked_sign_in(server).items()]
+    return (*lines, *describe_restrictions(server))
 
 
-def restrictions(server: ServerConfig) -> tuple[str, ...]:
+def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
     """Return what restricts a project's server, a line for each; nothing of it is bound for the user's own."""
     if server.source != "project":
         return ()
-    lines = [f"same server as yours: {_word(name)}" for name in server.same_as]
+    lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
     lines += ["results: reviewed by you before the model gets them"] if server.review_results else []
-    lines += [f"disabled tool: {_word(pattern)}" for pattern in server.disabled_tools]
-    lines += [f"never: {_word(rule)}" for rule in server.never]
+    lines += [f"disabled tool: {_quote(pattern)}" for pattern in server.disabled_tools]
+    lines += [f"never: {_quote(rule)}" for rule in server.never_rules]
     return tuple(lines)
 
 
-def _restrictions(server: ServerConfig) -> dict[str, object]:
+def _restriction_facts(server: ServerConfig) -> dict[str, object]:
     """Only what is there, so that an entry without any keeps the approval it has."""
-    found = {"review": server.review_results, "disabled": list(server.disabled_tools), "never": list(server.never)}
+    found = {
+        "review": server.review_results,
+        "disabled": list(server.disabled_tools),
+        "never": list(server.never_rules),
+    }
     return {name: value for name, value in found.items() if value}
 
 
-def believed(server: ServerConfig) -> str:
+def describe_ca_file(server: ServerConfig) -> str:
     """Return the file of certificates; a project's with its digest, so that another content is another line."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
-    content = _ca_content(server)
+    content = _ca_content_digest(server)
     return f"{server.ca_file} (content {content if content == _UNREADABLE else content[:8]})"
 
 
-def _ca_content(server: ServerConfig) -> str:
+def _ca_content_digest(server: ServerConfig) -> str:
     """SHA-256 (hex) of its file of certificates; without one a constant that nothing approves."""
     try:
-        return server.ca_digest or content_digest(server.ca_file)
+        return server.ca_digest or ca_file_digest(server.ca_file)
     except ConfigError:
         return _UNREADABLE
 
 
-def shown_environment(server: ServerConfig) -> dict[str, str]:
+def masked_environment(server: ServerConfig) -> dict[str, str]:
     """Return the variables that a program is given, by name; what looks like a secret is hidden."""
     sharing = _hidden_count(server)
-    return {name: _shown(server, name, text, sharing) for name, text in sorted(server.env.items())}
+    return {name: _display_value(server, name, text, sharing) for name, text in sorted(server.env.items())}
 
 
-def shown_headers(server: ServerConfig) -> dict[str, str]:
+def masked_headers(server: ServerConfig) -> dict[str, str]:
     """Return the headers that are sent, by name; what looks like a secret is hidden."""
     sharing = _hidden_count(server)
     ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
-    return {name: _shown(server, name, text, sharing) for name, text in ordered}
+    return {name: _display_value(server, name, text, sharing) for name, text in ordered}
 
 
-def shown_sign_in(server: ServerConfig) -> dict[str, str]:
+def masked_sign_in(server: ServerConfig) -> dict[str, str]:
     """Return what is written in `mcphost.oauth`, by key; secrets are hidden, unless they are references."""
     sharing = _hidden_count(server)
-    return {key: _shown(server, key, text, sharing, hides=hides) for key, text, hides in written(server.oauth)}
+    return {
+        key: _display_value(server, key, text, sharing, is_secret=hides)
+        for key, text, hides in list_configured(server.oauth)
+    }
 
 
-def filled_in(server: ServerConfig) -> tuple[str, ...]:
+def describe_references(server: ServerConfig) -> tuple[str, ...]:
     """Return which values of this machine it is given, by their names, each on a line of its own; safe to print."""
-    return tuple(f"{_word(place)}: {_word(what)}" for place, what in references(server))
+    return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
-def _masked(server: ServerConfig, name: str, text: str, hides: bool) -> str:
+def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
     """The text without secrets; `hides`: it is a secret whatever it looks like, unless it is a reference."""
-    if hides:
+    if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
-    return masked(name, text, foreign=server.is_stdio and server.source in ("project", "flag"))
+    return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
 
 
 def _hidden_count(server: ServerConfig) -> int:
     """How many values of the entry are hidden, all or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
-    return sum(_masked(server, name, text, hides) != text for name, text, hides in (*pairs, *written(server.oauth)))
+    return sum(
+        _mask_value(server, name, text, hides) != text for name, text, hides in (*pairs, *list_configured(server.oauth))
+    )
 
 
-def _bound(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> list[str]:
+def _bound_value(
+    server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
+) -> list[str]:
     """What of a value counts: the value itself, or what stands for it when it is hidden."""
-    seen = _masked(server, name, text, hides)
+    seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
     if server.source != "project":
         return ["hidden", seen]
-    return ["fingerprint", fingerprint(name, text, sharing)]
+    return ["fingerprint", fingerprint(name, text, hidden_count)]
 
 
-def _shown(server: ServerConfig, name: str, text: str, sharing: int, *, hides: bool = False) -> str:
-    seen = _masked(server, name, text, hides)
+def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False) -> str:
+    seen = _mask_value(server, name, text, is_secret)
     if seen == text or server.source != "project":
         return seen
-    return f"{seen} (fingerprint {fingerprint(name, text, sharing)[:8]})"
+    return f"{seen} (fingerprint {fingerprint(name, text, hidden_count)[:8]})"
 
 
-def difference(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
+def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     """All lines of both, in order: "- " before what is gone, "+ " before what is new, "  " before what stayed."""
-    if len(before) + len(after) > COMPARED_LIMIT:
+    if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
     lines: list[str] = []
     for kind, start, end, new_start, new_end in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -170,7 +184,7 @@ def difference(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _word(text: str) -> str:
+def _quote(text: str) -> str:
     """One line; quoted when it is empty or its ends would not be seen."""
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

@@ -6,12 +6,12 @@ import secrets
 import stat
 from pathlib import Path
 
-from mcphost.config.json_files import LIMIT, read_regular
+from mcphost.config.json_files import MAX_FILE_BYTES, read_regular_file
 from mcphost.errors import ConfigError
 from mcphost.serialization import Struct
 
 
-class Written(Struct, frozen=True):
+class FileSnapshot(Struct, frozen=True):
     """A file as it was read, for whoever wants to replace it; `mode` is its permissions."""
 
     content: bytes
@@ -19,13 +19,13 @@ class Written(Struct, frozen=True):
     owner: int
 
 
-def read_own(path: Path, limit: int = LIMIT) -> Written:
+def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
     """A regular file that is no symbolic link.
 
     Raises FileNotFoundError, or ConfigError for a link, anything but a file, one over `limit` bytes, one unreadable.
     """
     try:
-        raw, found = read_regular(path, limit, follow=False)
+        raw, found = read_regular_file(path, limit, follow=False)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -34,10 +34,10 @@ def read_own(path: Path, limit: int = LIMIT) -> Written:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
     if len(raw) > limit:
         raise ConfigError(f"{path} is over {limit} bytes.", "Is it the right file?")
-    return Written(raw, stat.S_IMODE(found.st_mode), found.st_uid)
+    return FileSnapshot(raw, stat.S_IMODE(found.st_mode), found.st_uid)
 
 
-def swap(path: Path, before: Written | None, after: bytes, *, mode: int | None = None) -> None:
+def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
     """Replace the file by `after` if it still is what was read (`before`; None: not there). It keeps its permissions,
     or gets `mode`; a new one has 0600. The old or the new content is there at every moment, also after a crash.
 
@@ -53,7 +53,7 @@ def swap(path: Path, before: Written | None, after: bytes, *, mode: int | None =
                 os.fchmod(descriptor, rights)
                 file.flush()
                 os.fsync(descriptor)
-            _unchanged(path, before)
+            _check_unchanged(path, before)
             fresh.replace(path)
         finally:
             fresh.unlink(missing_ok=True)
@@ -86,9 +86,9 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
         raise
 
 
-def _unchanged(path: Path, before: Written | None) -> None:
+def _check_unchanged(path: Path, before: FileSnapshot | None) -> None:
     try:
-        now = read_own(path, max(LIMIT, len(before.content) if before else 0))
+        now = read_snapshot(path, max(MAX_FILE_BYTES, len(before.content) if before else 0))
     except FileNotFoundError:
         now = None
     if (now and now.content) != (before and before.content):

@@ -12,40 +12,40 @@ from mcphost.serialization import replace
 if TYPE_CHECKING:
     import ssl
 
-LIMIT = 4_000_000
+MAX_CA_FILE_BYTES = 4_000_000
 """Bytes; all the authorities that a system comes with take 250 kB."""
 
 
-def content_digest(path: str) -> str:
+def ca_file_digest(path: str) -> str:
     """SHA-256 (hex) of the file's content. Raises ConfigError for what cannot be read whole."""
-    return hashlib.sha256(_content(path)).hexdigest()
+    return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
-def bound(server: ServerConfig) -> ServerConfig:
+def with_ca_digest(server: ServerConfig) -> ServerConfig:
     """Return a project's server with the digest of its certificates as they are now; others are returned as they are.
 
     An approval of that covers this content, and a connection with it believes no other. Raises ConfigError.
     """
     if server.source != "project" or not server.ca_file or server.ca_digest:
         return server
-    return replace(server, ca_digest=content_digest(server.ca_file))
+    return replace(server, ca_digest=ca_file_digest(server.ca_file))
 
 
-def add_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
+def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
     """Make `context` believe the authorities in this file, besides those it does.
 
     The file is read once: with a `digest` these very bytes must have it. Raises ConfigError, ssl.SSLError, ValueError.
     """
-    content = _content(path)
+    content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
         raise ConfigError("it is not what was approved", "Restart the server; you are asked about what it is now.")
     # Comments between certificates may hold any letters; what OpenSSL takes as text is ASCII.
     context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
 
 
-def _content(path: str) -> bytes:
+def _read_ca_file(path: str) -> bytes:
     try:
-        return read_bytes(Path(path), LIMIT)
+        return read_bytes(Path(path), MAX_CA_FILE_BYTES)
     except FileNotFoundError as error:
         raise ConfigError(
             f"The file of certificates {path!r} does not exist.", 'Correct "caFile" in mcp.json.'

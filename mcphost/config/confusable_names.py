@@ -7,7 +7,7 @@ from itertools import combinations
 
 from mcphost.unicode_forms import normalize
 
-_DRAWN_LIKE = {
+_CONFUSABLES = {
     "a": "аαɑ", "b": "Ьƅ", "c": "сϲᴄ", "d": "ԁ", "e": "еҽ", "g": "ɡց", "h": "һհ", "i": "іιı", "j": "јϳյ", "k": "κ",
     "l": "ӏʟꞁǀ", "n": "ոп", "o": "оοօσᴏ", "p": "рρ", "q": "ԛզ", "r": "г", "s": "ѕꜱ", "u": "սυʋ", "v": "ѵνᴠ", "w": "ԝωᴡ",
     "x": "хχ", "y": "уγү", "z": "ᴢ", "A": "АΑ", "B": "ВΒ", "C": "СϹ", "E": "ЕΕ", "H": "НΗ", "I": "ІΙӀ", "J": "Ј",
@@ -16,38 +16,38 @@ _DRAWN_LIKE = {
     "-": "‐‑‒–—−", ".": "․·", "_": "＿ߺ", "/": "⁄∕",
 }  # fmt: skip
 """Letters and signs of other alphabets that most fonts draw like one of ASCII (a part of confusables.txt of UTS 39)."""
-_AS_ASCII = str.maketrans({sign: plain for plain, signs in _DRAWN_LIKE.items() for sign in signs})
-_ALIKE_IN_ASCII = str.maketrans("01i|", "olll")
-_ALPHABETS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
+_TO_ASCII = str.maketrans({sign: plain for plain, signs in _CONFUSABLES.items() for sign in signs})
+_ASCII_CONFUSABLES = str.maketrans("01i|", "olll")
+_SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 
 
-def read_as_ascii(text: str) -> str:
+def ascii_skeleton(text: str) -> str:
     """Return `text` with the letters and signs of ASCII that its own are drawn like."""
-    return text if text.isascii() else normalize("NFKC", text.translate(_AS_ASCII))
+    return text if text.isascii() else normalize("NFKC", text.translate(_TO_ASCII))
 
 
 @lru_cache(1024)
-def name_danger(name: str) -> str:
+def describe_name_risk(name: str) -> str:
     """Return a half sentence that continues "It" when the name can be read as another one; empty otherwise."""
     if name.isascii():
         return ""
-    read = read_as_ascii(name)
+    read = ascii_skeleton(name)
     odd = next((sign for sign in name if not sign.isascii() and unicodedata.category(sign)[0] != "M"), name[0])
     which = f"{odd} (U+{ord(odd):04X} {unicodedata.name(odd, 'a sign without a name')})"
     if read.isascii():
         return f'has a name that is drawn like "{read}" and is another one: {which}.'
-    alphabets = {word for sign in name for word in _ALPHABETS if unicodedata.name(sign, "").startswith(word)}
+    alphabets = {word for sign in name for word in _SCRIPTS if unicodedata.name(sign, "").startswith(word)}
     if len(alphabets) > 1:
         names = " and ".join(sorted(word.capitalize() for word in alphabets))
         return f"has letters of several alphabets in its name ({names}), which can look like another name."
     return ""
 
 
-def alike(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield each two of the names that most fonts draw alike."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        read = read_as_ascii(name).casefold()
-        groups.setdefault(read.translate(_ALIKE_IN_ASCII), []).append(name)
+        read = ascii_skeleton(name).casefold()
+        groups.setdefault(read.translate(_ASCII_CONFUSABLES), []).append(name)
     for group in groups.values():
         yield from combinations(group[:5], 2)

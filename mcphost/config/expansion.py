@@ -4,20 +4,20 @@ import re
 from collections.abc import Callable, Mapping
 from shlex import quote
 
-from mcphost.config.oauth import KEYS as WRITTEN
-from mcphost.config.oauth import SECRETS
+from mcphost.config.oauth import FIELD_BY_KEY as WRITTEN
+from mcphost.config.oauth import SECRET_FIELDS
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.redact import is_probable_secret, register_secret
 from mcphost.serialization import replace
 
-_KEYS = {field: key for key, field in WRITTEN.items()}
+_KEY_BY_FIELD = {field: key for key, field in WRITTEN.items()}
 _REFERENCE = re.compile(r"\$\{(env|keyring):([^}]{0,200})\}")
 
 Lookup = Callable[[str], str | None]
 
 
-def expand(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -> str:
+def expand_references(text: str, where: str, environ: Mapping[str, str], keyring: Lookup) -> str:
     """`text` with every reference filled in; `where` names the place for messages.
 
     What is filled in is known to redact from then on. Raises ConfigError naming what is missing; a value that holds
@@ -54,8 +54,11 @@ def expand_server(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Environment and headers of a server, ready for use. Raises ConfigError naming server, key and what is missing."""
     at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
-    env = {name: expand(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
-    headers = {name: expand(text, f'{at}: "headers.{name}"', environ, keyring) for name, text in server.headers.items()}
+    env = {name: expand_references(text, f'{at}: "env.{name}"', environ, keyring) for name, text in server.env.items()}
+    headers = {
+        name: expand_references(text, f'{at}: "headers.{name}"', environ, keyring)
+        for name, text in server.headers.items()
+    }
     for name, text in (*env.items(), *headers.items()):
         if is_probable_secret(name, text) or (name in headers and _REFERENCE.search(server.headers[name])):
             register_secret(text)
@@ -71,22 +74,22 @@ def expand_oauth(server: ServerConfig, environ: Mapping[str, str], keyring: Look
     """The secrets of a server's sign-in, ready for use and known to redact. Raises ConfigError."""
     at = f'{server.file}: server "{server.name}"' if server.file else f'server "{server.name}"'
     filled: dict[str, str] = {}
-    for field in SECRETS:
+    for field in SECRET_FIELDS:
         written: str = getattr(server.oauth, field)
         if written:
-            filled[field] = expand(written, f'{at}: "mcphost.oauth" ({field})', environ, keyring)
+            filled[field] = expand_references(written, f'{at}: "mcphost.oauth" ({field})', environ, keyring)
             register_secret(filled[field])
     return replace(server.oauth, **filled) if filled else server.oauth
 
 
-def references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
+def list_references(server: ServerConfig) -> tuple[tuple[str, str], ...]:
     """Which values of this machine a server's entry asks for, and where they go, such as ("header X", "${env:TOKEN}").
 
     Where a sign-in is given secrets, the addresses that were written down for them are listed too.
     """
     texts = [(f"environment {name}", text) for name, text in sorted(server.env.items())]
     texts += [(f"header {name}", text) for name, text in sorted(server.headers.items())]
-    signing = [(f"sign-in {_KEYS[field]}", str(getattr(server.oauth, field))) for field in SECRETS]
+    signing = [(f"sign-in {_KEY_BY_FIELD[field]}", str(getattr(server.oauth, field))) for field in SECRET_FIELDS]
     found = [
         (place, f"${{{kind}:{name.strip()}}}")
         for place, text in (*texts, *signing)

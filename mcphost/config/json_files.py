@@ -10,19 +10,19 @@ from typing import Any
 
 from mcphost.errors import ConfigError
 
-LIMIT = 256_000
+MAX_FILE_BYTES = 256_000
 """Bytes; nobody writes a megabyte of configuration by hand."""
 
-_MOST_COMMENTS = 10_000
-_MOST_QUOTES = 100_000
+_MAX_COMMENTS = 10_000
+_MAX_QUOTES = 100_000
 
 # Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. A text
 # that does not end is one too: otherwise each of its quotes would be tried as the beginning of another.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
+_TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
 
-def read_regular(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.stat_result]:
+def read_regular_file(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.stat_result]:
     """A regular file, at most one byte more than `limit`, and what it was when it was read.
 
     Raises OSError, also for a symbolic link unless `follow`, and ConfigError for what is no regular file.
@@ -36,12 +36,12 @@ def read_regular(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.sta
         return file.read(limit + 1), found
 
 
-def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
     """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most `limit`."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_kind(path)}.")
-        raw, _ = read_regular(path, limit, follow=True)
+            raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_file_kind(path)}.")
+        raw, _ = read_regular_file(path, limit, follow=True)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -54,7 +54,7 @@ def read_bytes(path: Path, limit: int = LIMIT) -> bytes:
     return raw
 
 
-def text_of(raw: bytes, name: str) -> str:
+def decode_text(raw: bytes, name: str) -> str:
     """The text, with or without a byte order mark. Raises ConfigError naming the line when it is not UTF-8."""
     try:
         return raw.decode("utf-8-sig")
@@ -63,21 +63,21 @@ def text_of(raw: bytes, name: str) -> str:
         raise ConfigError(f"{name}, line {line}: not UTF-8 text.", "Save the file as UTF-8.") from error
 
 
-class Repeated(dict[str, Any]):
+class DuplicateKeyDict(dict[str, Any]):
     """A JSON object in which some keys came twice; the first of each counts."""
 
-    twice: tuple[str, ...] = ()
+    duplicate_keys: tuple[str, ...] = ()
 
 
-def json_of(text: str, name: str) -> Any:
+def parse_json(text: str, name: str) -> Any:
     """The value of JSON text; comments and commas before a closing bracket are allowed, as in VS Code.
 
     Raises ConfigError with line and column. An object with repeated keys becomes Repeated.
     """
-    if text.count("//") + text.count("/*") > _MOST_COMMENTS or text.count('"') > _MOST_QUOTES:
+    if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
         raise ConfigError(f"{name} has more comments or texts than are read.", "Is it the right file?")
     try:
-        return json.loads(plain_json(text), object_pairs_hook=_object)
+        return json.loads(strip_comments(text), object_pairs_hook=_make_object)
     except json.JSONDecodeError as error:
         said = error.msg[0].lower() + error.msg[1:]
         raise ConfigError(
@@ -89,7 +89,7 @@ def json_of(text: str, name: str) -> Any:
         raise ConfigError(f"{name} is not valid JSON ({error}).", "Correct the file.") from error
 
 
-def name_of(value: object) -> str:
+def describe_type(value: object) -> str:
     """What a JSON or TOML value is called in messages to people."""
     match value:
         case None:
@@ -108,17 +108,17 @@ def name_of(value: object) -> str:
             return type(value).__name__
 
 
-def plain_json(text: str) -> str:
+def strip_comments(text: str) -> str:
     """JSON without comments and trailing commas; every character keeps its line and column."""
-    return _LAST_COMMA.sub(_blank, _COMMENT.sub(_blank, text))
+    return _TRAILING_COMMA.sub(_blank_out, _COMMENT.sub(_blank_out, text))
 
 
-def _blank(match: re.Match[str]) -> str:
+def _blank_out(match: re.Match[str]) -> str:
     found = match.group()
     return found if found[0] == '"' else re.sub(r"[^\n]", " ", found)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     twice: list[str] = []
     for key, value in pairs:
@@ -128,10 +128,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             made[key] = value
     if not twice:
         return made
-    repeated = Repeated(made)
-    repeated.twice = tuple(dict.fromkeys(twice))
+    repeated = DuplicateKeyDict(made)
+    repeated.duplicate_keys = tuple(dict.fromkeys(twice))
     return repeated
 
 
-def _kind(path: Path) -> str:
+def _file_kind(path: Path) -> str:
     return "directory" if path.is_dir() else "special file"

@@ -4,12 +4,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from mcphost.config.confusable_names import alike
-from mcphost.config.json_files import json_of, read_bytes, text_of
-from mcphost.config.mcp_json import roots_in, servers_of
-from mcphost.config.restrictions import carry_restrictions
+from mcphost.config.confusable_names import confusable_pairs
+from mcphost.config.json_files import decode_text, parse_json, read_bytes
+from mcphost.config.mcp_json import parse_file_roots, parse_servers
+from mcphost.config.restrictions import apply_restrictions
 from mcphost.config.schema import HostConfig, RootConfig, ServerConfig, Source
-from mcphost.config.settings import Overrides, override, settings_of
+from mcphost.config.settings import Overrides, apply_overrides, parse_settings
 from mcphost.errors import ConfigError, McpHostError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
@@ -30,14 +30,14 @@ class ProjectFile(Struct, frozen=True):
     content: bytes
 
 
-class _Found(Struct, frozen=True):
+class _FileContent(Struct, frozen=True):
     """What one file names."""
 
     servers: tuple[ServerConfig, ...] = ()
     roots: tuple[RootConfig, ...] = ()
 
 
-def project_file(directory: Path) -> ProjectFile | None:
+def read_project_file(directory: Path) -> ProjectFile | None:
     """The `.mcp.json` of that directory, unparsed, or None. Raises ConfigError when it is there but unreadable."""
     path = directory / PROJECT_FILE
     try:
@@ -47,7 +47,7 @@ def project_file(directory: Path) -> ProjectFile | None:
     return ProjectFile(str(path), hashlib.sha256(content).hexdigest(), content)
 
 
-def load(
+def load_config(
     directory: Path,
     *,
     files: Iterable[str] = (),
@@ -65,45 +65,49 @@ def load(
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
-    config = replace(_settings(settings, problems), settings_file=str(settings))
+    config = replace(_load_settings(settings, problems), settings_file=str(settings))
     named = list(files)
     servers: list[ServerConfig] = []
     roots: list[RootConfig] = []
     if named:
         for name in named:
             try:
-                found = _named_file(Path(name).expanduser(), problems)
+                found = _load_named_file(Path(name).expanduser(), problems)
             except ConfigError as error:
                 if strict:
                     raise
                 problems.append(str(error))
             else:
-                _add(servers, found.servers, problems)
+                _add_servers(servers, found.servers, problems)
                 roots += found.roots
     else:
-        _add(servers, _user_file(directory / SERVERS_FILE, problems).servers, problems)
+        _add_servers(servers, _load_user_file(directory / SERVERS_FILE, problems).servers, problems)
         if project is not None:
-            found = _parsed(project.content, project.path, "project", problems)
-            _add(servers, found.servers, problems)
+            found = _parse_or_report(project.content, project.path, "project", problems)
+            _add_servers(servers, found.servers, problems)
             roots += found.roots
-    for one, other in alike(server.name for server in servers):
+    for one, other in confusable_pairs(server.name for server in servers):
         problems.append(
             f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{one}". Rename one of them.'
         )
-    restricted, never = carry_restrictions(servers, config.never, config.sampling.limits)
+    restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
     merged = replace(
-        config, servers=restricted, never=never, more_roots=tuple(roots), problems=tuple(dict.fromkeys(problems))
+        config,
+        servers=restricted,
+        never_rules=never,
+        project_roots=tuple(roots),
+        problems=tuple(dict.fromkeys(problems)),
     )
-    return override(merged, overrides or Overrides(), {} if environ is None else environ)
+    return apply_overrides(merged, overrides or Overrides(), {} if environ is None else environ)
 
 
-def problem_of(config: HostConfig, server: str) -> str:
+def find_server_problem(config: HostConfig, server: str) -> str:
     """What was wrong with the entry of that name; empty when nothing was."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 
 
-def name_file(error: McpHostError, server: ServerConfig) -> None:
+def add_file_name(error: McpHostError, server: ServerConfig) -> None:
     """Name the file of the server's entry: in place of "mcp.json", and where a ConfigError names no file at all."""
     if not server.file:
         return
@@ -113,17 +117,17 @@ def name_file(error: McpHostError, server: ServerConfig) -> None:
         error.message = f'{file}: server "{server.name}": {error.message}'
 
 
-def broken_file(config: HostConfig) -> str:
+def find_file_problem(config: HostConfig) -> str:
     """What was wrong with a whole file of servers; empty when each could be read."""
     whole = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
     return next((problem for problem in whole if SERVERS_FILE in problem), "")
 
 
-def _settings(path: Path, problems: list[str]) -> HostConfig:
+def _load_settings(path: Path, problems: list[str]) -> HostConfig:
     raw = b""
     try:
         raw = read_bytes(path)
-        return settings_of(text_of(raw, str(path)), str(path), problems.append)
+        return parse_settings(decode_text(raw, str(path)), str(path), problems.append)
     except FileNotFoundError:
         return HostConfig()
     except ConfigError as error:
@@ -134,41 +138,41 @@ def _settings(path: Path, problems: list[str]) -> HostConfig:
         return HostConfig()
 
 
-def _user_file(path: Path, problems: list[str]) -> _Found:
+def _load_user_file(path: Path, problems: list[str]) -> _FileContent:
     try:
-        return _parsed_or_raise(read_bytes(path), str(path), "user", problems)
+        return _parse_file(read_bytes(path), str(path), "user", problems)
     except FileNotFoundError:
-        return _Found()
+        return _FileContent()
     except ConfigError as error:
         problems.append(str(error))
-        return _Found()
+        return _FileContent()
 
 
-def _named_file(path: Path, problems: list[str]) -> _Found:
+def _load_named_file(path: Path, problems: list[str]) -> _FileContent:
     try:
-        return _parsed_or_raise(read_bytes(path), str(path), "flag", problems)
+        return _parse_file(read_bytes(path), str(path), "flag", problems)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist.", "Check the name given with --mcp-config.") from error
 
 
-def _parsed(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
+def _parse_or_report(raw: bytes, file: str, source: Source, problems: list[str]) -> _FileContent:
     try:
-        return _parsed_or_raise(raw, file, source, problems)
+        return _parse_file(raw, file, source, problems)
     except ConfigError as error:
         problems.append(str(error))
-        return _Found()
+        return _FileContent()
 
 
-def _parsed_or_raise(raw: bytes, file: str, source: Source, problems: list[str]) -> _Found:
-    text = text_of(raw, file)
+def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _FileContent:
+    text = decode_text(raw, file)
     if not text.strip():
-        return _Found()
-    document = json_of(text, file)
-    servers = servers_of(document, file, source, problems.append)
-    return _Found(servers, roots_in(document, file, source, problems.append))
+        return _FileContent()
+    document = parse_json(text, file)
+    servers = parse_servers(document, file, source, problems.append)
+    return _FileContent(servers, parse_file_roots(document, file, source, problems.append))
 
 
-def _add(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
+def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
     """Names are unique: what was read first stays, so a project cannot take the name of a server of the user's."""
     taken = {server.name: server for server in servers}
     for server in more:

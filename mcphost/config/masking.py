@@ -14,41 +14,41 @@ from collections import Counter
 from functools import lru_cache
 from math import log2
 
-from mcphost.config.risky_variables import risk_of
+from mcphost.config.risky_variables import classify_variable
 from mcphost.redact import PLACEHOLDER, is_secret_name, redact_patterns
 
 HIDDEN = "[hidden]"
 REFERENCE = re.compile(r"(\$\{(?:env|keyring):[^}]*\})")
 _SCHEME = re.compile(r"(?i)\s*(?:bearer|basic|token|dpop|apikey)\s+")
-_PLACE = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
-_RUN = re.compile(r"[A-Za-z0-9+=_-]{20,}")
+_PATH_OR_URL = re.compile(r"(?:~|\.{1,2})?/|[A-Za-z][A-Za-z0-9+.-]{1,20}://")
+_LONG_WORD = re.compile(r"[A-Za-z0-9+=_-]{20,}")
 _HEX = re.compile(r"[0-9a-fA-F-]{32,}")
-_PASSWORD = re.compile(r"(?<=://)[A-Za-z0-9._~%+!*-]{1,200}:[A-Za-z0-9._~%+!*:-]{1,200}(?=@)")
-_CODE = frozenset(";|&$()<>`/\\")
-_LONGEST_RUN = 4_096
-_ROUNDS = 5_000
-_WITHOUT_SHARING = 16
+_URL_CREDENTIALS = re.compile(r"(?<=://)[A-Za-z0-9._~%+!*-]{1,200}:[A-Za-z0-9._~%+!*:-]{1,200}(?=@)")
+_CODE_CHARACTERS = frozenset(";|&$()<>`/\\")
+_MAX_WORD_LENGTH = 4_096
+_PBKDF2_ITERATIONS = 5_000
+_FULL_COST_VALUES = 16
 
 
 @lru_cache(1_024)
-def masked(name: str, value: str, *, foreign: bool = False) -> str:
+def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
     """Return `value` with `[hidden]` for each part that looks like a secret; references stay as they are written.
 
     A variable that decides which code is loaded is never hidden, and of one that decides where packages and
-    connections go only what has the form of a secret. `foreign`: it is for a program's environment, and not the user
+    connections go only what has the form of a secret. `is_foreign`: it is for a program's environment, and not the user
     wrote it; then a value that can be code is shown.
     """
-    risk = risk_of(name)
+    risk = classify_variable(name)
     # Every second part is a reference; what stands between them is literal text.
     parts = REFERENCE.split(value)
     literal = "".join(parts[0::2])
     if risk in ("code", "settings"):
         return value
-    if foreign and _can_be_code(literal):
-        return "".join(_PASSWORD.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
-    whole = is_secret_name(name) and not _is_plain(name, literal)
+    if is_foreign and _can_be_code(literal):
+        return "".join(_URL_CREDENTIALS.sub(HIDDEN, part) if at % 2 == 0 else part for at, part in enumerate(parts))
+    whole = is_secret_name(name) and not _is_no_secret(name, literal)
     for at in range(0, len(parts), 2):
-        parts[at] = _without_secret(parts[at]) if whole else _without_shapes(parts[at], words=risk is None)
+        parts[at] = _hide_secret(parts[at]) if whole else _hide_patterns(parts[at], hide_random_words=risk is None)
     return "".join(parts)
 
 
@@ -56,55 +56,57 @@ def _can_be_code(literal: str) -> bool:
     """Whether a text has what commands, scripts and paths have, and a secret hardly ever: see the top of this file."""
     scheme = _SCHEME.match(literal)
     word = literal[scheme.end() if scheme else 0 :]
-    return any(char in _CODE or char.isspace() for char in word)
+    return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
 
 
-def fingerprint(name: str, value: str, sharing: int = 1) -> str:
+def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
     """Return 64 hex digits that stand for a hidden value of that name.
 
     `sharing` is how many hidden values the same entry has: many share the work, so that an entry with thousands of
     them holds up nobody.
     """
-    return _slow(name, value, max(1, _ROUNDS * _WITHOUT_SHARING // max(_WITHOUT_SHARING, sharing)))
+    return _derive_fingerprint(
+        name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
+    )
 
 
 @lru_cache(1_024)
-def _slow(name: str, value: str, rounds: int) -> str:
+def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
     salt = f"mcphost approval {name}".encode(errors="surrogatepass")
-    return hashlib.pbkdf2_hmac("sha256", value.encode(errors="surrogatepass"), salt, rounds).hex()
+    return hashlib.pbkdf2_hmac("sha256", value.encode(errors="surrogatepass"), salt, iterations).hex()
 
 
-def _is_plain(name: str, literal: str) -> bool:
+def _is_no_secret(name: str, literal: str) -> bool:
     """Whether a value under a secret's name is plainly none: a switch, a limit of tokens, a path, an address."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True
     if text.isdigit() and "TOKENS" in name.upper():
         return True
-    return bool(_PLACE.match(text)) and not any(_is_random(part, 16) for part in re.split(r"[/?&=#:@.]", text))
+    return bool(_PATH_OR_URL.match(text)) and not any(_is_random(part, 16) for part in re.split(r"[/?&=#:@.]", text))
 
 
-def _without_secret(literal: str) -> str:
+def _hide_secret(literal: str) -> str:
     scheme = _SCHEME.match(literal)
     start = scheme.end() if scheme else 0
     return f"{literal[:start]}{HIDDEN}" if literal[start:].strip() else literal
 
 
-def _without_shapes(literal: str, *, words: bool) -> str:
+def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
     """`words`: words that look drawn at random are hidden, too."""
     known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(PLACEHOLDER, HIDDEN)
-    if not words:
+    if not hide_random_words:
         return known
-    return _RUN.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
+    return _LONG_WORD.sub(lambda match: HIDDEN if _is_random(match.group(), 20) else match.group(), known)
 
 
-def _is_random(text: str, shortest: int) -> bool:
+def _is_random(text: str, min_length: int) -> bool:
     """Whether a word looks drawn at random: long, of several kinds of characters, none of them frequent."""
-    if len(text) < shortest:
+    if len(text) < min_length:
         return False
-    if len(text) > _LONGEST_RUN or _HEX.fullmatch(text):
+    if len(text) > _MAX_WORD_LENGTH or _HEX.fullmatch(text):
         return True
     digits = sum(char.isdigit() for char in text)
     if digits < 2 or digits == len(text):

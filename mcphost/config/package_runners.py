@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-START_SECONDS = 120.0
+INSTALLER_START_TIMEOUT = 120.0
 """How long such a command may take until its server answers."""
 
-_ALWAYS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
-_WITH: dict[str, frozenset[str]] = {
+_INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
+_INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "npm": frozenset({"exec", "x"}),
     "pnpm": frozenset({"dlx", "exec"}),
     "yarn": frozenset({"dlx"}),
@@ -20,8 +20,8 @@ _WITH: dict[str, frozenset[str]] = {
     "go": frozenset({"run"}),
     "cargo": frozenset({"run"}),
 }
-_SUBCOMMAND_WITHIN = 6  # arguments; options of the program itself may come before its subcommand
-_ENDINGS = (".exe", ".cmd", ".bat")
+_MAX_SUBCOMMAND_POSITION = 6  # arguments; options of the program itself may come before its subcommand
+_EXECUTABLE_SUFFIXES = (".exe", ".cmd", ".bat")
 
 
 def is_installer(argv: Sequence[str]) -> bool:
@@ -29,7 +29,7 @@ def is_installer(argv: Sequence[str]) -> bool:
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
-    for ending in _ENDINGS:
+    for ending in _EXECUTABLE_SUFFIXES:
         name = name.removesuffix(ending)
-    subcommands = _WITH.get(name, frozenset())
-    return name in _ALWAYS or not subcommands.isdisjoint(argv[1 : 1 + _SUBCOMMAND_WITHIN])
+    subcommands = _INSTALLER_SUBCOMMANDS.get(name, frozenset())
+    return name in _INSTALLERS or not subcommands.isdisjoint(argv[1 : 1 + _MAX_SUBCOMMAND_POSITION])

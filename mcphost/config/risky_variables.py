@@ -9,7 +9,7 @@ Risk = Literal["code", "packages", "network", "settings"]
 
 # Names as interpreters, loaders, shells and build tools document them. A * at the end stands for any ending, one at the
 # beginning for any beginning: programs call what they run NAME_COMMAND or NAME_HELPER, and no list knows them all.
-_NAMES: dict[Risk, str] = {
+_NAMES_BY_RISK: dict[Risk, str] = {
     "code": """
         PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
         NPM_CONFIG_NODE_OPTIONS NPM_CONFIG_SCRIPT_SHELL ELECTRON_RUN_AS_NODE BUN_OPTIONS BUN_INSPECT_PRELOAD TS_NODE_*
@@ -47,53 +47,53 @@ _NAMES: dict[Risk, str] = {
     """,
 }
 # Often set, and no such power.
-_HARMLESS = """
+_HARMLESS_TEXT = """
     PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER
     PYTHONOPTIMIZE PYTHONDEVMODE PYTHONLEGACYWINDOWSSTDIO NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND
     NPM_CONFIG_UPDATE_NOTIFIER UV_NO_PROGRESS UV_LINK_MODE PIP_NO_INPUT PIP_DISABLE_PIP_VERSION_CHECK XDG_SESSION_*
 """
 
 
-class _Names(Struct, frozen=True):
+class _NamePatterns(Struct, frozen=True):
     """Names in upper case: some as they are, others by how they begin or end."""
 
-    whole: frozenset[str]
-    beginnings: tuple[str, ...]
-    endings: tuple[str, ...]
+    exact: frozenset[str]
+    prefixes: tuple[str, ...]
+    suffixes: tuple[str, ...]
 
-    def has(self, name: str) -> bool:
+    def matches(self, name: str) -> bool:
         """Whether that name, in upper case, is one of them."""
-        return name in self.whole or name.startswith(self.beginnings) or name.endswith(self.endings)
+        return name in self.exact or name.startswith(self.prefixes) or name.endswith(self.suffixes)
 
 
-def _names(text: str) -> _Names:
+def _parse_patterns(text: str) -> _NamePatterns:
     words = text.split()
-    return _Names(
+    return _NamePatterns(
         frozenset(word for word in words if "*" not in word),
         tuple(word[:-1] for word in words if word.endswith("*")),
         tuple(word[1:] for word in words if word.startswith("*")),
     )
 
 
-_RISKS: dict[Risk, _Names] = {risk: _names(text) for risk, text in _NAMES.items()}
-_WITHOUT_RISK = _names(_HARMLESS)
+_PATTERNS_BY_RISK: dict[Risk, _NamePatterns] = {risk: _parse_patterns(text) for risk, text in _NAMES_BY_RISK.items()}
+_HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 
 
-def risk_of(name: str) -> Risk | None:
+def classify_variable(name: str) -> Risk | None:
     """Return what a variable of that name can change; None for one that is not known to be risky.
 
     Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both. So are `-` and `_`.
     """
     upper = name.strip().upper().replace("-", "_")
-    if _WITHOUT_RISK.has(upper):
+    if _HARMLESS_PATTERNS.matches(upper):
         return None
-    return next((risk for risk, names in _RISKS.items() if names.has(upper)), None)
+    return next((risk for risk, names in _PATTERNS_BY_RISK.items() if names.matches(upper)), None)
 
 
-def by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
+def group_by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
     """Group the risky ones of `names`, sorted; a risk that none of them has is left out."""
     ordered = sorted(names)
     found: dict[Risk, tuple[str, ...]] = {
-        risk: tuple(name for name in ordered if risk_of(name) == risk) for risk in _RISKS
+        risk: tuple(name for name in ordered if classify_variable(name) == risk) for risk in _PATTERNS_BY_RISK
     }
     return {risk: members for risk, members in found.items() if members}

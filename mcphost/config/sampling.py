@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from mcphost.config.json_files import name_of
+from mcphost.config.json_files import describe_type
 from mcphost.config.schema import Source
 from mcphost.sanitize import sanitize
 
-KEYS = {
+LIMIT_BY_KEY = {
     "requestsPerMinute": "requests_per_minute",
     "requestsPerSession": "requests_per_session",
     "tokensPerMinute": "tokens_per_minute",
@@ -15,27 +15,27 @@ KEYS = {
     "depth": "depth",
 }
 """Keys of `mcphost.sampling` to the limits they set."""
-MOST = 1_000_000_000
+MAX_LIMIT = 1_000_000_000
 
 
-def sampling_of(written: Any, at: str, source: Source, problem: Callable[[str], None]) -> dict[str, int]:
+def parse_sampling(written: Any, location: str, source: Source, on_problem: Callable[[str], None]) -> dict[str, int]:
     """The limits by name; whoever wrote a folder's file cannot give its own servers more of the user's model."""
     if written is None:
         return {}
     if not isinstance(written, dict):
-        problem(f'{at}: "mcphost.sampling" is {name_of(written)}, not an object; it is not used.')
+        on_problem(f'{location}: "mcphost.sampling" is {describe_type(written)}, not an object; it is not used.')
         return {}
     members = cast("dict[str, Any]", written)
     if members and source == "project":
-        problem(f'{at}: "mcphost.sampling" counts only in your own mcp.json; the usual limits hold.')
+        on_problem(f'{location}: "mcphost.sampling" counts only in your own mcp.json; the usual limits hold.')
         return {}
     limits: dict[str, int] = {}
     for key, value in members.items():
-        if key not in KEYS:
+        if key not in LIMIT_BY_KEY:
             shown = sanitize(key[:60], keep_newlines=False)
-            problem(f'{at}: "mcphost.sampling.{shown}" is not known. There are: {", ".join(KEYS)}.')
-        elif isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-            problem(f'{at}: "mcphost.sampling.{key}" is no whole number from 0 on; the usual limit holds.')
+            on_problem(f'{location}: "mcphost.sampling.{shown}" is not known. There are: {", ".join(LIMIT_BY_KEY)}.')
+        elif isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_LIMIT:
+            on_problem(f'{location}: "mcphost.sampling.{key}" is no whole number from 0 on; the usual limit holds.')
         else:
-            limits[KEYS[key]] = value
+            limits[LIMIT_BY_KEY[key]] = value
     return limits

@@ -6,8 +6,8 @@ from mcphost.config.rules import Rule
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.serialization import Struct
 
-Api = Literal["auto", "chat", "responses"]
-Grant = Literal["person", "client_credentials", "enterprise", "workload"]
+ModelApi = Literal["auto", "chat", "responses"]
+OAuthGrant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
 RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
 SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
@@ -28,7 +28,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     port: int = 0
     """The loopback port of the registered redirect address; 0: any."""
 
-    document_url: str = ""
+    client_metadata_url: str = ""
     """Where a client metadata document for mcphost is published."""
 
     account: str = ""
@@ -38,7 +38,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     private: bool = False
     """The authorization server may be at a private address though the MCP server is not."""
 
-    grant: Grant = "person"
+    grant: OAuthGrant = "person"
     scopes: tuple[str, ...] = ()
     """For grants without a person: what to ask for when the server does not say."""
 
@@ -65,7 +65,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     cwd: str = ""
-    started_in: str = ""
+    startup_folder: str = ""
     """The folder mcphost was started in, when what runs depends on it; "" when it runs the same from everywhere."""
 
     url: str = ""
@@ -92,13 +92,13 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     log_level: str = ""
     """The least severe log messages to ask for (protocol.logging.LEVELS); empty: none are asked for."""
 
-    same_as: tuple[str, ...] = ()
+    matching_servers: tuple[str, ...] = ()
     """Servers of the user's that this entry of a project leads to as well; what restricts those is in here, too."""
 
-    never: tuple[str, ...] = ()
-    """The never-rules that hold for it because of those, as text; they are also in `HostConfig.never`."""
+    never_rules: tuple[str, ...] = ()
+    """The never-rules that hold for it because of those, as text; they are also in `HostConfig.never_rules`."""
 
-    sampling: dict[str, int] = {}  # noqa: RUF012
+    sampling_limits: dict[str, int] = {}  # noqa: RUF012
     """What of SamplingLimits is another number for this server; only the user's own file can raise one."""
 
     source: Source = "user"
@@ -124,7 +124,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     name: str = ""
     api_base: str = ""
     api_key_env: str = ""
-    api: Api = "auto"
+    api: ModelApi = "auto"
     reasoning_effort: str = ""
     context_window: int = 0
     max_output_tokens: int = 0
@@ -140,7 +140,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     task_timeout: float = 3_600
     connect_timeout: float = 30
     server_wait: float = 2
-    hard: bool = False
+    includes_user_time: bool = False
     ping_interval: float = 60
     max_rounds: int = 25
     parallel_calls: int = 8
@@ -179,7 +179,7 @@ class SamplingConfig(Struct, frozen=True, kw_only=True):
     models: tuple[ModelConfig, ...] = ()
 
 
-class LedgerConfig(Struct, frozen=True, kw_only=True):
+class AuditConfig(Struct, frozen=True, kw_only=True):
     """What the audit ledger keeps. `content`: words and arguments too, without secrets; `required`: nothing is allowed
     that cannot be recorded on the disk first."""
 
@@ -204,23 +204,23 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     servers: tuple[ServerConfig, ...] = ()
     model: ModelConfig = ModelConfig()
     limits: Limits = Limits()
-    ledger: LedgerConfig = LedgerConfig()
+    audit: AuditConfig = AuditConfig()
     sampling: SamplingConfig = SamplingConfig()
     results: ResultsConfig = ResultsConfig()
     theme: str = ""
     system_prompt: str = ""
     roots: tuple[RootConfig, ...] | None = None
-    more_roots: tuple[RootConfig, ...] = ()
-    allow: tuple[Rule, ...] = ()
+    project_roots: tuple[RootConfig, ...] = ()
+    allow_rules: tuple[Rule, ...] = ()
     """Calls that may run unasked in this run."""
 
-    passes: tuple[Rule, ...] = ()
+    pass_rules: tuple[Rule, ...] = ()
     """Calls whose results the model may have unread in this run, whatever their servers say of reviewing."""
 
-    never: tuple[Rule, ...] = ()
+    never_rules: tuple[Rule, ...] = ()
     """Calls that no grant, no mode and no answer allows."""
 
-    store: SecretStore = ""
+    secret_store: SecretStore = ""
     settings_file: str = "config.toml"
     """The path of the user's config.toml, whether there is such a file or not; for hints."""
 

@@ -13,25 +13,35 @@ import threading
 from typing import Any, cast
 
 from mcphost.demo import requests
-from mcphost.demo.tools import PROMPTS, RESOURCES, SLOW, Mistake, Room, Stopped, checked, prompt, read
+from mcphost.demo.tools import (
+    PROMPTS,
+    RESOURCES,
+    SLOW_TOOLS,
+    CallCancelled,
+    DemoToolError,
+    DemoTools,
+    read_resource,
+    render_prompt,
+    validate_arguments,
+)
 from mcphost.demo.tools import TOOLS as OWN_TOOLS
 
-TOOLS = [*OWN_TOOLS, *requests.TOOLS]
+TOOLS = [*OWN_TOOLS, *requests.INTERACTIVE_TOOLS]
 
-STATELESS = ("2026-07-28",)
-HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-_META = "io.modelcontextprotocol/"
+STATELESS_REVISIONS = ("2026-07-28",)
+HANDSHAKE_REVISIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+_META_PREFIX = "io.modelcontextprotocol/"
 _INFO = {"name": "mcphost-demo", "title": "mcphost demo", "version": "1.0.0"}
 _CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
 _INSTRUCTIONS = (
     "Arithmetic, notes kept in memory, a slow count, dice, and tools that ask the user or the model back. "
     "Use add and multiply for every sum."
 )
-_LINE_LIMIT = 4_000_000
-_FRESH_MS = 60_000
+_MAX_LINE_BYTES = 4_000_000
+_TTL_MS = 60_000
 
 
-class Rejected(Exception):
+class JsonRpcError(Exception):
     """A JSON-RPC error: code, message and data."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
@@ -39,138 +49,138 @@ class Rejected(Exception):
         self.code, self.message, self.data = code, message, data
 
 
-class Server:
+class DemoServer:
     """One client on stdin and stdout. Requests are read on the main thread; the slow tool on threads of its own."""
 
     def __init__(self) -> None:
-        self._room = Room()
-        self._out = threading.Lock()
-        self._running: dict[Any, threading.Event] = {}
+        self._tools = DemoTools()
+        self._write_lock = threading.Lock()
+        self._cancel_events: dict[Any, threading.Event] = {}
         self._revision = ""  # of the handshake
-        self._stateless = False
-        self._client: dict[str, Any] = {}  # what the client of a handshake declared
+        self._is_stateless = False
+        self._client_capabilities: dict[str, Any] = {}  # what the client of a handshake declared
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
-        self._page: requests.Page | None = None
+        self._page: requests.VisitPage | None = None
 
     def serve(self) -> None:
         """Answer until the input ends; calls that still run are told to stop."""
         lines = sys.stdin.buffer
-        while line := lines.readline(_LINE_LIMIT):
-            if not line.endswith(b"\n") and len(line) >= _LINE_LIMIT:
-                self._error(None, Rejected(-32700, "The line is too long."))
+        while line := lines.readline(_MAX_LINE_BYTES):
+            if not line.endswith(b"\n") and len(line) >= _MAX_LINE_BYTES:
+                self._send_error(None, JsonRpcError(-32700, "The line is too long."))
                 while line and not line.endswith(b"\n"):
-                    line = lines.readline(_LINE_LIMIT)
+                    line = lines.readline(_MAX_LINE_BYTES)
             elif line.strip():
-                self._take(line)
-        for stop in list(self._running.values()):
+                self._handle_line(line)
+        for stop in list(self._cancel_events.values()):
             stop.set()
 
-    def _take(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
             message = cast("object", json.loads(line))
         except (ValueError, RecursionError):
-            self._error(None, Rejected(-32700, "Not JSON."))
+            self._send_error(None, JsonRpcError(-32700, "Not JSON."))
             return
         members: list[Any] = [message]
         if isinstance(message, list) and self._revision == "2025-03-26":  # batches exist in that revision only
             members = cast("list[Any]", message) or members
         for member in members:
-            self._one(_object(member))
+            self._handle_message(_as_object(member))
 
-    def _one(self, message: dict[str, Any] | None) -> None:
+    def _handle_message(self, message: dict[str, Any] | None) -> None:
         if message is None or message.get("jsonrpc") != "2.0":
-            self._error(None, Rejected(-32600, 'Not a message with "jsonrpc": "2.0".'))
+            self._send_error(None, JsonRpcError(-32600, 'Not a message with "jsonrpc": "2.0".'))
             return
         ident, method = message.get("id"), message.get("method")
-        params = _object(message.get("params", {}))
+        params = _as_object(message.get("params", {}))
         if not isinstance(method, str):
             box = self._replies.pop(ident, None) if isinstance(ident, str) else None
             if box is not None:
                 box.put(message)
             elif "result" not in message and "error" not in message:
-                self._error(None, Rejected(-32600, "A request has a method."))
+                self._send_error(None, JsonRpcError(-32600, "A request has a method."))
             return
         if "id" not in message:
-            self._notice(method, params or {})
+            self._handle_notification(method, params or {})
             return
         if isinstance(ident, bool) or not isinstance(ident, int | str):
-            self._error(None, Rejected(-32600, "An id is a text or a whole number."))
+            self._send_error(None, JsonRpcError(-32600, "An id is a text or a whole number."))
             return
         try:
             if params is None:
-                raise Rejected(-32602, "params is an object.")
-            modern = self._era(method, params)
+                raise JsonRpcError(-32602, "params is an object.")
+            modern = self._is_stateless_request(method, params)
             if method == "tools/call":
                 self._start_call(ident, params, modern)
             else:
-                self._answer(ident, self._plain(method, params, modern), modern)
-        except Rejected as error:
-            self._error(ident, error)
+                self._send_result(ident, self._handle_request(method, params, modern), modern)
+        except JsonRpcError as error:
+            self._send_error(ident, error)
 
-    def _era(self, method: str, params: dict[str, Any]) -> bool:
-        """Whether the request is of the stateless era, by what it carries. Raises Rejected."""
-        meta = _object(params.get("_meta")) or {}
-        version = meta.get(f"{_META}protocolVersion")
+    def _is_stateless_request(self, method: str, params: dict[str, Any]) -> bool:
+        """Whether the request is of the stateless era, by what it carries. Raises JsonRpcError."""
+        meta = _as_object(params.get("_meta")) or {}
+        version = meta.get(f"{_META_PREFIX}protocolVersion")
         if version is not None and method != "initialize":
-            if version not in STATELESS:
-                supported = {"supported": [*STATELESS, *HANDSHAKE], "requested": version}
-                raise Rejected(-32022, "Unsupported protocol version", supported)
-            if _object(meta.get(f"{_META}clientCapabilities")) is None:
-                raise Rejected(-32602, f"params._meta needs {_META}clientCapabilities, an object.")
-            self._stateless = True
+            if version not in STATELESS_REVISIONS:
+                supported = {"supported": [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS], "requested": version}
+                raise JsonRpcError(-32022, "Unsupported protocol version", supported)
+            if _as_object(meta.get(f"{_META_PREFIX}clientCapabilities")) is None:
+                raise JsonRpcError(-32602, f"params._meta needs {_META_PREFIX}clientCapabilities, an object.")
+            self._is_stateless = True
             return True
         if method == "initialize":
-            if self._stateless:
+            if self._is_stateless:
                 # Both probes arrived: the era that was answered first stays.
-                raise Rejected(
+                raise JsonRpcError(
                     -32022,
                     "Unsupported protocol version",
                     {
-                        "supported": list(STATELESS),
+                        "supported": list(STATELESS_REVISIONS),
                         "requested": params.get("protocolVersion"),
                     },
                 )
         elif method == "server/discover" or (not self._revision and method != "ping"):
-            raise Rejected(-32602, f"params._meta needs {_META}protocolVersion, or send initialize first.")
+            raise JsonRpcError(-32602, f"params._meta needs {_META_PREFIX}protocolVersion, or send initialize first.")
         return False
 
-    def _plain(self, method: str, params: dict[str, Any], modern: bool) -> dict[str, Any]:
-        """The result of everything but a tool call. Raises Rejected."""
+    def _handle_request(self, method: str, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
+        """The result of everything but a tool call. Raises JsonRpcError."""
         match method:
-            case "initialize" if not modern:
+            case "initialize" if not is_stateless:
                 return self._initialize(params)
-            case "ping" if not modern:
+            case "ping" if not is_stateless:
                 return {}
-            case "server/discover" if modern:
-                return self._kept(
+            case "server/discover" if is_stateless:
+                return self._add_cache_hints(
                     {
-                        "supportedVersions": [*STATELESS, *HANDSHAKE],
+                        "supportedVersions": [*STATELESS_REVISIONS, *HANDSHAKE_REVISIONS],
                         "capabilities": _CAPABILITIES,
                         "instructions": _INSTRUCTIONS,
                     },
-                    modern,
+                    is_stateless,
                 )
             case "tools/list":
-                return self._kept({"tools": TOOLS}, modern)
+                return self._add_cache_hints({"tools": TOOLS}, is_stateless)
             case "resources/list":
-                return self._kept({"resources": RESOURCES}, modern)
+                return self._add_cache_hints({"resources": RESOURCES}, is_stateless)
             case "resources/templates/list":
-                return self._kept({"resourceTemplates": []}, modern)
+                return self._add_cache_hints({"resourceTemplates": []}, is_stateless)
             case "prompts/list":
-                return self._kept({"prompts": PROMPTS}, modern)
+                return self._add_cache_hints({"prompts": PROMPTS}, is_stateless)
             case "resources/read":
-                return self._read(params, modern)
+                return self._read_resource(params, is_stateless)
             case "prompts/get":
-                return self._prompt(params)
+                return self._get_prompt(params)
             case _:
-                raise Rejected(-32601, f"There is no method {method[:100]!r}.")
+                raise JsonRpcError(-32601, f"There is no method {method[:100]!r}.")
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         wanted = params.get("protocolVersion")
         if not isinstance(wanted, str):
-            raise Rejected(-32602, "initialize needs protocolVersion, a text.")
-        self._revision = wanted if wanted in HANDSHAKE else HANDSHAKE[0]
-        self._client = _object(params.get("capabilities")) or {}
+            raise JsonRpcError(-32602, "initialize needs protocolVersion, a text.")
+        self._revision = wanted if wanted in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[0]
+        self._client_capabilities = _as_object(params.get("capabilities")) or {}
         return {
             "protocolVersion": self._revision,
             "capabilities": _CAPABILITIES,
@@ -178,132 +188,137 @@ class Server:
             "instructions": _INSTRUCTIONS,
         }
 
-    def _read(self, params: dict[str, Any], modern: bool) -> dict[str, Any]:
+    def _read_resource(self, params: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
         uri = params.get("uri")
-        found = read(uri, self._room) if isinstance(uri, str) else None
+        found = read_resource(uri, self._tools) if isinstance(uri, str) else None
         if found is None:
             # 2026-07-28 retired -32002 for this.
-            raise Rejected(-32602 if modern else -32002, "There is no such resource.", {"uri": uri})
-        kept = self._kept({"contents": [{"uri": uri, "mimeType": found[0], "text": found[1]}]}, modern)
-        if modern and uri == "demo://notes":
+            raise JsonRpcError(-32602 if is_stateless else -32002, "There is no such resource.", {"uri": uri})
+        kept = self._add_cache_hints({"contents": [{"uri": uri, "mimeType": found[0], "text": found[1]}]}, is_stateless)
+        if is_stateless and uri == "demo://notes":
             kept["ttlMs"] = 0
         return kept
 
-    def _prompt(self, params: dict[str, Any]) -> dict[str, Any]:
-        arguments = _object(params.get("arguments", {}))
+    def _get_prompt(self, params: dict[str, Any]) -> dict[str, Any]:
+        arguments = _as_object(params.get("arguments", {}))
         if params.get("name") != "plan" or arguments is None:
-            raise Rejected(-32602, "There is one prompt, plan; its arguments are an object.")
+            raise JsonRpcError(-32602, "There is one prompt, plan; its arguments are an object.")
         try:
-            text = prompt(arguments)
-        except Mistake as error:
-            raise Rejected(-32602, str(error)) from error
+            text = render_prompt(arguments)
+        except DemoToolError as error:
+            raise JsonRpcError(-32602, str(error)) from error
         message = {"role": "user", "content": {"type": "text", "text": text}}
         return {"description": "A short plan", "messages": [message]}
 
-    def _kept(self, result: dict[str, Any], modern: bool) -> dict[str, Any]:
-        return {**result, "ttlMs": _FRESH_MS, "cacheScope": "private"} if modern else result
+    def _add_cache_hints(self, result: dict[str, Any], is_stateless: bool) -> dict[str, Any]:
+        return {**result, "ttlMs": _TTL_MS, "cacheScope": "private"} if is_stateless else result
 
-    def _start_call(self, ident: Any, params: dict[str, Any], modern: bool) -> None:
-        name, arguments = params.get("name"), _object(params.get("arguments", {}))
+    def _start_call(self, ident: Any, params: dict[str, Any], is_stateless: bool) -> None:
+        name, arguments = params.get("name"), _as_object(params.get("arguments", {}))
         if not isinstance(name, str) or arguments is None:
-            raise Rejected(-32602, "tools/call needs name, a text, and arguments, an object.")
+            raise JsonRpcError(-32602, "tools/call needs name, a text, and arguments, an object.")
         if not any(tool["name"] == name for tool in TOOLS):
-            raise Rejected(-32602, f"There is no tool {name[:100]!r}.")
-        if ident in self._running:
-            raise Rejected(-32600, "That id is in use.")
-        stop = self._running[ident] = threading.Event()
-        work = (ident, name, arguments, params, stop, modern)
-        if name in SLOW or name in requests.NAMES:
-            threading.Thread(target=self._call, args=work, daemon=True, name=f"call {ident}").start()
+            raise JsonRpcError(-32602, f"There is no tool {name[:100]!r}.")
+        if ident in self._cancel_events:
+            raise JsonRpcError(-32600, "That id is in use.")
+        stop = self._cancel_events[ident] = threading.Event()
+        work = (ident, name, arguments, params, stop, is_stateless)
+        if name in SLOW_TOOLS or name in requests.INTERACTIVE_TOOL_NAMES:
+            threading.Thread(target=self._run_tool, args=work, daemon=True, name=f"call {ident}").start()
         else:
-            self._call(*work)
+            self._run_tool(*work)
 
-    def _call(
+    def _run_tool(
         self,
         ident: Any,
         name: str,
         arguments: dict[str, Any],
         params: dict[str, Any],
         stop: threading.Event,
-        modern: bool,
+        is_stateless: bool,
     ) -> None:
-        token = (_object(params.get("_meta")) or {}).get("progressToken")
+        token = (_as_object(params.get("_meta")) or {}).get("progressToken")
 
-        def say(progress: float, total: float, text: str) -> None:
+        def report_progress(progress: float, total: float, text: str) -> None:
             if token is not None:
                 told = {"progressToken": token, "progress": progress, "total": total, "message": text}
                 self._write({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
 
         failed = False
         try:
-            if name in requests.NAMES:
-                found = self._asking(name, arguments, params, stop, modern)
+            if name in requests.INTERACTIVE_TOOL_NAMES:
+                found = self._run_interactive_tool(name, arguments, params, stop, is_stateless)
                 if isinstance(found, dict):
-                    self._answer(ident, found, modern)
+                    self._send_result(ident, found, is_stateless)
                     return
                 text = found
             else:
-                text = self._room.call(name, arguments, say, stop)
-        except Mistake as error:
+                text = self._tools.call(name, arguments, report_progress, stop)
+        except DemoToolError as error:
             text, failed = str(error), True
-        except Stopped:
+        except CallCancelled:
             return  # a cancelled request gets no answer
         finally:
-            self._running.pop(ident, None)
-        self._answer(ident, {"content": [{"type": "text", "text": text}], "isError": failed}, modern)
+            self._cancel_events.pop(ident, None)
+        self._send_result(ident, {"content": [{"type": "text", "text": text}], "isError": failed}, is_stateless)
 
-    def _asking(
-        self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, modern: bool
+    def _run_interactive_tool(
+        self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
     ) -> str | dict[str, Any]:
-        """What came of asking; or, in the stateless era, the result that asks. Raises Mistake, Stopped."""
-        tool = next(tool for tool in requests.TOOLS if tool["name"] == name)
-        given = checked(tool["inputSchema"], arguments)
-        meta = _object(params.get("_meta")) or {}
-        requests.possible(name, (_object(meta.get(f"{_META}clientCapabilities")) or {}) if modern else self._client)
-        reply = (_object(params.get("inputResponses")) or {}).get("asked") if modern else None
-        if modern and reply is None:
-            page = self._new_page() if name == "open_page" else None
-            asked = {"inputRequests": {"asked": requests.question(name, given, page, modern)}}
+        """What came of asking; or, in the stateless era, the result that asks. Raises DemoToolError, Stopped."""
+        tool = next(tool for tool in requests.INTERACTIVE_TOOLS if tool["name"] == name)
+        given = validate_arguments(tool["inputSchema"], arguments)
+        meta = _as_object(params.get("_meta")) or {}
+        requests.require_capability(
+            name,
+            (_as_object(meta.get(f"{_META_PREFIX}clientCapabilities")) or {})
+            if is_stateless
+            else self._client_capabilities,
+        )
+        reply = (_as_object(params.get("inputResponses")) or {}).get("asked") if is_stateless else None
+        if is_stateless and reply is None:
+            page = self._open_page() if name == "open_page" else None
+            asked = {"inputRequests": {"asked": requests.build_request(name, given, page, is_stateless)}}
             state = {"requestState": page.key} if page is not None else {}
             return {"resultType": "input_required", **asked, **state}
         page = self._page if name == "open_page" else None
-        if name == "open_page" and modern and (page is None or params.get("requestState") != page.key):
-            raise Mistake("That page is gone; ask for another.")
-        if not modern:
-            page = self._new_page() if name == "open_page" else None
-            reply = self._ask(requests.question(name, given, page, modern), stop)
+        if name == "open_page" and is_stateless and (page is None or params.get("requestState") != page.key):
+            raise DemoToolError("That page is gone; ask for another.")
+        if not is_stateless:
+            page = self._open_page() if name == "open_page" else None
+            reply = self._send_request(requests.build_request(name, given, page, is_stateless), stop)
 
-        def told() -> None:
-            if page is not None and not modern:
+        def notify_visited() -> None:
+            if page is not None and not is_stateless:
                 done = {"method": "notifications/elicitation/complete", "params": {"elicitationId": page.key}}
                 self._write({"jsonrpc": "2.0", **done})
 
         try:
-            return requests.outcome(name, _object(reply) or {}, page, stop, told)
+            return requests.describe_reply(name, _as_object(reply) or {}, page, stop, notify_visited)
         finally:
             if page is not None:
-                self._close(page)
+                self._close_page(page)
 
-    def _new_page(self) -> requests.Page:
+    def _open_page(self) -> requests.VisitPage:
         """A page; there is one at a time."""
         if self._page is not None:
-            self._close(self._page)
+            self._close_page(self._page)
         try:
-            self._page = page = requests.Page()
+            self._page = page = requests.VisitPage()
         except OSError as error:
-            raise Mistake(f"There is no room for a page here: {error}.") from error
+            raise DemoToolError(f"There is no room for a page here: {error}.") from error
         return page
 
-    def _close(self, page: requests.Page) -> None:
+    def _close_page(self, page: requests.VisitPage) -> None:
         if self._page is page:
             self._page = None
         page.close()
 
-    def _ask(self, question: dict[str, Any], stop: threading.Event) -> Any:
-        """The client's reply to a request of ours. Raises Mistake for an error, Stopped when the call is cancelled."""
+    def _send_request(self, request: dict[str, Any], stop: threading.Event) -> Any:
+        """Return the client's reply. Raises DemoToolError for an error, Stopped when the call is cancelled."""
         ident = f"demo-{secrets.token_hex(8)}"
         box = self._replies[ident] = queue.SimpleQueue()
-        self._write({"jsonrpc": "2.0", "id": ident, **question})
+        self._write({"jsonrpc": "2.0", "id": ident, **request})
         while True:
             try:
                 message = box.get(timeout=0.1)
@@ -313,25 +328,25 @@ class Server:
                     self._replies.pop(ident, None)
                     gone = {"method": "notifications/cancelled", "params": {"requestId": ident}}
                     self._write({"jsonrpc": "2.0", **gone})
-                    raise Stopped from None
+                    raise CallCancelled from None
         if "result" not in message:
-            error = _object(message.get("error")) or {}
-            raise Mistake(f"Your client refused: {error.get('message', 'without a reason')}")
+            error = _as_object(message.get("error")) or {}
+            raise DemoToolError(f"Your client refused: {error.get('message', 'without a reason')}")
         return message["result"]
 
-    def _notice(self, method: str, params: dict[str, Any]) -> None:
+    def _handle_notification(self, method: str, params: dict[str, Any]) -> None:
         if method == "notifications/cancelled":
             ident = params.get("requestId")
-            stop = self._running.get(ident) if isinstance(ident, int | str) else None
+            stop = self._cancel_events.get(ident) if isinstance(ident, int | str) else None
             if stop is not None:
                 stop.set()
 
-    def _answer(self, ident: Any, result: dict[str, Any], modern: bool) -> None:
-        if modern:
-            result = {"resultType": "complete", **result, "_meta": {f"{_META}serverInfo": _INFO}}
+    def _send_result(self, ident: Any, result: dict[str, Any], is_stateless: bool) -> None:
+        if is_stateless:
+            result = {"resultType": "complete", **result, "_meta": {f"{_META_PREFIX}serverInfo": _INFO}}
         self._write({"jsonrpc": "2.0", "id": ident, "result": result})
 
-    def _error(self, ident: Any, error: Rejected) -> None:
+    def _send_error(self, ident: Any, error: JsonRpcError) -> None:
         body: dict[str, Any] = {"code": error.code, "message": error.message}
         if error.data is not None:
             body["data"] = error.data
@@ -339,19 +354,19 @@ class Server:
 
     def _write(self, message: dict[str, Any]) -> None:
         line = json.dumps(message, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
-        with self._out, contextlib.suppress(OSError, ValueError):  # the client is gone: the input ends next
+        with self._write_lock, contextlib.suppress(OSError, ValueError):  # the client is gone: the input ends next
             sys.stdout.buffer.write(line)
             sys.stdout.buffer.flush()
 
 
-def _object(value: Any) -> dict[str, Any] | None:
+def _as_object(value: Any) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def main() -> None:
     """Serve until the input ends."""
     with contextlib.suppress(KeyboardInterrupt):
-        Server().serve()
+        DemoServer().serve()
 
 
 if __name__ == "__main__":

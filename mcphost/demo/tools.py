@@ -5,28 +5,30 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-SLOW = frozenset({"count_slowly"})
-Say = Callable[[float, float, str], None]
+SLOW_TOOLS = frozenset({"count_slowly"})
+ProgressFn = Callable[[float, float, str], None]
 
 
-class Mistake(Exception):
+class DemoToolError(Exception):
     """The arguments do not fit; the text says how to correct them."""
 
 
-class Stopped(Exception):
+class CallCancelled(Exception):
     """The caller no longer wants the result."""
 
 
-def schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def claims(title: str, *, reads: bool, destroys: bool = False, repeats: bool = False) -> dict[str, Any]:
+def tool_annotations(
+    title: str, *, read_only: bool, destructive: bool = False, idempotent: bool = False
+) -> dict[str, Any]:
     return {
         "title": title,
-        "readOnlyHint": reads,
-        "destructiveHint": destroys,
-        "idempotentHint": repeats or reads,
+        "readOnlyHint": read_only,
+        "destructiveHint": destructive,
+        "idempotentHint": idempotent or read_only,
         "openWorldHint": False,
     }
 
@@ -38,54 +40,54 @@ TOOLS: list[dict[str, Any]] = [
         "name": "add",
         "title": "Add",
         "description": "Add two numbers.",
-        "inputSchema": schema(["a", "b"], a=_NUMBER, b=_NUMBER),
-        "annotations": claims("Add", reads=True),
+        "inputSchema": object_schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": tool_annotations("Add", read_only=True),
     },
     {
         "name": "multiply",
         "title": "Multiply",
         "description": "Multiply two numbers.",
-        "inputSchema": schema(["a", "b"], a=_NUMBER, b=_NUMBER),
-        "annotations": claims("Multiply", reads=True),
+        "inputSchema": object_schema(["a", "b"], a=_NUMBER, b=_NUMBER),
+        "annotations": tool_annotations("Multiply", read_only=True),
     },
     {
         "name": "add_note",
         "title": "Add a note",
         "description": "Keep a short note in this server's memory until it ends.",
-        "inputSchema": schema(["text"], text={"type": "string", "minLength": 1, "maxLength": 2000}),
-        "annotations": claims("Add a note", reads=False),
+        "inputSchema": object_schema(["text"], text={"type": "string", "minLength": 1, "maxLength": 2000}),
+        "annotations": tool_annotations("Add a note", read_only=False),
     },
     {
         "name": "list_notes",
         "title": "List notes",
         "description": "Show all notes, oldest first.",
-        "inputSchema": schema([]),
-        "annotations": claims("List notes", reads=True),
+        "inputSchema": object_schema([]),
+        "annotations": tool_annotations("List notes", read_only=True),
     },
     {
         "name": "clear_notes",
         "title": "Delete all notes",
         "description": "Delete every note. This cannot be undone; the answer says how many there were.",
-        "inputSchema": schema([]),
-        "annotations": claims("Delete all notes", reads=False, destroys=True, repeats=True),
+        "inputSchema": object_schema([]),
+        "annotations": tool_annotations("Delete all notes", read_only=False, destructive=True, idempotent=True),
     },
     {
         "name": "count_slowly",
         "title": "Count slowly",
         "description": "Count from 1 up to a number over some seconds, with progress; can be stopped.",
-        "inputSchema": schema(
+        "inputSchema": object_schema(
             ["to"],
             to={"type": "integer", "minimum": 1, "maximum": 1000},
             seconds={"type": "number", "minimum": 0, "maximum": 600, "default": 5},
         ),
-        "annotations": claims("Count slowly", reads=True),
+        "annotations": tool_annotations("Count slowly", read_only=True),
     },
     {
         "name": "roll_dice",
         "title": "Roll a die",
         "description": "Roll one die with that many sides.",
-        "inputSchema": schema([], sides={"type": "integer", "minimum": 2, "maximum": 1000, "default": 6}),
-        "annotations": {**claims("Roll a die", reads=True), "idempotentHint": False},
+        "inputSchema": object_schema([], sides={"type": "integer", "minimum": 2, "maximum": 1000, "default": 6}),
+        "annotations": {**tool_annotations("Roll a die", read_only=True), "idempotentHint": False},
     },
 ]
 
@@ -136,35 +138,37 @@ A real MCP server: a process of its own that talks over standard input and outpu
 It touches no file and reaches no network. While `open_page` waits it listens on 127.0.0.1, for that one page.
 """
 
-_NOTES_LIMIT = 1000
+_MAX_NOTES = 1000
 
 
-class Room:
+class DemoTools:
     """The notes, and the tools that work on them; safe to use from several threads."""
 
     def __init__(self) -> None:
         self._notes: list[str] = []
         self._lock = threading.Lock()
 
-    def call(self, name: str, arguments: dict[str, Any], say: Say, stop: threading.Event) -> str:
-        """Run one tool. Raises Mistake for wrong arguments, Stopped when `stop` is set, KeyError for no such tool."""
+    def call(self, name: str, arguments: dict[str, Any], report_progress: ProgressFn, stop: threading.Event) -> str:
+        """Run one tool. Raises DemoToolError for wrong arguments, Stopped when `stop` is set, KeyError if unknown."""
         tool = next((tool for tool in TOOLS if tool["name"] == name), None)
         if tool is None:
             raise KeyError(name)
-        given = checked(tool["inputSchema"], arguments)
+        given = validate_arguments(tool["inputSchema"], arguments)
         match name:
             case "add":
-                return f"{_shown(given['a'])} + {_shown(given['b'])} = {_shown(given['a'] + given['b'])}"
+                a, b = given["a"], given["b"]
+                return f"{_format_number(a)} + {_format_number(b)} = {_format_number(a + b)}"
             case "multiply":
-                return f"{_shown(given['a'])} × {_shown(given['b'])} = {_shown(given['a'] * given['b'])}"
+                a, b = given["a"], given["b"]
+                return f"{_format_number(a)} × {_format_number(b)} = {_format_number(a * b)}"
             case "add_note":
-                return self._add(given["text"])
+                return self._add_note(given["text"])
             case "list_notes":
                 return self.notes() or "There are no notes."
             case "clear_notes":
-                return self._clear()
+                return self._clear_notes()
             case "count_slowly":
-                return _count(given["to"], given["seconds"], say, stop)
+                return _count_slowly(given["to"], given["seconds"], report_progress, stop)
             case _:
                 return f"The die shows {int.from_bytes(os.urandom(8), 'big') % given['sides'] + 1}."
 
@@ -173,80 +177,82 @@ class Room:
         with self._lock:
             return "\n".join(f"{number}. {note}" for number, note in enumerate(self._notes, 1))
 
-    def _add(self, text: str) -> str:
+    def _add_note(self, text: str) -> str:
         with self._lock:
-            if len(self._notes) >= _NOTES_LIMIT:
-                raise Mistake(f"There are {_NOTES_LIMIT} notes already; clear them first.")
+            if len(self._notes) >= _MAX_NOTES:
+                raise DemoToolError(f"There are {_MAX_NOTES} notes already; clear them first.")
             self._notes.append(text)
             return f"Noted as number {len(self._notes)}."
 
-    def _clear(self) -> str:
+    def _clear_notes(self) -> str:
         with self._lock:
             count = len(self._notes)
             self._notes.clear()
         return f"Deleted {count} note{'' if count == 1 else 's'}."
 
 
-def read(uri: str, room: Room) -> tuple[str, str] | None:
+def read_resource(uri: str, tools: DemoTools) -> tuple[str, str] | None:
     """MIME type and text of a resource; None when there is no such one."""
     match uri:
         case "demo://guide":
             return "text/markdown", GUIDE
         case "demo://notes":
-            return "text/plain", room.notes() or "There are no notes."
+            return "text/plain", tools.notes() or "There are no notes."
         case _:
             return None
 
 
-def prompt(arguments: dict[str, Any]) -> str:
-    """The text of the `plan` prompt. Raises Mistake."""
+def render_prompt(arguments: dict[str, Any]) -> str:
+    """The text of the `plan` prompt. Raises DemoToolError."""
     topic, tone = arguments.get("topic"), arguments.get("tone", "")
     if not isinstance(topic, str) or not topic.strip():
-        raise Mistake("The prompt needs the argument topic, a text.")
+        raise DemoToolError("The prompt needs the argument topic, a text.")
     if not isinstance(tone, str):
-        raise Mistake("The argument tone is a text.")
+        raise DemoToolError("The argument tone is a text.")
     sound = f" Keep the tone {tone.strip()}." if tone.strip() else ""
     return f"Make a short plan about {topic.strip()}: three steps, each with a first action.{sound}"
 
 
-def _count(to: int, seconds: float, say: Say, stop: threading.Event) -> str:
+def _count_slowly(to: int, seconds: float, report_progress: ProgressFn, stop: threading.Event) -> str:
     for number in range(1, to + 1):
         if stop.wait(seconds / to):
-            raise Stopped
-        say(number, to, f"{number} of {to}")
+            raise CallCancelled
+        report_progress(number, to, f"{number} of {to}")
     return f"Counted to {to}."
 
 
-def checked(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+def validate_arguments(schema: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments with defaults filled in; the small part of JSON Schema that these tools use."""
     properties: dict[str, dict[str, Any]] = schema["properties"]
     for name in arguments:
         if name not in properties:
-            raise Mistake(f"There is no argument {name!r}; there are: {', '.join(properties) or 'none'}.")
+            raise DemoToolError(f"There is no argument {name!r}; there are: {', '.join(properties) or 'none'}.")
     given: dict[str, Any] = {}
     for name, rule in properties.items():
         if name in arguments:
-            given[name] = _fits(name, arguments[name], rule)
+            given[name] = _validate_value(name, arguments[name], rule)
         elif name in schema["required"]:
-            raise Mistake(f"The argument {name!r} is missing.")
+            raise DemoToolError(f"The argument {name!r} is missing.")
         else:
             given[name] = rule["default"]
     return given
 
 
-def _fits(name: str, value: Any, rule: dict[str, Any]) -> Any:
+def _validate_value(name: str, value: Any, rule: dict[str, Any]) -> Any:
     kind = rule["type"]
     if kind == "string":
         if not isinstance(value, str) or not rule["minLength"] <= len(value) <= rule["maxLength"]:
-            raise Mistake(f"The argument {name!r} is a text of {rule['minLength']} to {rule['maxLength']} characters.")
+            raise DemoToolError(
+                f"The argument {name!r} is a text of {rule['minLength']} to {rule['maxLength']} characters."
+            )
         return value
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or abs(value) > 1e300 or (kind == "integer" and value % 1 != 0):
-        raise Mistake(f"The argument {name!r} is {'a whole number' if kind == 'integer' else 'a number'}.")
+        raise DemoToolError(f"The argument {name!r} is {'a whole number' if kind == 'integer' else 'a number'}.")
     if not rule.get("minimum", value) <= value <= rule.get("maximum", value):
-        raise Mistake(f"The argument {name!r} is between {rule['minimum']} and {rule['maximum']}.")
+        raise DemoToolError(f"The argument {name!r} is between {rule['minimum']} and {rule['maximum']}.")
     return int(value) if kind == "integer" else value
 
 
-def _shown(number: float) -> str:
+def _format_number(number: float) -> str:
     return str(int(number)) if isinstance(number, int) or (number.is_integer() and abs(number) < 1e15) else repr(number)

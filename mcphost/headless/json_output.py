@@ -3,7 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
-from mcphost.client.session import Account, Kept
+from mcphost.client.session import Account, StoredAccount
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
 from mcphost.host.questions.scope_descriptions import describe_scope
 from mcphost.host.server_requests.root_list import RootFolders
@@ -16,27 +16,27 @@ from mcphost.protocol.prompts import GetPromptResult
 from mcphost.protocol.resources import ReadResourceResult
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Raw, encode, loads, to_builtins
-from mcphost.store.audit_reader import Verified
+from mcphost.store.audit_reader import AuditVerification
 
-LOADED_LIMIT = 256 * 1024
-KINDS = ("tools", "resources", "templates", "prompts", "skills")
+MAX_PARSED_BYTES = 256 * 1024
+CATALOG_KINDS = ("tools", "resources", "templates", "prompts", "skills")
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A wire value as plain JSON data, raw members included."""
     return loads(encode(value))
 
 
-def wire_json(raw: Raw) -> Any:
+def parse_wire_json(raw: Raw) -> Any:
     """JSON of a server for a document; a large one stays text, as objects take many times its bytes."""
-    if len(bytes(raw)) <= LOADED_LIMIT:
+    if len(bytes(raw)) <= MAX_PARSED_BYTES:
         return loads(raw)
     return Raw(bytes(raw).replace(b"\r", b" ").replace(b"\n", b" "))  # a document may have to stay on one line
 
 
-def permission(one: GrantStatus) -> dict[str, Any]:
+def grant_json(status: GrantStatus) -> dict[str, Any]:
     """A grant and whether it counts; times are seconds since 1970."""
-    grant = one.grant
+    grant = status.grant
     return {
         "id": grant.id,
         "rule": grant.text,
@@ -49,26 +49,26 @@ def permission(one: GrantStatus) -> dict[str, Any]:
         "expires": grant.rule.expires,
         "uses": grant.uses,
         "last_used": grant.last_used,
-        "state": one.state,
-        "why": one.why,
+        "state": status.state,
+        "why": status.why,
     }
 
 
-def folder_permission(one: FolderAnswerStatus) -> dict[str, Any]:
+def folder_answer_json(status: FolderAnswerStatus) -> dict[str, Any]:
     """A lasting answer about a folder and whether it counts; times are seconds since 1970."""
-    answer = one.answer
+    answer = status.answer
     return {
         "id": answer.id,
         "server": answer.server,
         "folder": replace_surrogates(answer.path),
-        "shared": answer.shared,
+        "shared": answer.is_shared,
         "created": answer.created,
-        "state": one.state,
-        "why": one.why,
+        "state": status.state,
+        "why": status.why,
     }
 
 
-def folders(found: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
+def roots_json(root_folders: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, Any]:
     """The folders that servers may be told of, and what each server knows of them."""
     heard = [
         {
@@ -80,29 +80,29 @@ def folders(found: RootFolders, servers: tuple[ServerView, ...]) -> dict[str, An
         }
         for view in servers
     ]
-    return {"folders": [plain(folder_info(one)) for one in found.folders], "servers": heard}
+    return {"folders": [to_json(folder_info(one)) for one in root_folders.folders], "servers": heard}
 
 
-def verified(found: Verified) -> dict[str, Any]:
+def verification_json(verification: AuditVerification) -> dict[str, Any]:
     """A check of the ledger."""
-    return {"ok": found.ok, **to_builtins(found)}
+    return {"ok": verification.is_intact, **to_builtins(verification)}
 
 
-def offers(view: ServerView, kind: str) -> list[dict[str, Any]]:
+def catalog_json(view: ServerView, kind: str) -> list[dict[str, Any]]:
     """One list of a server, each entry with the server's name in front."""
     if kind == "skills":
         return [
-            {"server": view.name, "name": one.name, "description": one.description, **plain(one)}
+            {"server": view.name, "name": one.name, "description": one.description, **to_json(one)}
             for one in view.catalog.skills
         ]
-    listed = [{"server": view.name, **plain(entry)} for entry in getattr(view.catalog, kind)]
+    listed = [{"server": view.name, **to_json(entry)} for entry in getattr(view.catalog, kind)]
     if kind == "tools":
         # Ours: whether the model is told of it.
         return [{**entry, "off": True} if entry["name"] in view.disabled_tools else entry for entry in listed]
     return listed
 
 
-def server(view: ServerView) -> dict[str, Any]:
+def server_json(view: ServerView) -> dict[str, Any]:
     """A server and how it is."""
     facts = view.facts
     return {
@@ -114,8 +114,8 @@ def server(view: ServerView) -> dict[str, Any]:
         "era": facts.era if facts else "",
         "name": facts.info.name if facts else "",
         "version": facts.info.version if facts else "",
-        "capabilities": plain(facts.capabilities) if facts else {},
-        **{kind: len(getattr(view.catalog, kind)) for kind in KINDS},
+        "capabilities": to_json(facts.capabilities) if facts else {},
+        **{kind: len(getattr(view.catalog, kind)) for kind in CATALOG_KINDS},
         "left_out": list(view.catalog.left_out),
         "held": list(view.quarantined),
         "account": view.account.name if view.account else "",
@@ -123,74 +123,80 @@ def server(view: ServerView) -> dict[str, Any]:
     }
 
 
-def account(signed: Account) -> dict[str, Any]:
+def account_json(account: Account) -> dict[str, Any]:
     """A sign-in, with what it means in words."""
     return {
-        **{name: value for name, value in plain(signed).items() if name != "ends"},
-        "name": signed.name,
-        "validity": accounts.validity(signed),
-        "lasts": accounts.describe_validity(signed),
-        "state": state(signed),
-        "rights": {scope: describe_scope(scope) for scope in signed.scopes},
+        **{name: value for name, value in to_json(account).items() if name != "ends"},
+        "name": account.name,
+        "validity": accounts.validity(account),
+        "lasts": accounts.describe_validity(account),
+        "state": account_state(account),
+        "rights": {scope: describe_scope(scope) for scope in account.scopes},
     }
 
 
-def state(signed: Account) -> str:
+def account_state(account: Account) -> str:
     """Whether it serves, and for how long, in words."""
-    if accounts.validity(signed) == "ended":
+    if accounts.validity(account) == "ended":
         return "expired"
-    return f"signed in{',' if signed.renews else ''} {accounts.describe_validity(signed)}"
+    return f"signed in{',' if account.renews else ''} {accounts.describe_validity(account)}"
 
 
-def kept(one: Kept) -> dict[str, Any]:
+def stored_account_json(stored: StoredAccount) -> dict[str, Any]:
     """A sign-in that is kept, and for which of the configured servers it is used."""
     return {
-        **account(one.account),
-        "in_use": bool(one.used_by),
-        "servers": list(one.servers),
-        "used_by": list(one.used_by),
-        "fixed_by": list(one.fixed_by),
-        "configured": bool(one.servers),
+        **account_json(stored.account),
+        "in_use": bool(stored.used_by),
+        "servers": list(stored.servers),
+        "used_by": list(stored.used_by),
+        "fixed_by": list(stored.configured_by),
+        "configured": bool(stored.servers),
     }
 
 
-def completion(found: Completion) -> dict[str, Any]:
+def completion_json(completion: Completion) -> dict[str, Any]:
     """Suggestions, and whether there are more of them."""
-    return {"values": list(found.values), "total": found.total, "hasMore": found.has_more}
+    return {"values": list(completion.values), "total": completion.total, "hasMore": completion.has_more}
 
 
-def outcome(called: ManualCallResult) -> dict[str, Any]:
+def call_json(call: ManualCallResult) -> dict[str, Any]:
     """A tool's result as it came, and the text people see."""
-    result = called.result
-    made: dict[str, Any] = {"content": wire_json(result.raw_content), "isError": result.is_error}
+    result = call.result
+    made: dict[str, Any] = {"content": parse_wire_json(result.raw_content), "isError": result.is_error}
     if bytes(result.structured_content):
-        made["structuredContent"] = wire_json(result.structured_content)
-    if called.validation.outcome != "none":
-        made["check"] = {"outcome": called.validation.outcome, "text": called.validation.text}
-    return {**made, "text": called.text, "seconds": round(called.seconds, 3)}
+        made["structuredContent"] = parse_wire_json(result.structured_content)
+    if call.validation.outcome != "none":
+        made["check"] = {"outcome": call.validation.outcome, "text": call.validation.text}
+    return {**made, "text": call.text, "seconds": round(call.seconds, 3)}
 
 
-def exit_code(called: ManualCallResult) -> int:
+def call_exit_code(call: ManualCallResult) -> int:
     """8 when the tool reported an error, 4 when the server broke its tool's promise."""
-    if called.result.is_error:
+    if call.result.is_error:
         return 8
-    return 4 if called.validation.outcome == "misfit" else 0
+    return 4 if call.validation.outcome == "misfit" else 0
 
 
-def contents(read: ReadResourceResult) -> dict[str, Any]:
+def contents_json(result: ReadResourceResult) -> dict[str, Any]:
     """What a resource holds."""
-    return {"contents": [plain(one) for one in read.contents]}
+    return {"contents": [to_json(one) for one in result.contents]}
 
 
-def skill(read: SkillContent) -> dict[str, Any]:
+def skill_json(skill_content: SkillContent) -> dict[str, Any]:
     """One checked file of a skill: `text`, or `blob` as base64 for what is no text."""
     try:
-        content = {"text": read.raw.decode()}
+        content = {"text": skill_content.raw.decode()}
     except UnicodeDecodeError:
-        content = {"blob": b64encode(read.raw).decode()}
-    return {"server": read.server, "name": read.skill.name, "skill": read.skill.uri, "uri": read.uri, **content}
+        content = {"blob": b64encode(skill_content.raw).decode()}
+    return {
+        "server": skill_content.server,
+        "name": skill_content.skill.name,
+        "skill": skill_content.skill.uri,
+        "uri": skill_content.uri,
+        **content,
+    }
 
 
-def filled(prompt: GetPromptResult) -> dict[str, Any]:
+def prompt_json(prompt: GetPromptResult) -> dict[str, Any]:
     """A filled prompt."""
-    return {"description": prompt.description or "", "messages": to_builtins([plain(one) for one in prompt.messages])}
+    return {"description": prompt.description or "", "messages": to_builtins([to_json(one) for one in prompt.messages])}

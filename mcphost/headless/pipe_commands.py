@@ -3,29 +3,29 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
-from mcphost.config.rules import parse
+from mcphost.config.rules import parse_rule
 from mcphost.errors import McpHostError, UsageError
 from mcphost.headless import json_output
-from mcphost.headless.question_answers import PipeFront
+from mcphost.headless.question_answers import PipeFrontend
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
 from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
 from mcphost.serialization import convert
-from mcphost.store.audit_reader import Wanted, plain
+from mcphost.store.audit_reader import AuditFilter, to_export
 
-Command = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
+CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
 """Takes the object of a line; gives the result and the exit code that a program would end with. Raises McpHostError."""
 
 
-class Commands:
+class PipeCommands:
     """The commands by the name in `do`; `emit` tells what belongs to no result."""
 
-    def __init__(self, host: Host, front: PipeFront, emit: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, host: Host, frontend: PipeFrontend, emit: Callable[[dict[str, Any]], None]) -> None:
         self._host = host
-        self._front = front
+        self._frontend = frontend
         self._emit = emit
-        self.named: dict[str, Command] = {
+        self.handlers: dict[str, CommandHandler] = {
             "connect": self._connect,
             "login": self._login,
             "logout": self._logout,
@@ -55,55 +55,57 @@ class Commands:
         }
 
     async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
-        name = text_of(message, "server")
+        name = get_text(message, "server")
         if self._host.server(name).state in ("failed", "stopped", "untrusted", "sign_in"):
             self._host.restart(name)
-        return json_output.server(await self._host.ensure_ready(name)), 0
+        return json_output.server_json(await self._host.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
         """With `account` under that name, which is used from then on."""
-        account = text_of(message, "account") if "account" in message else None
-        return json_output.server(await self._host.accounts.sign_in(text_of(message, "server"), account)), 0
+        account = get_text(message, "account") if "account" in message else None
+        return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
 
     async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Of `account`, else of the one in use; `left` are those that could be used instead, while none is."""
-        account = text_of(message, "account") if "account" in message else None
-        server = text_of(message, "server")
+        account = get_text(message, "account") if "account" in message else None
+        server = get_text(message, "server")
         revoked = await self._host.accounts.sign_out(server, account)
         return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
 
     async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Every sign-in that is kept, also to servers that are not configured any more."""
-        return {"accounts": [json_output.kept(one) for one in await self._host.accounts.list_accounts()]}, 0
+        return {
+            "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
+        }, 0
 
     async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
         """The sign-in to `server` that goes on."""
-        return {"stopped": self._host.accounts.cancel_sign_in(text_of(message, "server"))}, 0
+        return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
 
     async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Connect to `server` as another `account` of those, also in later runs."""
-        view = await self._host.accounts.select_account(text_of(message, "server"), text_of(message, "account"))
-        return json_output.server(view), 0
+        view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
+        return json_output.server_json(view), 0
 
     async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
         kind = message.get("kind", "tools")
-        if kind not in json_output.KINDS:
-            raise UsageError(f'"kind" is one of {", ".join(json_output.KINDS)}.')
-        name = text_of(message, "server")
+        if kind not in json_output.CATALOG_KINDS:
+            raise UsageError(f'"kind" is one of {", ".join(json_output.CATALOG_KINDS)}.')
+        name = get_text(message, "server")
         if message.get("refresh") is True:
             await self._host.features.refresh(name)
         view = await self._host.ensure_ready(name)
-        return {kind: json_output.offers(view, kind)}, 0
+        return {kind: json_output.catalog_json(view, kind)}, 0
 
     async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
         called = await self._host.call_tool(
-            text_of(message, "server"), text_of(message, "tool"), object_of(message, "arguments")
+            get_text(message, "server"), get_text(message, "tool"), get_object(message, "arguments")
         )
-        return json_output.outcome(called), json_output.exit_code(called)
+        return json_output.call_json(called), json_output.call_exit_code(called)
 
     async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Whether the model is told of `tool` of `server` from now on: `on`, true or false."""
-        server, tool, on = text_of(message, "server"), text_of(message, "tool"), message.get("on")
+        server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
         if all(one.name != tool for one in (await self._host.ensure_ready(server)).catalog.tools):
@@ -113,29 +115,29 @@ class Commands:
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
         """By `uri`, or by `template` and the `values` for its variables."""
-        server, features = text_of(message, "server"), self._host.features
-        values = texts_of(message, "values")
+        server, features = get_text(message, "server"), self._host.features
+        values = get_texts(message, "values")
         uri = (
-            features.expand_template(text_of(message, "template"), values)
+            features.expand_template(get_text(message, "template"), values)
             if "template" in message
-            else text_of(message, "uri")
+            else get_text(message, "uri")
         )
         read = await features.read_resource(server, uri, bypass_cache=message.get("refresh") is True)
-        return {"uri": uri, **json_output.contents(read)}, 0
+        return {"uri": uri, **json_output.contents_json(read)}, 0
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
-        arguments = texts_of(message, "arguments")
-        filled = await self._host.get_prompt(text_of(message, "server"), text_of(message, "name"), arguments)
-        return json_output.filled(filled), 0
+        arguments = get_texts(message, "arguments")
+        filled = await self._host.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
+        return json_output.prompt_json(filled), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
         """By `skill`, a name or an address; with `file` one of its files."""
-        server, skills = text_of(message, "server"), self._host.features.skills
-        skill = await skills.find(server, text_of(message, "skill"))
+        server, skills = get_text(message, "server"), self._host.features.skills
+        skill = await skills.find(server, get_text(message, "skill"))
         content = await skills.load(server, skill)
         if "file" in message:
-            content = await skills.read(server, skill, text_of(message, "file"))
-        return json_output.skill(content), 0
+            content = await skills.read(server, skill, get_text(message, "file"))
+        return json_output.skill_json(content), 0
 
     async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
@@ -143,24 +145,24 @@ class Commands:
             raise UsageError('Give either "prompt" with its name or "template" with its text.')
         prompt = "prompt" in message
         ref = (
-            PromptReference(text_of(message, "prompt"))
+            PromptReference(get_text(message, "prompt"))
             if prompt
-            else ResourceTemplateReference(text_of(message, "template"))
+            else ResourceTemplateReference(get_text(message, "template"))
         )
         value = message.get("value", "")
         if not isinstance(value, str):
             raise UsageError('"value" is not text.')
         found = await self._host.features.complete(
-            text_of(message, "server"), ref, text_of(message, "argument"), value, texts_of(message, "arguments")
+            get_text(message, "server"), ref, get_text(message, "argument"), value, get_texts(message, "arguments")
         )
-        return json_output.completion(found), 0
+        return json_output.completion_json(found), 0
 
     async def _subscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
-        await self._host.features.subscribe(text_of(message, "server"), text_of(message, "uri"))
+        await self._host.features.subscribe(get_text(message, "server"), get_text(message, "uri"))
         return {}, 0
 
     async def _unsubscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
-        was = await self._host.features.unsubscribe(text_of(message, "server"), text_of(message, "uri"))
+        was = await self._host.features.unsubscribe(get_text(message, "server"), get_text(message, "uri"))
         return {"was_subscribed": was}, 0
 
     async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -168,7 +170,7 @@ class Commands:
         level = message.get("level")
         if not isinstance(level, str):
             raise UsageError('"level" is missing, or is not text.')
-        await self._host.features.set_log_level(text_of(message, "server"), level)
+        await self._host.features.set_log_level(get_text(message, "server"), level)
         return {}, 0
 
     async def _audit(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -177,17 +179,17 @@ class Commands:
         for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
                 raise UsageError(f'"{name}" is a number from 0 to {most}.')
-        server, kind, text = (text_of(message, name) if name in message else "" for name in ("server", "kind", "text"))
-        wanted = Wanted(server=server, kind=kind, text=text, before=before)
+        server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
+        wanted = AuditFilter(server=server, kind=kind, text=text, before=before)
         rows = await self._host.audit.read_page(wanted, limit)
-        return {"rows": [plain(row) for row in rows]}, 0
+        return {"rows": [to_export(row) for row in rows]}, 0
 
     async def _verify(self, message: dict[str, Any]) -> tuple[Any, int]:
         found = await self._host.audit.verify()
-        return json_output.verified(found), 0 if found.ok else 5
+        return json_output.verification_json(found), 0 if found.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        result = await self._host.send(text_of(message, "text"))
+        result = await self._host.send(get_text(message, "text"))
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
@@ -199,23 +201,23 @@ class Commands:
         """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""
         if "tools" not in message:
             return {"stopped": self._host.halt()}, 0
-        tools: dict[str, list[str]] = convert(object_of(message, "tools"), dict[str, list[str]], "tools")
+        tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
         budget = convert(
             {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"
         )
         for server in tools:
             await self._host.ensure_ready(server)
         running = self._host.auto_approval.start([(server, tool) for server in tools for tool in tools[server]], budget)
-        return json_output.plain(running), 0
+        return json_output.to_json(running), 0
 
     async def _answer(self, message: dict[str, Any]) -> tuple[Any, int]:
         try:
-            name, answer = text_of(message, "question"), message.get("answer")
-            edited = self._front.edited(name, answer)
+            name, answer = get_text(message, "question"), message.get("answer")
+            edited = self._frontend.edited_call(name, answer)
             misfit = edited and await self._host.validate_arguments(*edited)
             if misfit:
                 raise UsageError(misfit.sentence, "Correct them and answer again.")
-            self._front.answer(name, answer)
+            self._frontend.answer(name, answer)
         except UsageError as error:
             self._emit({"event": "error", "question": message.get("question"), "message": str(error)})
             raise
@@ -223,21 +225,21 @@ class Commands:
 
     async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
         """Of one `server`, or with a `text` in them."""
-        server, text = (text_of(message, key) if key in message else "" for key in ("server", "text"))
+        server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
         found = await self._host.grants.list_grants(server=server, text=text)
         folders = await self._host.grants.list_folder_answers(server=server, text=text)
         return {
-            "grants": [json_output.permission(one) for one in found],
-            "folders": [json_output.folder_permission(one) for one in folders],
+            "grants": [json_output.grant_json(one) for one in found],
+            "folders": [json_output.folder_answer_json(one) for one in folders],
         }, 0
 
     async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"revoked": (await self._host.grants.revoke(text_of(message, "grant"))).id}, 0
+        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
 
     async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
         """The earlier calls that a `rule` is about, and whether it covers them."""
-        past = await self._host.grants.preview(parse(text_of(message, "rule")))
-        return {"calls": [json_output.plain(one) for one in past]}, 0
+        past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
+        return {"calls": [json_output.to_json(one) for one in past]}, 0
 
     async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
         """The folders that servers may be told of, and who was. `add` (with a `name`) or `remove` takes a path first;
@@ -250,10 +252,10 @@ class Commands:
             name = message.get("name")
             if not isinstance(name, str | None):
                 raise UsageError('"name" is not text.')
-            await roots.add(text_of(message, "add"), name, keep)
+            await roots.add(get_text(message, "add"), name, keep)
         elif "remove" in message:
-            await roots.remove(text_of(message, "remove"), keep)
-        return json_output.folders(await roots.refresh(), self._host.servers()), 0
+            await roots.remove(get_text(message, "remove"), keep)
+        return json_output.roots_json(await roots.refresh(), self._host.servers()), 0
 
 
 class TurnFailed(McpHostError):
@@ -264,21 +266,21 @@ class TurnFailed(McpHostError):
         self.code = code
 
 
-def text_of(message: dict[str, Any], key: str) -> str:
+def get_text(message: dict[str, Any], key: str) -> str:
     value = message.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f'"{key}" is missing, or is not text.')
     return value
 
 
-def texts_of(message: dict[str, Any], key: str) -> dict[str, str]:
-    values = object_of(message, key)
+def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
+    values = get_object(message, key)
     if not all(isinstance(value, str) for value in values.values()):
         raise UsageError(f'The values of "{key}" are texts.')
     return cast("dict[str, str]", values)
 
 
-def object_of(message: dict[str, Any], key: str) -> dict[str, Any]:
+def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
     value = message.get(key, {})
     if not isinstance(value, dict):
         raise UsageError(f'"{key}" is not an object.')

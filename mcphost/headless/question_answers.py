@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 import anyio
 
-from mcphost.config.rules import FORMS, Scope, parse
+from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
@@ -75,9 +75,9 @@ from mcphost.host.questions.sign_in_questions import (
 from mcphost.serialization import convert, encode, is_number, loads, replace
 
 A = TypeVar("A")
-Emit = Callable[[dict[str, Any]], None]
+EmitFn = Callable[[dict[str, Any]], None]
 
-_PLAIN: dict[type[Any], dict[str, Any]] = {
+_SIMPLE_ANSWERS: dict[type[Any], dict[str, Any]] = {
     ApproveTool: {"once": AllowOnce(), "session": AllowSession(), "always": AllowAlways(), "deny": Deny()},
     ReviewToolChanges: {"always": AcceptToolChanges(), "deny": AcceptToolChanges()},
     TrustServer: {"once": TrustOnce(), "always": TrustAlways(), "deny": DoNotTrust()},
@@ -100,29 +100,29 @@ _PLAIN: dict[type[Any], dict[str, Any]] = {
     EnterClientId: {"deny": DeclineClient()},
     ReviewResult: {"once": PassResult(), "deny": WithholdResult()},
 }
-_REASON: dict[str, Any] = {"deny": "reason"}
-_MORE: dict[type[Any], list[dict[str, Any]]] = {
+_DENY_WITH_REASON: dict[str, Any] = {"deny": "reason"}
+_STRUCTURED_ANSWERS: dict[type[Any], list[dict[str, Any]]] = {
     ApproveTool: [
-        _REASON,
+        _DENY_WITH_REASON,
         {"accept": {}},
         {"rule": {"text": "", "scope": "everywhere", "seconds": 3600, "arguments": {}}},
     ],
     ReviewSampling: [
-        _REASON,
+        _DENY_WITH_REASON,
         {"accept": {"messages": [], "system": "", "max_tokens": 1, "model": "", "context": False}},
     ],
-    ReviewReply: [_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
+    ReviewReply: [_DENY_WITH_REASON, {"accept": {"content": [{"type": "text", "text": ""}]}}],
     FillForm: [{"accept": {}}],
     SignInQuestion: [{"accept": {"redirect_url": ""}}],
     ReviewToolChanges: [{"accept": {"tools": []}}],
     ChooseSecretStorage: [{"accept": {"pass_phrase": ""}}],
     UnlockSecrets: [{"accept": {"pass_phrase": ""}}],
-    ReviewResult: [_REASON, {"accept": {"texts": ["", None]}}],
+    ReviewResult: [_DENY_WITH_REASON, {"accept": {"texts": ["", None]}}],
     EnterClientId: [{"accept": {"client_id": "", "client_secret": ""}}],
 }
 
 
-class Edited(NamedTuple):
+class EditedCall(NamedTuple):
     """A call with other arguments than the model asked for."""
 
     server: str
@@ -130,7 +130,7 @@ class Edited(NamedTuple):
     arguments: dict[str, Any]
 
 
-class _Waiting:
+class _OpenQuestion:
     """One open question."""
 
     def __init__(self, question: Question[Any]) -> None:
@@ -139,16 +139,16 @@ class _Waiting:
         self.answer: Any = None
 
 
-class PipeFront(Frontend):
+class PipeFrontend(Frontend):
     """Asks the program at the other end; every question stays open until it is answered well or withdrawn."""
 
-    def __init__(self, browser: OpenUrl | None = None) -> None:
+    def __init__(self, open_browser: OpenUrl | None = None) -> None:
         """`browser` shows an address; None: the program at the other end opens addresses."""
-        self._browser = browser
-        self._waiting: dict[str, _Waiting] = {}
+        self._open_browser = open_browser
+        self._open_questions: dict[str, _OpenQuestion] = {}
         self._count = 0
-        self._refusing = False
-        self._emit: Emit = lambda event: None
+        self._is_refusing = False
+        self._emit: EmitFn = lambda event: None
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -158,26 +158,26 @@ class PipeFront(Frontend):
     @property
     def who(self) -> str:
         """The program at the other end, while it is there."""
-        return "nobody" if self._refusing else "program"
+        return "nobody" if self._is_refusing else "program"
 
     async def open_url(self, url: str) -> bool:
         """Show an address in the browser, and tell of it; whether that worked."""
-        opened = self._browser is not None and await self._browser(url)
+        opened = self._open_browser is not None and await self._open_browser(url)
         self._emit({"event": "open_url", "url": url, "opened": opened})
         return opened
 
-    def connect(self, emit: Emit) -> None:
+    def set_emit(self, emit: EmitFn) -> None:
         """Where events go."""
         self._emit = emit
 
     async def ask(self, question: Question[A]) -> A:
         """The program's answer; its refusal once the input ended."""
-        if self._refusing:
+        if self._is_refusing:
             return question.refusal()
         self._count += 1
         name = f"q{self._count}"
-        waiting = self._waiting[name] = _Waiting(question)
-        self._emit(_event(name, question))
+        waiting = self._open_questions[name] = _OpenQuestion(question)
+        self._emit(_question_event(name, question))
         try:
             await waiting.done.wait()
         except BaseException:
@@ -185,221 +185,231 @@ class PipeFront(Frontend):
                 self._emit({"event": "question_withdrawn", "question": name})
             raise
         finally:
-            self._waiting.pop(name, None)
+            self._open_questions.pop(name, None)
         return cast("A", waiting.answer)
 
     def answer(self, name: str, answer: Any) -> None:
         """Settle one question. Raises UsageError for an unknown one, or an answer it does not take: then it stays."""
-        waiting = self._open(name)
-        waiting.answer = meaning(waiting.question, answer)
+        waiting = self._get_question(name)
+        waiting.answer = parse_answer(waiting.question, answer)
         waiting.done.set()
         question: Question[Any] = waiting.question
-        is_left_to_caller = self._browser is None and isinstance(waiting.answer, AcceptUrl | OpenInBrowser)
+        is_left_to_caller = self._open_browser is None and isinstance(waiting.answer, AcceptUrl | OpenInBrowser)
         if is_left_to_caller and isinstance(question, VisitUrl | SignInQuestion):
             self._emit({"event": "open_url", "url": question.url, "opened": False})
 
-    def edited(self, name: str, answer: Any) -> Edited | None:
+    def edited_call(self, name: str, answer: Any) -> EditedCall | None:
         """The call whose arguments that answer replaces, for whoever can hold them against the tool's schema.
 
         Raises UsageError as `answer`, which is still to be given.
         """
-        question = self._open(name).question
-        verdict = meaning(question, answer)
+        question = self._get_question(name).question
+        verdict = parse_answer(question, answer)
         if not isinstance(question, ApproveTool) or not isinstance(verdict, AllowOnce | AllowRule):
             return None
-        return None if verdict.arguments is None else Edited(question.server, question.tool, verdict.arguments)
+        return None if verdict.arguments is None else EditedCall(question.server, question.tool, verdict.arguments)
 
-    def _open(self, name: str) -> "_Waiting":
-        waiting = self._waiting.get(name)
+    def _get_question(self, name: str) -> "_OpenQuestion":
+        waiting = self._open_questions.get(name)
         if waiting is None or waiting.done.is_set():
-            raise UsageError(f"There is no open question {name!r}.", f"Open: {', '.join(self._waiting) or 'none'}.")
+            raise UsageError(
+                f"There is no open question {name!r}.", f"Open: {', '.join(self._open_questions) or 'none'}."
+            )
         return waiting
 
     def refuse_all(self) -> None:
         """Refuse every open and every later question."""
-        self._refusing = True
-        for waiting in self._waiting.values():
+        self._is_refusing = True
+        for waiting in self._open_questions.values():
             if not waiting.done.is_set():
                 waiting.answer = waiting.question.refusal()
                 waiting.done.set()
 
 
-def meaning(question: Question[Any], answer: Any) -> Any:
+def parse_answer(question: Question[Any], answer: Any) -> Any:
     """The verdict an answer stands for. Raises UsageError with the answers the question takes."""
-    plain = _plain(question)
+    plain = _simple_answers(question)
     if isinstance(answer, str) and answer in plain:
         if isinstance(question, ReviewToolChanges) and answer == "always":
             return AcceptToolChanges(tuple(one.tool for one in question.changes))
         return plain[answer]
     if isinstance(answer, dict) and len(members := cast("dict[str, Any]", answer)) == 1:
         ((key, value),) = members.items()
-        if key in (name for choice in _more(question) for name in choice):
+        if key in (name for choice in _structured_answers(question) for name in choice):
             if key == "deny" and isinstance(value, str):
                 return WithholdResult(value) if isinstance(question, ReviewResult) else Deny(value)
             if key == "rule" and isinstance(question, ApproveTool):
-                return _by_rule(question, cast("object", value))
+                return _parse_rule_answer(question, cast("object", value))
             if key == "accept" and isinstance(value, dict):
-                return _accepted(question, cast("dict[str, Any]", value))
-    raise _other(question)
+                return _parse_accept(question, cast("dict[str, Any]", value))
+    raise _invalid_answer_error(question)
 
 
-_NARROWEST: Scope = "conversation"
+_DEFAULT_SCOPE: Scope = "conversation"
 
 
-def _by_rule(question: ApproveTool, value: Any) -> AllowRule:
+def _parse_rule_answer(question: ApproveTool, value: Any) -> AllowRule:
     """`{"rule": "fs/read?n=<10"}`, or an object with it as `text`, its `scope`, for how many `seconds` it holds, and
     the `arguments` that are to be sent instead. Without a scope it counts in this conversation only.
 
     Raises UsageError: not a rule, not of this server, or not covering this tool.
     """
     given = cast("dict[str, Any]", value) if isinstance(value, dict) else {"text": value}
-    text, scope, seconds = given.get("text"), given.get("scope", _NARROWEST), given.get("seconds")
+    text, scope, seconds = given.get("text"), given.get("scope", _DEFAULT_SCOPE), given.get("seconds")
     if (
         not isinstance(text, str)
         or not set(given) <= {"text", "scope", "seconds", "arguments"}
         or scope not in get_args(Scope)
     ):
-        raise _other(question)
+        raise _invalid_answer_error(question)
     if seconds is not None and not (is_number(seconds) and 0 < seconds < 1e9):
-        raise _other(question)
-    rule = parse(text)
-    if not rule.names(question.server, question.tool):
+        raise _invalid_answer_error(question)
+    rule = parse_rule(text)
+    if not rule.covers(question.server, question.tool):
         slash = " A slash in a server's name is written %2F." if "/" in question.server else ""
-        raise UsageError("The rule is about something other than this call.", f"{FORMS}{slash}")
+        raise UsageError("The rule is about something other than this call.", f"{SYNTAX_HINT}{slash}")
     expires = None if seconds is None else time.time() + seconds
-    return AllowRule(replace(rule, scope=scope, expires=expires), _edited(question, given.get("arguments")))
+    return AllowRule(replace(rule, scope=scope, expires=expires), _edited_arguments(question, given.get("arguments")))
 
 
-def _edited(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
+def _edited_arguments(question: ApproveTool, arguments: Any) -> dict[str, Any] | None:
     """The arguments to send instead; None when they are those that were asked for. Raises UsageError."""
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
-        raise _other(question)
+        raise _invalid_answer_error(question)
     members = cast("dict[str, Any]", arguments)
     if arguments_digest(members) == arguments_digest(question.arguments):
         return None
     if not question.editable:
-        raise UsageError("The arguments of this call cannot be edited.", _other(question).hint)
+        raise UsageError("The arguments of this call cannot be edited.", _invalid_answer_error(question).hint)
     return members
 
 
-def _accepted(question: Question[Any], value: dict[str, Any]) -> Any:
+def _parse_accept(question: Question[Any], value: dict[str, Any]) -> Any:
     """What `{"accept": …}` stands for. Raises UsageError saying what does not fit, so that it can be corrected."""
-    read = _ACCEPTED.get(type(question))
+    read = _ACCEPT_PARSERS.get(type(question))
     if read is None:
-        raise _other(question)
+        raise _invalid_answer_error(question)
     return read(question, value)
 
 
-def _form(question: FillForm, value: dict[str, Any]) -> Accept:
+def _accept_form(question: FillForm, value: dict[str, Any]) -> Accept:
     validate_content(question.fields, value)
     return Accept(value)
 
 
-def _client(question: EnterClientId, value: dict[str, Any]) -> EnteredClient:
+def _accept_client_id(question: EnterClientId, value: dict[str, Any]) -> EnteredClient:
     if not value.get("client_id"):
-        raise _other(question)
-    return cast("EnteredClient", _converted(question, value, EnteredClient))
+        raise _invalid_answer_error(question)
+    return cast("EnteredClient", _convert_answer(question, value, EnteredClient))
 
 
-def _request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
-    edited = cast("EditedRequest", _converted(question, value, EditedRequest))
+def _accept_sampling_request(question: ReviewSampling, value: dict[str, Any]) -> EditedRequest:
+    edited = cast("EditedRequest", _convert_answer(question, value, EditedRequest))
     names = [one.name for one in question.models]
     if edited.model is not None and edited.model not in names:
-        raise UsageError(f"No such model is on offer. There are: {', '.join(names)}.", _other(question).hint)
+        raise UsageError(
+            f"No such model is on offer. There are: {', '.join(names)}.", _invalid_answer_error(question).hint
+        )
     if edited.context and not question.conversation:
-        raise UsageError("The conversation is not on offer here.", _other(question).hint)
+        raise UsageError("The conversation is not on offer here.", _invalid_answer_error(question).hint)
     return edited
 
 
-def _given(question: ReviewResult, value: dict[str, Any]) -> PassEditedResult:
-    edited = cast("PassEditedResult", _converted(question, value, PassEditedResult))
+def _accept_result(question: ReviewResult, value: dict[str, Any]) -> PassEditedResult:
+    edited = cast("PassEditedResult", _convert_answer(question, value, PassEditedResult))
     if fault := edited_texts_error(question, edited.texts):
-        raise UsageError(fault, _other(question).hint)
+        raise UsageError(fault, _invalid_answer_error(question).hint)
     return edited
 
 
-def _converted(question: Question[Any], value: dict[str, Any], kind: type[Any]) -> Any:
-    if not set(value) <= set(kind.__struct_fields__):
-        raise _other(question)
+def _convert_answer(question: Question[Any], value: dict[str, Any], answer_type: type[Any]) -> Any:
+    if not set(value) <= set(answer_type.__struct_fields__):
+        raise _invalid_answer_error(question)
     try:
-        return convert(value, kind, "edited answer")
+        return convert(value, answer_type, "edited answer")
     except MalformedMessage as error:
-        raise UsageError(error.message, _other(question).hint) from error
+        raise UsageError(error.message, _invalid_answer_error(question).hint) from error
 
 
-def _each(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
+def _accept_roots(question: ShareRoots, value: dict[str, Any]) -> SharePerServer:
     """What was chosen for each server. Raises UsageError."""
     choices = value.get("servers")
     known = {one.server for one in question.askers}
     if len(value) != 1 or not isinstance(choices, dict):
-        raise _other(question)
+        raise _invalid_answer_error(question)
     chosen = cast("dict[str, Any]", choices)
     if not set(chosen) <= known or not all(
-        isinstance(one, str) and one in _PLAIN[ShareRoots] for one in chosen.values()
+        isinstance(one, str) and one in _SIMPLE_ANSWERS[ShareRoots] for one in chosen.values()
     ):
-        raise _other(question)
+        raise _invalid_answer_error(question)
     return SharePerServer(chosen)
 
 
-def _kept(question: ReviewToolChanges, value: dict[str, Any]) -> AcceptToolChanges:
+def _accept_tool_changes(question: ReviewToolChanges, value: dict[str, Any]) -> AcceptToolChanges:
     tools = value.get("tools")
     names = {one.tool for one in question.changes}
     if len(value) != 1 or not isinstance(tools, list) or any(one not in names for one in cast("list[Any]", tools)):
-        raise _other(question)
+        raise _invalid_answer_error(question)
     return AcceptToolChanges(tuple(cast("list[str]", tools)))
 
 
-def _only(question: Question[Any], value: dict[str, Any], name: str) -> str:
+def _single_text(question: Question[Any], value: dict[str, Any], name: str) -> str:
     """The one text that belongs in the answer."""
     text = value.get(name)
     if len(value) != 1 or not isinstance(text, str) or not text:
-        raise _other(question)
+        raise _invalid_answer_error(question)
     return text
 
 
-_ACCEPTED: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
-    FillForm: _form,
-    ApproveTool: lambda question, value: AllowOnce(_edited(question, value)),
-    ReviewToolChanges: _kept,
-    ShareRoots: _each,
-    SignInQuestion: lambda question, value: PastedRedirect(_only(question, value, "redirect_url")),
-    ChooseSecretStorage: lambda question, value: KeepInEncryptedFile(_only(question, value, "pass_phrase")),
-    UnlockSecrets: lambda question, value: EnterPassphrase(_only(question, value, "pass_phrase")),
-    EnterClientId: _client,
-    ReviewSampling: _request,
-    ReviewReply: lambda question, value: _converted(question, value, EditedReply),
-    ReviewResult: _given,
+_ACCEPT_PARSERS: dict[type[Any], Callable[[Any, dict[str, Any]], Any]] = {
+    FillForm: _accept_form,
+    ApproveTool: lambda question, value: AllowOnce(_edited_arguments(question, value)),
+    ReviewToolChanges: _accept_tool_changes,
+    ShareRoots: _accept_roots,
+    SignInQuestion: lambda question, value: PastedRedirect(_single_text(question, value, "redirect_url")),
+    ChooseSecretStorage: lambda question, value: KeepInEncryptedFile(_single_text(question, value, "pass_phrase")),
+    UnlockSecrets: lambda question, value: EnterPassphrase(_single_text(question, value, "pass_phrase")),
+    EnterClientId: _accept_client_id,
+    ReviewSampling: _accept_sampling_request,
+    ReviewReply: lambda question, value: _convert_answer(question, value, EditedReply),
+    ReviewResult: _accept_result,
 }
 
 
-def _other(question: Question[Any]) -> UsageError:
-    shown = ", ".join(encode(choice).decode() for choice in _choices(question))
+def _invalid_answer_error(question: Question[Any]) -> UsageError:
+    shown = ", ".join(encode(choice).decode() for choice in _allowed_answers(question))
     return UsageError("The question does not take that answer.", f"It takes: {shown}.")
 
 
-def _plain(question: Question[Any]) -> dict[str, Any]:
-    known = _PLAIN.get(type(question), {})
+def _simple_answers(question: Question[Any]) -> dict[str, Any]:
+    known = _SIMPLE_ANSWERS.get(type(question), {})
     if isinstance(question, ShareRoots) and question.askers:
         return {"deny": DoNotShare()}  # an answer for one is none for the others
     there_is_none = isinstance(question, SignInQuestion) and not question.other
     return {name: verdict for name, verdict in known.items() if name != "other" or not there_is_none}
 
 
-def _choices(question: Question[Any]) -> list[Any]:
-    return [*_plain(question), *_more(question)]
+def _allowed_answers(question: Question[Any]) -> list[Any]:
+    return [*_simple_answers(question), *_structured_answers(question)]
 
 
-def _more(question: Question[Any]) -> list[dict[str, Any]]:
+def _structured_answers(question: Question[Any]) -> list[dict[str, Any]]:
     """With a code there is no address to bring back; what cannot be edited is not offered to be."""
     if isinstance(question, ApproveTool) and not question.editable:
-        return [_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
+        return [_DENY_WITH_REASON, {"rule": {"text": "", "scope": "everywhere", "seconds": 3600}}]
     if isinstance(question, ShareRoots) and question.askers:
         return [{"accept": {"servers": {one.server: "deny" for one in question.askers}}}]
-    return [] if isinstance(question, SignInQuestion) and question.code else _MORE.get(type(question), [])
+    return [] if isinstance(question, SignInQuestion) and question.code else _STRUCTURED_ANSWERS.get(type(question), [])
 
 
-def _event(name: str, question: Question[Any]) -> dict[str, Any]:
+def _question_event(name: str, question: Question[Any]) -> dict[str, Any]:
     asked = cast("dict[str, Any]", loads(encode(question)))
-    return {"event": "question", "question": name, "kind": question.KIND, **asked, "choices": _choices(question)}
+    return {
+        "event": "question",
+        "question": name,
+        "kind": question.KIND,
+        **asked,
+        "choices": _allowed_answers(question),
+    }

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, cast
 import anyio
 
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError
-from mcphost.headless.allow_rules import rule_for
+from mcphost.headless.allow_rules import quote_rule
 from mcphost.host.events import (
     HostEvent,
     ModelRetrying,
@@ -30,18 +30,18 @@ from mcphost.sanitize import escape_unsafe_json, sanitize
 from mcphost.serialization import Struct, dumps, encode
 
 A = TypeVar("A")
-Output = Literal["text", "json", "events"]
-TELL_AFTER = 1.0
+OutputFormat = Literal["text", "json", "events"]
+WAITING_NOTE_DELAY = 1.0
 """Seconds after which a run says which servers it waits for."""
-_DRIFTED = "The tool or its server changed since it was approved; approve it again in the chat."
+_TOOL_CHANGED = "The tool or its server changed since it was approved; approve it again in the chat."
 _NO_CONSENT = "Nobody is there to be asked, and no rule allows it."
 
 
-class RunFront(Frontend):
+class RunFrontend(Frontend):
     """Answers from `--yes`; everything else gets its refusal. What `--allow` covers is never asked."""
 
     def __init__(self, *, yes: bool = False) -> None:
-        self._yes = yes
+        self._allow_all = yes
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -58,12 +58,12 @@ class RunFront(Frontend):
         if isinstance(question, ApproveTool):
             # A definition that changed since it was approved needs eyes on it, whatever a rule says.
             if question.drifted:
-                return cast("A", Deny(_DRIFTED))
-            return cast("A", AllowOnce() if self._yes else Deny(_NO_CONSENT))
+                return cast("A", Deny(_TOOL_CHANGED))
+            return cast("A", AllowOnce() if self._allow_all else Deny(_NO_CONSENT))
         return question.refusal()
 
 
-class Call(Struct, frozen=True):
+class CallReport(Struct, frozen=True):
     """One call of the turn, for `--output json`."""
 
     server: str
@@ -74,7 +74,7 @@ class Call(Struct, frozen=True):
     seconds: float
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class RunReport(Struct, frozen=True, kw_only=True):
     """The document of `--output json`."""
 
     outcome: str
@@ -85,11 +85,11 @@ class Report(Struct, frozen=True, kw_only=True):
     hint: str = ""
     model: str = ""
     conversation: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallReport, ...] = ()
     usage: Usage = Usage()
 
 
-class Finished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
+class RunFinished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finished"):
     """The last line of `--output events`."""
 
     exit_code: int
@@ -100,7 +100,7 @@ class Finished(Struct, frozen=True, kw_only=True, tag_field="event", tag="finish
     hint: str = ""
 
 
-async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = False, yes: bool = False) -> int:
+async def run_turn(host: Host, prompt: str, *, output: OutputFormat, quiet: bool = False, yes: bool = False) -> int:
     """Connect, refuse when a server is not approved, send `prompt`, print what happens; returns the exit code.
 
     Only servers of which something may run are started. The host is entered and not started. `yes`: every call may
@@ -109,41 +109,43 @@ async def run_turn(host: Host, prompt: str, *, output: Output, quiet: bool = Fal
     if host.model is None:
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
-    teller = _Teller(output, quiet=quiet)
+    teller = _EventPrinter(output, quiet=quiet)
     feed = host.subscribe()
     result = TurnResult("failed", "")
     async with anyio.create_task_group() as tasks:
 
         async def listen() -> None:
             async for event in feed:
-                teller.hear(event)
+                teller.handle(event)
 
         tasks.start_soon(listen)
-        wanted = [view.name for view in host.servers() if yes or await may_run_something(host, view)]
+        wanted = [view.name for view in host.servers() if yes or await can_run_any_tool(host, view)]
         host.start(resume_orphaned_tasks=False, only=wanted)
-        untrusted = await settle(host, wanted, teller.people)
+        untrusted = await wait_for_servers(host, wanted, teller.print_message)
         if untrusted:
             for event in feed.drain():
-                teller.hear(event)
+                teller.handle(event)
             tasks.cancel_scope.cancel()
-            raise not_approved(untrusted)
+            raise not_approved_error(untrusted)
         result = await host.send(prompt)
         for event in feed.drain():
-            teller.hear(event)
+            teller.handle(event)
         tasks.cancel_scope.cancel()
-    teller.end(host, result)
+    teller.print_result(host, result)
     return result.exit_code
 
 
-async def may_run_something(host: Host, view: ServerView) -> bool:
+async def can_run_any_tool(host: Host, view: ServerView) -> bool:
     """Whether a rule, a grant or the user's trust in its claims lets any call to this server run. Raises StoreError."""
     config = host.config
-    if view.config.trust_annotations or any(rule.server == view.name for rule in (*config.allow, *config.passes)):
+    if view.config.trust_annotations or any(
+        rule.server == view.name for rule in (*config.allow_rules, *config.pass_rules)
+    ):
         return True
     return any(one.state == "counts" for one in await host.grants.list_grants(server=view.name))
 
 
-async def settle(host: Host, wanted: Container[str], people: Callable[[str], None]) -> tuple[str, ...]:
+async def wait_for_servers(host: Host, wanted: Container[str], print_message: Callable[[str], None]) -> tuple[str, ...]:
     """Wait until every wanted server is ready or has failed; the names of all enabled ones that are not approved.
 
     `people` gets which servers are waited for, once that takes longer than a second, and which are not used.
@@ -153,7 +155,7 @@ async def settle(host: Host, wanted: Container[str], people: Callable[[str], Non
     untrusted = [name for name in unused if not await host.is_server_approved(name)]
     starting = {name for name in enabled if name in wanted}
 
-    async def one(name: str) -> None:
+    async def wait_ready(name: str) -> None:
         try:
             await host.ensure_ready(name)
         except ConsentDenied:
@@ -164,29 +166,32 @@ async def settle(host: Host, wanted: Container[str], people: Callable[[str], Non
         if not starting:
             waiting.cancel()
 
-    async def tell() -> None:
+    async def report_waiting() -> None:
         with waiting:
-            await anyio.sleep(TELL_AFTER)
-            people(f"waiting for {quoted(sorted(starting))} to start")
+            await anyio.sleep(WAITING_NOTE_DELAY)
+            print_message(f"waiting for {quote_names(sorted(starting))} to start")
 
     waiting = anyio.CancelScope()
     if unused and not untrusted:
-        people(f"not started, since no rule allows a call: {quoted(unused)}. To use it: --allow {rule_for(unused[0])}")
+        print_message(
+            f"not started, since no rule allows a call: {quote_names(unused)}. "
+            f"To use it: --allow {quote_rule(unused[0])}"
+        )
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(tell)
+        tasks.start_soon(report_waiting)
         for name in tuple(starting):
-            tasks.start_soon(one, name)
+            tasks.start_soon(wait_ready, name)
         if not starting:
             waiting.cancel()
     return tuple(sorted(untrusted))
 
 
-def quoted(names: Sequence[str]) -> str:
+def quote_names(names: Sequence[str]) -> str:
     """The names in quotes, with commas."""
     return ", ".join(map(repr, names))
 
 
-def not_approved(names: tuple[str, ...]) -> ConsentDenied:
+def not_approved_error(names: tuple[str, ...]) -> ConsentDenied:
     """The refusal that names the fix."""
     what = f"The server {names[0]!r} is" if len(names) == 1 else f"The servers {', '.join(map(repr, names))} are"
     return ConsentDenied(
@@ -194,36 +199,36 @@ def not_approved(names: tuple[str, ...]) -> ConsentDenied:
     )
 
 
-def refused(error: McpHostError, output: Output) -> None:
+def print_start_failure(error: McpHostError, output: OutputFormat) -> None:
     """End the output of a run that could not begin: the last line of events, the document of json."""
     if output == "events":
-        _line(Finished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
+        _print_json_line(RunFinished(exit_code=error.exit_code, outcome="failed", error=error.message, hint=error.hint))
     elif output == "json":
-        _document(Report(
+        _print_json(RunReport(
             outcome="failed", text="", exit_code=error.exit_code, error=error.message, hint=error.hint,
         ))  # fmt: skip
 
 
-class _Teller:
+class _EventPrinter:
     """Prints events in the chosen form; what is for people goes to stderr."""
 
-    def __init__(self, output: Output, *, quiet: bool) -> None:
+    def __init__(self, output: OutputFormat, *, quiet: bool) -> None:
         self._output = output
-        self._quiet = quiet
-        self._live = output == "text" and sys.stdout.isatty()
+        self._is_quiet = quiet
+        self._is_streaming = output == "text" and sys.stdout.isatty()
         self._column = 0
         self._proposed: dict[str, ToolProposed] = {}
         self._started: dict[str, ToolStarted] = {}
-        self._calls: list[Call] = []
+        self._calls: list[CallReport] = []
         self._usage = Usage()
 
-    def hear(self, event: HostEvent) -> None:
+    def handle(self, event: HostEvent) -> None:
         """One event, in order."""
         if self._output == "events":
-            _line(event)
+            _print_json_line(event)
             return
         match event:
-            case TextDeltaEvent() if self._live:
+            case TextDeltaEvent() if self._is_streaming:
                 sys.stdout.write(sanitize(event.text))
                 sys.stdout.flush()
                 self._column = 0 if event.text.endswith("\n") else 1
@@ -231,39 +236,39 @@ class _Teller:
                 self._proposed[event.call] = event
             case ToolStarted():
                 self._started[event.call] = event
-                self.people(f"{event.server}/{event.tool} {dumps(event.arguments)}")
+                self.print_message(f"{event.server}/{event.tool} {dumps(event.arguments)}")
             case ToolFinished():
-                self._finish(event)
+                self._record_call(event)
             case ResultReviewed(outcome="withheld"):
                 name = f"{event.server}/{event.tool}"
-                rule = rule_for(event.server, event.tool)
+                rule = quote_rule(event.server, event.tool)
                 fix = f"To give such results without reading them: --pass-results {rule}"
-                self.people(f"withheld from the model: what {name} gave back. {fix}", always=True)
+                self.print_message(f"withheld from the model: what {name} gave back. {fix}", always=True)
             case TurnFinished():
                 self._usage = event.usage
             case ModelRetrying():
-                self.people(f"trying again in {event.seconds:g} s: {event.reason}")
+                self.print_message(f"trying again in {event.seconds:g} s: {event.reason}")
             case ServerState(state="failed" | "sign_in"):
-                self.people(f"{event.server}: {event.detail}", always=True)
+                self.print_message(f"{event.server}: {event.detail}", always=True)
             case NoticeEvent():
-                self.people(f"{event.text} {event.hint}".strip(), always=event.level == "error")
+                self.print_message(f"{event.text} {event.hint}".strip(), always=event.level == "error")
             case _:
                 pass
 
-    def _finish(self, event: ToolFinished) -> None:
+    def _record_call(self, event: ToolFinished) -> None:
         proposed, started = self._proposed.get(event.call), self._started.get(event.call)
         arguments = started.arguments if started else proposed.arguments if proposed else None
-        self._calls.append(Call(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
+        self._calls.append(CallReport(event.server, event.tool, arguments, event.outcome, event.text, event.seconds))
         name = f"{event.server}/{event.tool}" if event.server else event.tool
         if event.outcome == "declined":
-            fix = f" To allow it: --allow {rule_for(event.server, event.tool)}" if event.server else ""
-            self.people(f"declined: {name}.{fix}", always=True)
+            fix = f" To allow it: --allow {quote_rule(event.server, event.tool)}" if event.server else ""
+            self.print_message(f"declined: {name}.{fix}", always=True)
         elif event.outcome != "ok":
-            self.people(f"{event.outcome}: {name}: {event.text[:500]}")
+            self.print_message(f"{event.outcome}: {name}: {event.text[:500]}")
 
-    def people(self, text: str, *, always: bool = False) -> None:
+    def print_message(self, text: str, *, always: bool = False) -> None:
         """Tell people something on standard error; with `quiet` only what matters `always`."""
-        if self._quiet and not always:
+        if self._is_quiet and not always:
             return
         if self._column:
             sys.stdout.write("\n")
@@ -271,43 +276,43 @@ class _Teller:
             self._column = 0
         sys.stderr.write(f"mcphost: {sanitize(text, keep_newlines=False)[:2000]}\n")
 
-    def end(self, host: Host, result: TurnResult) -> None:
+    def print_result(self, host: Host, result: TurnResult) -> None:
         """The last of the output."""
         model = host.model
         if self._output == "events":
-            _line(Finished(
+            _print_json_line(RunFinished(
                 exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
                 error=result.error, hint=result.hint,
             ))  # fmt: skip
         elif self._output == "json":
-            _document(Report(
+            _print_json(RunReport(
                 outcome=result.outcome, text=result.text, exit_code=result.exit_code, declined=result.declined,
                 error=result.error, hint=result.hint, model=model.name if model else "",
                 conversation=host.conversation_id, calls=tuple(self._calls), usage=self._usage,
             ))  # fmt: skip
         else:
-            self._end_text(result)
+            self._print_text_result(result)
 
-    def _end_text(self, result: TurnResult) -> None:
-        if self._live:
+    def _print_text_result(self, result: TurnResult) -> None:
+        if self._is_streaming:
             sys.stdout.write("\n" if self._column else "")
         elif result.text:
             sys.stdout.write(result.text if result.text.endswith("\n") else result.text + "\n")
         sys.stdout.flush()
         self._column = 0
         if result.error:
-            self.people(f"{result.error} {result.hint}".strip(), always=True)
+            self.print_message(f"{result.error} {result.hint}".strip(), always=True)
         elif result.outcome == "rounds":
-            self.people("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
+            self.print_message("The model used up its rounds of tool calls. Allow more with --max-rounds.", always=True)
 
 
-def _line(value: Any) -> None:
+def _print_json_line(value: Any) -> None:
     text = encode(value).decode()
     sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()
 
 
-def _document(value: Any) -> None:
+def _print_json(value: Any) -> None:
     text = dumps(value, indent=2)
     sys.stdout.write((escape_unsafe_json(text) if sys.stdout.isatty() else text) + "\n")
     sys.stdout.flush()

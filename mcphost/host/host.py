@@ -18,7 +18,7 @@ from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.event_queue import EventBus, EventQueue
 from mcphost.host.events import ConversationOpened, NoticeEvent, SignInUpdated
-from mcphost.host.model_selection import ModelFactory, ModelSelection
+from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.question_budget import QuestionBudget
 from mcphost.host.questions.sign_in_prompts import OpenUrl
@@ -39,14 +39,14 @@ from mcphost.host.views import ConversationInfo, ManualCallResult, ServerView, T
 from mcphost.llm.messages import Message, Part
 from mcphost.llm.model import ChatModel
 from mcphost.serialization import replace
-from mcphost.store.conversations import Conversations
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
-from mcphost.store.results import Results
-from mcphost.store.roots import FolderAnswers, StoredFolders
-from mcphost.store.tasks import StoredTasks
-from mcphost.store.tool_fingerprints import Pins
-from mcphost.store.tool_toggles import StoredSwitches
+from mcphost.store.grants import GrantStore
+from mcphost.store.results import ResultStore
+from mcphost.store.roots import FolderAnswerStore, FolderEditStore
+from mcphost.store.tasks import TaskStore
+from mcphost.store.tool_fingerprints import ToolFingerprintStore
+from mcphost.store.tool_toggles import ToolToggleStore
 
 if TYPE_CHECKING:
     from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalStatus
@@ -75,21 +75,21 @@ class Host:
         *,
         store: Database,
         opener: SessionOpener,
-        model_factory: ModelFactory,
+        model_factory: CreateModelFn,
         frontend: Frontend,
         open_url: OpenUrl | None = None,
         journal: AuditLog | None = None,
-        results: Results | None = None,
+        results: ResultStore | None = None,
     ) -> None:
         self.config = config
-        self.audit = journal or create_in_memory_log(config.ledger)
+        self.audit = journal or create_in_memory_log(config.audit)
         self.audit.conversation_id = lambda: self._conversation.id
         self._frontend = frontend = self.audit.wrap_frontend(frontend)
         self._events = EventBus()
-        self._conversation_store = Conversations(store)
-        self._grants, self._folder_answers = Grants(store), FolderAnswers(store)
+        self._conversation_store = ConversationStore(store)
+        self._grants, self._folder_answers = GrantStore(store), FolderAnswerStore(store)
         self._approvals = ServerApprovals(self._grants, frontend, self.audit)
-        self.roots = Roots(configured_roots(config), StoredFolders(store), self.audit, put=self._events.publish)
+        self.roots = Roots(configured_roots(config), FolderEditStore(store), self.audit, put=self._events.publish)
         self._model_selection = ModelSelection(model_factory, config.model, self._events)
         asked = SamplingModels(self._model_selection, config.sampling, lambda: self._conversation.messages)
         warn, self._question_budget = partial(self.notify, "warning"), QuestionBudget()
@@ -98,10 +98,10 @@ class Host:
             self._question_budget, self._folder_answers,
         )  # fmt: skip
         self._orphaned_tasks = OrphanedTasks(
-            StoredTasks(store), self._events, lambda: self._conversation.id, self._report_store_error
+            TaskStore(store), self._events, lambda: self._conversation.id, self._report_store_error
         )
         drifts = ToolChangeTrackerFactory(
-            Pins(store), frontend, self._report_store_error, self._carry_over_grants, self.audit
+            ToolFingerprintStore(store), frontend, self._report_store_error, self._carry_over_grants, self.audit
         )
         self._servers = Servers(
             config.servers,
@@ -116,10 +116,10 @@ class Host:
         self.quarantine = Quarantine(self._servers)
         self._opener = opener
         self.tool_toggles = ToolToggles(
-            StoredSwitches(store), self.audit, self._events.publish, self._report_store_error
+            ToolToggleStore(store), self.audit, self._events.publish, self._report_store_error
         )
         self._tool_registry = ToolRegistry(lambda: self._servers, self.tool_toggles.disabled_by)
-        self.results = results or Results(None)
+        self.results = results or ResultStore(None)
         self._conversation = Conversation(self._conversation_store, self._report_store_error)
         self._loaded_assembly: ConversationAssembly | None = None
         self._tasks: TaskGroup | None = None
@@ -355,7 +355,9 @@ class Host:
 
     async def list_conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
-        rows = await (self._conversation_store.find(prefix) if prefix else self._conversation_store.recent(limit))
+        rows = await (
+            self._conversation_store.find_by_prefix(prefix) if prefix else self._conversation_store.list_recent(limit)
+        )
         return tuple(
             ConversationInfo(row.id, row.title, row.model, row.messages, row.created, row.updated) for row in rows
         )

@@ -10,13 +10,13 @@ from mcphost.host.event_queue import EventBus
 from mcphost.host.events import ModelChanged
 from mcphost.llm.model import ChatModel
 
-ModelFactory = Callable[[ModelConfig], ChatModel]
+CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
     """The model of this host; `own` gives it a task group to prepare and close models in."""
 
-    def __init__(self, factory: ModelFactory, config: ModelConfig, events: EventBus) -> None:
+    def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus) -> None:
         self.config = config
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import MAX_CALLS
+from mcphost.llm.answer_limits import MAX_TOOL_CALLS
 from mcphost.llm.messages import (
     ImagePart,
     Message,
@@ -18,8 +18,8 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.llm.model import (
-    Finished,
     ModelEvent,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolSpec,
@@ -30,27 +30,27 @@ from mcphost.llm.model import (
 )
 from mcphost.serialization import Raw, Struct, dumps, encode, loads
 
-NOT_RUN = "(This call was not run: the turn was stopped.)"
-NO_IMAGES = "(An image was left out: this model does not take images.)"
-PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
+CALL_NOT_RUN = "(This call was not run: the turn was stopped.)"
+IMAGES_OMITTED = "(An image was left out: this model does not take images.)"
+PORTABLE_ID = re.compile(r"[A-Za-z0-9_-]{1,40}")
 """Ids that every provider takes; others are only given back to the model that made them."""
-_SAID_EARLY = 16
+_MAX_EARLY_REPLAYS = 16
 """How often in one answer its reasoning is given back before the end; each time all of it is written anew."""
 
 Json = dict[str, Any]
 
 
-class Road(Struct, frozen=True, kw_only=True):
+class ApiRoute(Struct, frozen=True, kw_only=True):
     """What the translation must know of the model's road."""
 
     model: str
     provider: str
-    images: bool = True
-    images_in_results: bool = False
+    supports_images: bool = True
+    supports_result_images: bool = False
     replays_thinking: bool = False
 
 
-def tools_json(tools: Iterable[ToolSpec]) -> Raw:
+def encode_tools(tools: Iterable[ToolSpec]) -> Raw:
     """The tools as JSON; each schema goes in byte for byte, never parsed here."""
     return Raw(
         encode(
@@ -69,12 +69,12 @@ def tools_json(tools: Iterable[ToolSpec]) -> Raw:
     )
 
 
-def messages_json(messages: Iterable[Message], system: str, road: Road) -> Raw:
+def encode_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Raw:
     """The conversation as JSON."""
-    return Raw(encode(list(chat_messages(messages, system, road))))
+    return Raw(encode(list(make_chat_messages(messages, system, route))))
 
 
-def chat_messages(messages: Iterable[Message], system: str, road: Road) -> Iterator[Json]:
+def make_chat_messages(messages: Iterable[Message], system: str, route: ApiRoute) -> Iterator[Json]:
     """Every call gets exactly one answer right after it: providers refuse the conversation otherwise."""
     if system:
         yield {"role": "system", "content": system}
@@ -84,28 +84,28 @@ def chat_messages(messages: Iterable[Message], system: str, road: Road) -> Itera
         if message.role == "tool":
             for part in message.parts:
                 if isinstance(part, ToolReturnPart) and (call := open_calls.pop(part.use_id, None)) is not None:
-                    yield tool_message(part, call, road, pictures)
+                    yield make_tool_message(part, call, route, pictures)
             continue
-        yield from _close(open_calls, pictures)
+        yield from _close_open_calls(open_calls, pictures)
         if message.role == "user":
-            content = user_content(message, road)
+            content = make_user_content(message, route)
             if content:
                 yield {"role": "user", "content": content}
         else:
-            yield from assistant_message(message, road, open_calls)
-    yield from _close(open_calls, pictures)
+            yield from make_assistant_message(message, route, open_calls)
+    yield from _close_open_calls(open_calls, pictures)
 
 
-def _close(open_calls: dict[str, str], pictures: list[Json]) -> Iterator[Json]:
+def _close_open_calls(open_calls: dict[str, str], pictures: list[Json]) -> Iterator[Json]:
     for call in open_calls.values():
-        yield {"role": "tool", "tool_call_id": call, "content": NOT_RUN}
+        yield {"role": "tool", "tool_call_id": call, "content": CALL_NOT_RUN}
     open_calls.clear()
     if pictures:
         yield {"role": "user", "content": list(pictures)}
         pictures.clear()
 
 
-def user_content(message: Message, road: Road) -> str | list[Json]:
+def make_user_content(message: Message, route: ApiRoute) -> str | list[Json]:
     """Plain text where that is all there is; some servers take nothing else."""
     items: list[Json] = []
     for part in message.parts:
@@ -114,52 +114,59 @@ def user_content(message: Message, road: Road) -> str | list[Json]:
         elif isinstance(part, ResourcePart):
             items.append(text_item(f"Attached resource {part.uri} of the server {part.server}:\n\n{part.text}"))
         elif isinstance(part, ImagePart):
-            items.append(image_item(part) if road.images else text_item(NO_IMAGES))
+            items.append(image_item(part) if route.supports_images else text_item(IMAGES_OMITTED))
     items = [item for item in items if item.get("text", "…").strip()]
     if all(item["type"] == "text" for item in items):
         return "\n\n".join(item["text"] for item in items)
     return items
 
 
-def assistant_message(message: Message, road: Road, open_calls: dict[str, str]) -> Iterator[Json]:
+def make_assistant_message(message: Message, route: ApiRoute, open_calls: dict[str, str]) -> Iterator[Json]:
     """Text and calls; reasoning only where its maker wants it back. Notes the calls that wait for an answer."""
     result: Json = {"role": "assistant", "content": message.text or None}
     calls: list[Json] = []
     taken: set[str] = set()
     for use in message.tool_uses:
-        call = call_id(use, message.model == road.model)
+        call = choose_call_id(use, message.model == route.model)
         if call in taken:
             call = use.id
         taken.add(call)
         open_calls[use.id] = call
-        calls.append({"id": call, "type": "function", "function": {"name": use.name, "arguments": arguments_text(use)}})
+        calls.append(
+            {"id": call, "type": "function", "function": {"name": use.name, "arguments": encode_arguments(use)}}
+        )
     if calls:
         result["tool_calls"] = calls
     if not message.cut:
-        blocks = [block for part in message.parts if isinstance(part, ThinkingPart) for block in replayed(part, road)]
+        blocks = [
+            block
+            for part in message.parts
+            if isinstance(part, ThinkingPart)
+            for block in replayable_blocks(part, route)
+        ]
         thinking = [block for block in blocks if not is_reasoning_item(block)]
-        if thinking and road.replays_thinking:
+        if thinking and route.replays_thinking:
             result["thinking_blocks"] = thinking
         items = [block for block in blocks if is_reasoning_item(block)]
-        if items and message.model == road.model:
+        if items and message.model == route.model:
             result["reasoning_items"] = items  # the worker sends them in the Responses API only
     if calls or message.text.strip():
         yield result
 
 
-def call_id(use: ToolUsePart, own: bool) -> str:
+def choose_call_id(use: ToolUsePart, is_same_model: bool) -> str:
     """The provider's id where it is safe to show it, else ours."""
-    if use.provider_id and (own or PLAIN_ID.fullmatch(use.provider_id)):
+    if use.provider_id and (is_same_model or PORTABLE_ID.fullmatch(use.provider_id)):
         return use.provider_id
     return use.id
 
 
-def arguments_text(use: ToolUsePart) -> str:
+def encode_arguments(use: ToolUsePart) -> str:
     """Always a JSON object: some roads parse it before sending."""
     return dumps(use.arguments if use.arguments is not None else {"not_valid_json": use.raw[:2000]})
 
 
-def replayed(part: ThinkingPart, road: Road) -> list[Any]:
+def replayable_blocks(part: ThinkingPart, route: ApiRoute) -> list[Any]:
     """The provider's blocks, when it is the same provider."""
     if not part.replay:
         return []
@@ -167,7 +174,7 @@ def replayed(part: ThinkingPart, road: Road) -> list[Any]:
         value: Any = loads(part.replay)
     except MalformedMessage:
         return []
-    if not isinstance(value, dict) or value.get("provider") != road.provider:  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(value, dict) or value.get("provider") != route.provider:  # pyright: ignore[reportUnknownMemberType]
         return []
     blocks: Any = value.get("blocks")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return list(blocks) if isinstance(blocks, list) else []  # pyright: ignore[reportUnknownArgumentType]
@@ -178,20 +185,20 @@ def is_reasoning_item(block: Any) -> bool:
     return isinstance(block, dict) and _is_encrypted(cast("Json", block))
 
 
-def tool_message(part: ToolReturnPart, call: str, road: Road, pictures: list[Json]) -> Json:
+def make_tool_message(part: ToolReturnPart, call_id: str, route: ApiRoute, pictures: list[Json]) -> Json:
     """One result. Images that the road cannot carry inside it follow in `pictures`."""
     text = f"Error: {part.text}" if part.is_error else part.text
-    if part.images and not road.images:
-        text += f"\n{NO_IMAGES}"
-    elif part.images and road.images_in_results:
+    if part.images and not route.supports_images:
+        text += f"\n{IMAGES_OMITTED}"
+    elif part.images and route.supports_result_images:
         items = [text_item(text)] if text else []
         items += [image_item(image) for image in part.images]
-        return {"role": "tool", "tool_call_id": call, "content": items}
+        return {"role": "tool", "tool_call_id": call_id, "content": items}
     elif part.images:
         text += "\n(Its images follow.)"
         pictures.append(text_item(f"Images returned by the tool {part.name}:"))
         pictures.extend(image_item(image) for image in part.images)
-    return {"role": "tool", "tool_call_id": call, "content": text or "(no output)"}
+    return {"role": "tool", "tool_call_id": call_id, "content": text or "(no output)"}
 
 
 def text_item(text: str) -> Json:
@@ -204,60 +211,68 @@ def image_item(image: ImagePart) -> Json:
     return {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}}
 
 
-class Gathering:
+class AnswerAssembler:
     """Notes of one answer in, events out; merges parallel calls by index and mints our ids."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._calls: dict[int, _Call] = {}
-        self._blocks = ThinkingBlocks()
-        self._said = 0
-        self.size = 0
+        self._calls: dict[int, _PartialToolCall] = {}
+        self._blocks = ThinkingBlockAssembler()
+        self._replay_count = 0
+        self.char_count = 0
         """Characters received so far."""
 
-    def take(self, note: worker_protocol.Note) -> Iterator[ModelEvent]:
-        """The events of one note; `Done` completes the calls. Raises ModelError for more calls than are taken."""
-        if isinstance(note, worker_protocol.Thinking):
-            yield from self._thinking(note)
+    def feed(self, event: worker_protocol.WorkerEvent) -> Iterator[ModelEvent]:
+        """Return the events of one note; `WorkerFinished` completes the calls. Raises ModelError for too many calls."""
+        if isinstance(event, worker_protocol.WorkerThinkingDelta):
+            yield from self._add_thinking(event)
             return
-        if self._blocks.news and (isinstance(note, worker_protocol.Done) or self._said < _SAID_EARLY):
-            self._said += 1
-            yield ThinkingDelta("", dumps({"provider": self._provider, "blocks": self._blocks.signed()}))
-        if isinstance(note, worker_protocol.Text):
-            self.size += len(note.text)
-            yield TextDelta(note.text)
-        elif isinstance(note, worker_protocol.ToolPiece):
-            self.size += len(note.text) + len(note.name) + len(note.call) + 1
-            yield from self._piece(note)
-        elif isinstance(note, worker_protocol.Done):
+        if self._blocks.has_new_signature and (
+            isinstance(event, worker_protocol.WorkerFinished) or self._replay_count < _MAX_EARLY_REPLAYS
+        ):
+            self._replay_count += 1
+            yield ThinkingDelta("", dumps({"provider": self._provider, "blocks": self._blocks.signed_blocks()}))
+        if isinstance(event, worker_protocol.WorkerTextDelta):
+            self.char_count += len(event.text)
+            yield TextDelta(event.text)
+        elif isinstance(event, worker_protocol.WorkerToolCallDelta):
+            self.char_count += len(event.text) + len(event.name) + len(event.tool_call_id) + 1
+            yield from self._add_tool_call(event)
+        elif isinstance(event, worker_protocol.WorkerFinished):
             for call in self._calls.values():
                 if call.name:
-                    yield ToolUseReady(call.finished())
-            yield Finished(note.reason or "stop", usage_of(note), note.road)
+                    yield ToolUseReady(call.build())
+            yield StreamFinished(event.reason or "stop", make_usage(event), event.api_route)
 
-    def _thinking(self, note: worker_protocol.Thinking) -> Iterator[ModelEvent]:
-        self.size += len(note.text)
-        for block in note.blocks:
-            self.size += self._blocks.add(block)
-        if note.text:
-            yield ThinkingDelta(note.text)
+    def _add_thinking(self, event: worker_protocol.WorkerThinkingDelta) -> Iterator[ModelEvent]:
+        self.char_count += len(event.text)
+        for block in event.blocks:
+            self.char_count += self._blocks.add(block)
+        if event.text:
+            yield ThinkingDelta(event.text)
 
-    def _piece(self, piece: worker_protocol.ToolPiece) -> Iterator[ModelEvent]:
+    def _add_tool_call(self, piece: worker_protocol.WorkerToolCallDelta) -> Iterator[ModelEvent]:
         call = self._calls.get(piece.index)
-        if call is not None and piece.call and call.provider_id and piece.call != call.provider_id and piece.name:
+        if (
+            call is not None
+            and piece.tool_call_id
+            and call.provider_id
+            and piece.tool_call_id != call.provider_id
+            and piece.name
+        ):
             # some servers send whole calls that all carry index 0
             key = max(self._calls) + 1
             self._calls[key], call = call, None
             del self._calls[piece.index]
             self._calls = dict(sorted(self._calls.items(), key=lambda item: item[1].order))
         if call is None:
-            if len(self._calls) >= MAX_CALLS:
+            if len(self._calls) >= MAX_TOOL_CALLS:
                 raise ModelError(
-                    f"The model asked for more than {MAX_CALLS} tool calls in one answer; none of them ran.",
+                    f"The model asked for more than {MAX_TOOL_CALLS} tool calls in one answer; none of them ran.",
                     "Ask for less at once.",
                 )
-            call = self._calls[piece.index] = _Call(order=len(self._calls))
-        call.provider_id = call.provider_id or piece.call
+            call = self._calls[piece.index] = _PartialToolCall(order=len(self._calls))
+        call.provider_id = call.provider_id or piece.tool_call_id
         call.pieces.append(piece.text)
         if not call.name and piece.name:
             call.name = piece.name
@@ -269,7 +284,7 @@ class Gathering:
             yield ToolUseDelta(call.id, text)
 
 
-class _Call:
+class _PartialToolCall:
     """A tool call that is still arriving."""
 
     def __init__(self, order: int) -> None:
@@ -279,18 +294,18 @@ class _Call:
         self.name = ""
         self.pieces: list[str] = []
 
-    def finished(self) -> ToolUsePart:
+    def build(self) -> ToolUsePart:
         raw = "".join(self.pieces)
         return ToolUsePart(
             id=self.id,
             name=self.name,
-            arguments=arguments_of(raw),
+            arguments=parse_arguments(raw),
             raw=raw,
             provider_id=self.provider_id,
         )
 
 
-def arguments_of(raw: str) -> dict[str, Any] | None:
+def parse_arguments(raw: str) -> dict[str, Any] | None:
     """The object in `raw`; nothing at all means no arguments; anything else that is no object is None."""
     if not raw.strip():
         return {}
@@ -301,14 +316,14 @@ def arguments_of(raw: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
 
 
-class ThinkingBlocks:
+class ThinkingBlockAssembler:
     """The provider's blocks of reasoning. They stream in pieces: text first, the signature last, sometimes with the
     whole text once more."""
 
     def __init__(self) -> None:
         self._blocks: list[Json] = []
         self._texts: list[str] = []
-        self.news = False
+        self.has_new_signature = False
         """Whether a block was signed since `signed` was called last."""
 
     def add(self, piece: Json) -> int:
@@ -316,28 +331,28 @@ class ThinkingBlocks:
         size = len(encode(piece))
         last = self._blocks[-1] if self._blocks else None
         if last is None or piece.get("type") == "redacted_thinking" or _is_signed(last):
-            self._close()
+            self._join_text()
             self._blocks.append(dict(piece))
             self._texts = [str(piece.get("thinking") or "")]
-            self.news |= _is_signed(piece)
+            self.has_new_signature |= _is_signed(piece)
             return size
         more = str(piece.get("thinking") or "")
         if piece.get("signature"):
             text = "".join(self._texts)
             self._texts = [more] if more.startswith(text) else [text, more]
             last["signature"] = piece["signature"]
-            self.news = True
+            self.has_new_signature = True
         else:
             self._texts.append(more)
         return size
 
-    def signed(self) -> list[Json]:
+    def signed_blocks(self) -> list[Json]:
         """The blocks that their maker wants back."""
-        self._close()
-        self.news = False
+        self._join_text()
+        self.has_new_signature = False
         return [block for block in self._blocks if _is_signed(block)]
 
-    def _close(self) -> None:
+    def _join_text(self) -> None:
         if self._blocks and "thinking" in self._blocks[-1]:
             self._blocks[-1]["thinking"] = "".join(self._texts)
             self._texts = [self._blocks[-1]["thinking"]]
@@ -351,7 +366,7 @@ def _is_encrypted(block: Json) -> bool:
     return block.get("type") == "reasoning" and bool(block.get("encrypted_content"))
 
 
-def usage_of(done: worker_protocol.Done) -> Usage:
+def make_usage(done: worker_protocol.WorkerFinished) -> Usage:
     """Counts and cost as the provider reported them."""
     return Usage(
         input_tokens=done.input_tokens,

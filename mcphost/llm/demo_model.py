@@ -15,10 +15,10 @@ import anyio
 from mcphost.errors import MalformedMessage
 from mcphost.llm.messages import Message, ResourcePart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import (
-    Finished,
     ModelEvent,
     ModelFacts,
     ModelRequest,
+    StreamFinished,
     TextDelta,
     ToolSpec,
     ToolUseDelta,
@@ -28,9 +28,9 @@ from mcphost.llm.model import (
 from mcphost.serialization import Struct, dumps, loads, replace
 
 LABEL = "demo (not an AI)"
-PACE = 0.01
+DELTA_INTERVAL = 0.01
 """Seconds between two pieces of text."""
-MAX_READ = 4_000
+MAX_REQUEST_LENGTH = 4_000
 """Characters of a message that the rules look at."""
 
 HELP = """I am a set of rules, not an AI, but everything behind me is real. Try one of these:
@@ -49,44 +49,44 @@ _VERBS = r"add|what|multiply|list|show|count|clear|forget|delete|roll|remember|n
 _NOTES = r"(?:all\s++)?(?:of\s++)?(?:(?:my|the|your)\s*+)?notes"
 
 
-class Rule(Struct, frozen=True):
+class DemoRule(Struct, frozen=True):
     """A pattern, the tool it asks for, and the names of what its groups hold."""
 
     pattern: str
     tool: str
-    names: tuple[str, ...] = ()
+    argument_names: tuple[str, ...] = ()
 
 
 RULES = (
-    Rule(rf"\b(?:add|sum(?: of)?)\s+{_NUMBER}\s*(?:and|to|plus|with|,|\+)\s*{_NUMBER}", "add", ("a", "b")),
-    Rule(rf"{_NUMBER}\s*(?:\+|plus)\s*{_NUMBER}", "add", ("a", "b")),
-    Rule(rf"\bmultiply\s+{_NUMBER}\s*(?:and|by|with|times|,)\s*{_NUMBER}", "multiply", ("a", "b")),
-    Rule(rf"{_NUMBER}\s*(?:\*|x|×|times)\s*{_NUMBER}", "multiply", ("a", "b")),
-    Rule(rf"\b(?:list|show|read|what are)\s++(?:me\s++)?{_NOTES}", "list_notes"),
-    Rule(rf"\b(?:forget|clear|delete|remove)\s++(?:{_NOTES}|everything)", "clear_notes"),
-    Rule(
+    DemoRule(rf"\b(?:add|sum(?: of)?)\s+{_NUMBER}\s*(?:and|to|plus|with|,|\+)\s*{_NUMBER}", "add", ("a", "b")),
+    DemoRule(rf"{_NUMBER}\s*(?:\+|plus)\s*{_NUMBER}", "add", ("a", "b")),
+    DemoRule(rf"\bmultiply\s+{_NUMBER}\s*(?:and|by|with|times|,)\s*{_NUMBER}", "multiply", ("a", "b")),
+    DemoRule(rf"{_NUMBER}\s*(?:\*|x|×|times)\s*{_NUMBER}", "multiply", ("a", "b")),
+    DemoRule(rf"\b(?:list|show|read|what are)\s++(?:me\s++)?{_NOTES}", "list_notes"),
+    DemoRule(rf"\b(?:forget|clear|delete|remove)\s++(?:{_NOTES}|everything)", "clear_notes"),
+    DemoRule(
         rf"\b(?:note|remember)(?:\s+that)?(?:\s*:)?\s++(?!s\b)(.+?)(?=(?<!\s)\s+and\s+(?:{_VERBS})\b|$|\n)",
         "add_note",
         ("text",),
     ),
-    Rule(
+    DemoRule(
         rf"\bcount\s+(?:slowly\s+)?(?:up\s+)?to\s+(\d+)(?:\s+(?:slowly\s+)?(?:in|over|for)\s+{_NUMBER}\s*s\w*)?",
         "count_slowly",
         ("to", "seconds"),
     ),
-    Rule(r"\b(?:slow|slowly)\b", "count_slowly", ("to",)),
-    Rule(
+    DemoRule(r"\b(?:slow|slowly)\b", "count_slowly", ("to",)),
+    DemoRule(
         r"\b(?:order|make|want)\s+(?:me\s+)?(?:some\s+)?tea\b|\b(?:try|show)\s+(?:me\s+)?(?:the|a)\s+form\b",
         "order_tea",
     ),
-    Rule(r"\b(?:open|visit|try)\s+(?:me\s+)?(?:a|the)\s+(?:page|address)\b", "open_page"),
-    Rule(r"\bask\s+(?:the|your|my)\s+model(?:(?:\s*:)?\s++(.+))?", "ask_model", ("question",)),
-    Rule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),
-    Rule(r"\broll\s+(?:a\s+|the\s+)?(?:die|dice)(?:\s+with\s+(\d+)\s+sides)?", "roll_dice", ("sides",)),
+    DemoRule(r"\b(?:open|visit|try)\s+(?:me\s+)?(?:a|the)\s+(?:page|address)\b", "open_page"),
+    DemoRule(r"\bask\s+(?:the|your|my)\s+model(?:(?:\s*:)?\s++(.+))?", "ask_model", ("question",)),
+    DemoRule(r"\broll\s+(?:a\s+|the\s+)?d(\d+)\b", "roll_dice", ("sides",)),
+    DemoRule(r"\broll\s+(?:a\s+|the\s+)?(?:die|dice)(?:\s+with\s+(\d+)\s+sides)?", "roll_dice", ("sides",)),
 )
 
 
-class Wish(Struct, frozen=True):
+class DemoRequest(Struct, frozen=True):
     """A tool by the end of its name, and the arguments for it."""
 
     tool: str
@@ -96,8 +96,8 @@ class Wish(Struct, frozen=True):
 class DemoModel:
     """The rule-based model. Needs no network, no key and no preparation."""
 
-    def __init__(self, pace: float = PACE) -> None:
-        self._pace = pace
+    def __init__(self, interval: float = DELTA_INTERVAL) -> None:
+        self._interval = interval
 
     @property
     def name(self) -> str:
@@ -112,9 +112,9 @@ class DemoModel:
     @property
     def facts(self) -> ModelFacts:
         """It calls tools, sees no pictures and costs nothing."""
-        return ModelFacts(takes_images=False, takes_tools=True, input_price=0.0, output_price=0.0)
+        return ModelFacts(supports_images=False, supports_tools=True, input_price=0.0, output_price=0.0)
 
-    async def learn(self) -> None:
+    async def load_facts(self) -> None:
         """Everything is known."""
 
     async def prepare(self) -> None:
@@ -130,86 +130,90 @@ class DemoModel:
             yield events
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        text, uses = answer(request if request.tool_choice != "none" else replace(request, tools=()))
+        text, uses = make_answer(request if request.tool_choice != "none" else replace(request, tools=()))
         for count, piece in enumerate(re.findall(r"\S+\s*|\s+", text)):
             if 0 < request.max_output_tokens <= count:
-                yield Finished("length", road="demo")
+                yield StreamFinished("length", api_route="demo")
                 return
-            await anyio.sleep(self._pace)
+            await anyio.sleep(self._interval)
             yield TextDelta(piece)
         for use in uses:
             yield ToolUseStarted(use.id, use.name)
             for start in range(0, len(use.raw), 12):
-                await anyio.sleep(self._pace)
+                await anyio.sleep(self._interval)
                 yield ToolUseDelta(use.id, use.raw[start : start + 12])
         for use in uses:
             yield ToolUseReady(use)
-        yield Finished("tool_calls" if uses else "stop", road="demo")
+        yield StreamFinished("tool_calls" if uses else "stop", api_route="demo")
 
 
-def answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
+def make_answer(request: ModelRequest) -> tuple[str, tuple[ToolUsePart, ...]]:
     """What it says and which tools it wants."""
     last = request.messages[-1] if request.messages else None
     if last is None:
         return HELP, ()
     if last.role == "tool":
-        return report(request.messages), ()
-    said = " ".join(last.text.split())[:MAX_READ]
+        return report_results(request.messages), ()
+    said = " ".join(last.text.split())[:MAX_REQUEST_LENGTH]
     if re.fullmatch(r"(?:help|hello|hi|hey|\?|what can you do\??|)[.!]?", said, re.IGNORECASE):
-        return HELP + offered(request.tools) + attached(last), ()
+        return HELP + list_tools(request.tools) + list_attachments(last), ()
     if not request.tools and (echo := re.match(r"say\b(?:\s*:)?\s++(.+)$", said, re.IGNORECASE)):
         return echo[1], ()  # what a server asks is no chat, and has no tools
-    wishes = wishes_in(said)
+    wishes = find_requests(said)
     if not wishes:
-        return f"I have no rule for that.\n\n{HELP}{offered(request.tools)}{attached(last)}", ()
+        return f"I have no rule for that.\n\n{HELP}{list_tools(request.tools)}{list_attachments(last)}", ()
     notes: list[str] = []
     uses: list[ToolUsePart] = []
     for wish in wishes:
-        spec = find(request.tools, wish.tool)
-        problem = f"No connected server offers a tool `{wish.tool}`." if spec is None else missing(spec, wish.arguments)
+        spec = find_tool(request.tools, wish.tool)
+        problem = (
+            f"No connected server offers a tool `{wish.tool}`."
+            if spec is None
+            else describe_missing_arguments(spec, wish.arguments)
+        )
         if spec is None or problem:
             notes.append(problem)
         else:
-            uses.append(use_of(spec, wish.arguments))
+            uses.append(make_tool_use(spec, wish.arguments))
     if uses:
         names = " and ".join(f"`{use.name}`" for use in uses)
         notes.append(f"I ask for {names}.")
     return "\n\n".join(notes), tuple(uses)
 
 
-def wishes_in(said: str) -> list[Wish]:
+def find_requests(text: str) -> list[DemoRequest]:
     """Requests in the order they stand in the text; a span of text is read by one rule only."""
-    if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", said, re.IGNORECASE):
-        return [Wish(named[1], given_arguments(named[2]))]
-    found: list[tuple[int, int, Wish]] = []
+    if named := re.match(r"call\s+([\w./:-]+)\s*(.*)$", text, re.IGNORECASE):
+        return [DemoRequest(named[1], parse_arguments(named[2]))]
+    found: list[tuple[int, int, DemoRequest]] = []
     for rule in RULES:
-        for match in re.finditer(rule.pattern, said, re.IGNORECASE):
+        for match in re.finditer(rule.pattern, text, re.IGNORECASE):
             start, end = match.span()
             if any(start < taken_end and taken_start < end for taken_start, taken_end, _wish in found):
                 continue
-            found.append((start, end, Wish(rule.tool, dict(arguments_in(rule, match)))))
+            found.append((start, end, DemoRequest(rule.tool, dict(match_arguments(rule, match)))))
     found.sort(key=lambda item: item[0])
-    wishes: list[Wish] = []
+    wishes: list[DemoRequest] = []
     for _start, _end, wish in found:
         if wish not in wishes:
             wishes.append(wish)
     return wishes
 
 
-def arguments_in(rule: Rule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
+def match_arguments(rule: DemoRule, match: re.Match[str]) -> Iterator[tuple[str, Any]]:
     """The groups by name; numbers as numbers, and a slow count without a number goes to 5."""
-    groups = match.groups() or (("5",) if rule.names else ())
-    for name, value in zip(rule.names, groups, strict=False):
+    groups = match.groups() or (("5",) if rule.argument_names else ())
+    for name, value in zip(rule.argument_names, groups, strict=False):
         if value is not None:
-            yield name, value.strip(" .!\"'") if name in ("text", "question") else number(value)
+            yield name, value.strip(" .!\"'") if name in ("text", "question") else parse_number(value)
 
 
-def number(text: str) -> int | float:
+def parse_number(text: str) -> int | float:
     """Whole where it is whole."""
     return float(text) if "." in text else int(text)
 
 
-def given_arguments(text: str) -> dict[str, Any]:
+def parse_arguments(text: str) -> dict[str, Any]:
     """`{json}` or `key=value …`; a value is JSON where it parses, else text."""
     text = text.strip()
     if text.startswith("{"):
@@ -227,21 +231,21 @@ def given_arguments(text: str) -> dict[str, Any]:
     return arguments
 
 
-def find(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
+def find_tool(tools: tuple[ToolSpec, ...], name: str) -> ToolSpec | None:
     """The tool of that name, or the first whose name ends with it after a separator."""
-    wanted = _plain(name)
+    wanted = _normalize_name(name)
     for tool in tools:
-        if _plain(tool.name) == wanted:
+        if _normalize_name(tool.name) == wanted:
             return tool
-    return next((tool for tool in tools if _plain(tool.name).endswith(f"_{wanted}")), None)
+    return next((tool for tool in tools if _normalize_name(tool.name).endswith(f"_{wanted}")), None)
 
 
-def _plain(name: str) -> str:
+def _normalize_name(name: str) -> str:
     """Lower case, with one kind of separator: hosts and people join server and tool differently."""
     return re.sub(r"[\W_]+", "_", name.lower())
 
 
-def schema_of(tool: ToolSpec) -> dict[str, Any]:
+def parse_schema(tool: ToolSpec) -> dict[str, Any]:
     """The schema, or nothing when it is no object."""
     try:
         value = loads(tool.schema)
@@ -250,9 +254,9 @@ def schema_of(tool: ToolSpec) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def missing(tool: ToolSpec, arguments: dict[str, Any]) -> str:
+def describe_missing_arguments(tool: ToolSpec, arguments: dict[str, Any]) -> str:
     """A sentence when a required argument is not there, else nothing."""
-    required: Any = schema_of(tool).get("required")
+    required: Any = parse_schema(tool).get("required")
     wanted = cast("list[Any]", required) if isinstance(required, list) else []
     names = [str(name) for name in wanted if name not in arguments]
     if not names:
@@ -261,28 +265,28 @@ def missing(tool: ToolSpec, arguments: dict[str, Any]) -> str:
     return f"`{tool.name}` needs more. Say: `call {tool.name} {example}`"
 
 
-def use_of(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
+def make_tool_use(tool: ToolSpec, arguments: dict[str, Any]) -> ToolUsePart:
     """A call with the arguments that the tool knows."""
-    properties = schema_of(tool).get("properties")
+    properties = parse_schema(tool).get("properties")
     if isinstance(properties, dict) and properties:
         arguments = {name: value for name, value in arguments.items() if name in properties}
     return ToolUsePart(id=f"call_{uuid.uuid4().hex[:16]}", name=tool.name, arguments=arguments, raw=dumps(arguments))
 
 
-def report(messages: tuple[Message, ...]) -> str:
+def report_results(messages: tuple[Message, ...]) -> str:
     """The results since the last request, in plain words."""
     parts: list[ToolReturnPart] = []
     for message in reversed(messages):
         if message.role != "tool":
             break
         parts = [part for part in message.parts if isinstance(part, ToolReturnPart)] + parts
-    lines = [line_of(part) for part in parts]
+    lines = [describe_result(part) for part in parts]
     if len(lines) == 1:
         return lines[0]
     return "Here is what came back:\n\n" + "\n".join(f"- {line}" for line in lines)
 
 
-def line_of(part: ToolReturnPart) -> str:
+def describe_result(part: ToolReturnPart) -> str:
     """One result."""
     name, text = f"**{part.tool or part.name}**", part.text.strip() or "(no text)"
     if part.is_error and "declined" in text.lower():
@@ -294,14 +298,14 @@ def line_of(part: ToolReturnPart) -> str:
     return f"{name} says: {text}"
 
 
-def offered(tools: tuple[ToolSpec, ...]) -> str:
+def list_tools(tools: tuple[ToolSpec, ...]) -> str:
     """The tools by name."""
     if not tools:
         return "\nNo tools are connected right now."
     return "\nConnected tools: " + ", ".join(f"`{tool.name}`" for tool in tools[:40]) + "."
 
 
-def attached(message: Message) -> str:
+def list_attachments(message: Message) -> str:
     """What was attached, so that one sees that it arrived."""
     parts = [part for part in message.parts if isinstance(part, ResourcePart)]
     if not parts:

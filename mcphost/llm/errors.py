@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from mcphost.errors import MalformedMessage, ModelError, ModelErrorKind
 from mcphost.llm.answer_limits import AnswerTooLong
-from mcphost.llm.providers import no_provider
-from mcphost.llm.redirect_guard import Redirected
-from mcphost.llm.worker_protocol import Failure
+from mcphost.llm.providers import unknown_provider_error
+from mcphost.llm.redirect_guard import RedirectRefused
+from mcphost.llm.worker_protocol import CallFailure
 from mcphost.serialization import Struct, loads
 
 _ANY_CASE = re.IGNORECASE
 
-NETWORK = (
+NETWORK_ERRORS = (
     "APIConnectionError",
     "ClientConnectorError",
     "ClientConnectionError",
@@ -38,27 +38,37 @@ NETWORK = (
     "TransferEncodingError",
     "ClientConnectorDNSError",
 )
-NOBODY_THERE = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
-CONTEXT = re.compile(
+UNREACHABLE_ERRORS = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError")
+CONTEXT_PATTERN = re.compile(
     r"maximum context length|context_length_exceeded|context window|prompt is too long|too many tokens|"
     r"input token count .{0,40}exceeds|exceeds? the (?:model's )?(?:available )?context|input is too long",
     _ANY_CASE,
 )
-FILTERED = re.compile(r"content_filter|content management policy|content policy|safety (?:system|settings)", _ANY_CASE)
-EMPTY_PURSE = re.compile(r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE)
-NO_PROVIDER = re.compile(r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE)
-NOT_TAKEN = re.compile(r"does not support parameters: \[([^\]]{1,200})\]")
-NO_KEY = re.compile(r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE)
-DEAD_PEER = re.compile(
+CONTENT_FILTER_PATTERN = re.compile(
+    r"content_filter|content management policy|content policy|safety (?:system|settings)", _ANY_CASE
+)
+NO_CREDIT_PATTERN = re.compile(
+    r"insufficient_quota|exceeded your current quota|billing|credit balance|payment", _ANY_CASE
+)
+UNKNOWN_PROVIDER_PATTERN = re.compile(
+    r"LLM Provider NOT provided|provider.{0,20} is not (?:supported|valid)", _ANY_CASE
+)
+UNSUPPORTED_PARAMETERS_PATTERN = re.compile(r"does not support parameters: \[([^\]]{1,200})\]")
+MISSING_KEY_PATTERN = re.compile(
+    r"missing credentials|api_key client option must be set|missing .{0,20}api key", _ANY_CASE
+)
+CONNECTION_ERROR_PATTERN = re.compile(
     r"server disconnected|connection error|cannot connect to host|connection refused|name or service not known|"
     r"all connection attempts failed|incomplete (?:chunked )?(?:read|response)|not enough data",
     _ANY_CASE,
 )
-REFUSED_PEER = re.compile(r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE)
-MAX_TEXT = 600
+CONNECTION_REFUSED_PATTERN = re.compile(
+    r"connect call failed|connection refused|all connection attempts failed", _ANY_CASE
+)
+MAX_PROVIDER_MESSAGE = 600
 
 
-class Where(Struct, frozen=True, kw_only=True):
+class ErrorContext(Struct, frozen=True, kw_only=True):
     """What the sentences need to name. `secret` is only used to remove it."""
 
     model: str
@@ -68,55 +78,55 @@ class Where(Struct, frozen=True, kw_only=True):
     secret: str = ""
 
 
-def explain(failure: Failure, where: Where) -> ModelError:
+def make_model_error(failure: CallFailure, context: ErrorContext) -> ModelError:
     """The error to raise for a failed call."""
-    if failure.classes and failure.classes[0].endswith(f".{AnswerTooLong.__name__}"):
-        return too_long(failure.message)
-    if failure.classes and failure.classes[0].endswith(f".{Redirected.__name__}"):
+    if failure.class_names and failure.class_names[0].endswith(f".{AnswerTooLong.__name__}"):
+        return answer_too_long_error(failure.message)
+    if failure.class_names and failure.class_names[0].endswith(f".{RedirectRefused.__name__}"):
         hint = "Neither the conversation nor the key went there. If it is the right address, set it as api_base."
         return ModelError(failure.message, hint)
-    kind = kind_of(failure)
-    said = scrub(provider_words(failure.message), where.secret)
-    message, hint = SENTENCES[kind](failure, where)
-    if said and kind not in ("network", "context", "other") and not _complete(failure.message):
+    kind = classify_failure(failure)
+    said = remove_keys(extract_provider_message(failure.message), context.secret)
+    message, hint = DESCRIPTIONS[kind](failure, context)
+    if said and kind not in ("network", "context", "other") and not _is_complete(failure.message):
         message = f"{message} It said: {said}{'' if said.endswith(('.', '!', '?')) else '.'}"
     return ModelError(
         message,
         hint,
         model_kind=kind,
         retry_after=failure.retry_after,
-        details=scrub(failure.message, where.secret),
+        details=remove_keys(failure.message, context.secret),
     )
 
 
-def too_long(sentence: str) -> ModelError:
+def answer_too_long_error(sentence: str) -> ModelError:
     """The error for an answer that passed a bound."""
     return ModelError(sentence, "What came so far is kept. Ask for less at once.")
 
 
-def _complete(message: str) -> bool:
+def _is_complete(message: str) -> bool:
     """Whether our sentence says it all: these texts are litellm's own, not a provider's."""
-    return bool(NO_PROVIDER.search(message) or NOT_TAKEN.search(message))
+    return bool(UNKNOWN_PROVIDER_PATTERN.search(message) or UNSUPPORTED_PARAMETERS_PATTERN.search(message))
 
 
-def kind_of(failure: Failure) -> ModelErrorKind:
+def classify_failure(failure: CallFailure) -> ModelErrorKind:
     """Status, then causes, then wording."""
     status, text = failure.status, failure.message
-    names = {name.rpartition(".")[2] for name in failure.classes}
-    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "Redirected"}):
+    names = {name.rpartition(".")[2] for name in failure.class_names}
+    if not names.isdisjoint({"WorkerDied", "LineTooLong", "AnswerTooLong", "RedirectRefused"}):
         return "other"
-    if NO_PROVIDER.search(text):
+    if UNKNOWN_PROVIDER_PATTERN.search(text):
         return "bad_request"
-    if NO_KEY.search(text):
+    if MISSING_KEY_PATTERN.search(text):
         return "auth"
-    if status in (0, 500) and (names.intersection(NETWORK) or DEAD_PEER.search(text)):
+    if status in (0, 500) and (names.intersection(NETWORK_ERRORS) or CONNECTION_ERROR_PATTERN.search(text)):
         return "network"
-    if CONTEXT.search(text) and status in (0, 400, 413, 422, 500):
+    if CONTEXT_PATTERN.search(text) and status in (0, 400, 413, 422, 500):
         return "context"
-    return _by_status(status, text)
+    return _classify_status(status, text)
 
 
-def _by_status(status: int, text: str) -> ModelErrorKind:
+def _classify_status(status: int, text: str) -> ModelErrorKind:
     if status in (401, 403):
         return "auth"
     if status in (402, 429):
@@ -126,22 +136,22 @@ def _by_status(status: int, text: str) -> ModelErrorKind:
     if status in (408, 409, 425) or status >= 500:
         return "overloaded"
     if status >= 400:
-        return "refused" if FILTERED.search(text) else "bad_request"
+        return "refused" if CONTENT_FILTER_PATTERN.search(text) else "bad_request"
     return "other"
 
 
-def worth_another_try(failure: Failure) -> bool:
+def is_retryable(failure: CallFailure) -> bool:
     """Whether the same call may well succeed in a moment. Nobody listening, an empty purse or a bad key will not."""
-    kind = kind_of(failure)
-    names = {name.rpartition(".")[2] for name in failure.classes}
+    kind = classify_failure(failure)
+    names = {name.rpartition(".")[2] for name in failure.class_names}
     if kind == "network":
-        return not names.intersection(NOBODY_THERE) and not REFUSED_PEER.search(failure.message)
+        return not names.intersection(UNREACHABLE_ERRORS) and not CONNECTION_REFUSED_PATTERN.search(failure.message)
     if kind == "quota":
-        return failure.status == 429 and not EMPTY_PURSE.search(failure.message)
+        return failure.status == 429 and not NO_CREDIT_PATTERN.search(failure.message)
     return kind == "overloaded"
 
 
-def provider_words(message: str) -> str:
+def extract_provider_message(message: str) -> str:
     """The human sentence inside litellm's text, which may carry the provider's JSON in a bytes repr."""
     for found in islice(re.finditer(r"\{", message), 20):
         tail = message[found.start() :]
@@ -150,97 +160,100 @@ def provider_words(message: str) -> str:
             value = loads(tail[: end + 1].replace("\\'", "'").replace('\\\\"', '\\"'))
         except MalformedMessage:
             continue
-        text = inner_message(value)
+        text = extract_message(value)
         if text:
-            return text[:MAX_TEXT]
+            return text[:MAX_PROVIDER_MESSAGE]
         break
     text = re.sub(r"^(?:litellm\.)?(?:(?=[\w.]*?(?:Error|Exception|Exceeded))[\w.]++: *)+", "", message.strip())
     text = re.sub(r"^(?:\w+Exception(?: - |: ))+", "", text)
-    return text.splitlines()[0][:MAX_TEXT] if text else ""
+    return text.splitlines()[0][:MAX_PROVIDER_MESSAGE] if text else ""
 
 
-def inner_message(value: Any) -> str:
+def extract_message(value: Any) -> str:
     """`error.message`, `error` or `message`: the three shapes that providers use."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return inner_message(members.get("error", members.get("message")))
+        return extract_message(members.get("error", members.get("message")))
     return value.strip() if isinstance(value, str) else ""
 
 
-def scrub(text: str, secret: str) -> str:
+def remove_keys(text: str, secret: str) -> str:
     """Remove the key, and anything that looks like one; providers echo parts of it."""
     if len(secret) > 5:
         text = text.replace(secret, "***")
     return re.sub(r"\b(?:sk|pk|rk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "***", text)
 
 
-def _auth(failure: Failure, where: Where) -> tuple[str, str]:
-    if not where.secret:
-        own = f"{where.key_name} is not sent to {where.api_base} by itself; to send it: --api-key-env {where.key_name}"
-        return (
-            f"{where.api_base or where.provider} wants a key for {where.model}.",
-            own if where.api_base and where.key_name else "Name the variable that holds it with --api-key-env.",
+def _describe_auth(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    if not context.secret:
+        own = (
+            f"{context.key_name} is not sent to {context.api_base} automatically; "
+            f"to send it: --api-key-env {context.key_name}"
         )
-    key = where.key_name or "the key"
+        return (
+            f"{context.api_base or context.provider} wants a key for {context.model}.",
+            own if context.api_base and context.key_name else "Name the variable that holds it with --api-key-env.",
+        )
+    key = context.key_name or "the key"
     if failure.status == 403:
-        return f"{where.provider} does not allow {where.model} for this key.", f"Check what {key} may use."
-    return f"{where.provider} did not accept the key for {where.model}.", f"Check {key}."
+        return f"{context.provider} does not allow {context.model} for this key.", f"Check what {key} may use."
+    return f"{context.provider} did not accept the key for {context.model}.", f"Check {key}."
 
 
-def _quota(failure: Failure, where: Where) -> tuple[str, str]:
-    if EMPTY_PURSE.search(failure.message) or failure.status == 402:
-        return f"The account at {where.provider} has no credit left.", "Check plan and billing there."
+def _describe_quota(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    if NO_CREDIT_PATTERN.search(failure.message) or failure.status == 402:
+        return f"The account at {context.provider} has no credit left.", "Check plan and billing there."
     wait = f" in {failure.retry_after:g} s" if failure.retry_after is not None else " later"
-    return f"{where.provider} asks for fewer requests.", f"Try again{wait}."
+    return f"{context.provider} asks for fewer requests.", f"Try again{wait}."
 
 
-def _context(_failure: Failure, where: Where) -> tuple[str, str]:
+def _describe_context(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
     return (
-        f"The conversation is longer than {where.model} can take.",
+        f"The conversation is longer than {context.model} can take.",
         "Start a new conversation, offer fewer tools, or choose a model with a larger context.",
     )
 
 
-def _overloaded(failure: Failure, where: Where) -> tuple[str, str]:
-    return f"{where.provider} has trouble (status {failure.status}).", "Try again in a moment."
+def _describe_overloaded(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    return f"{context.provider} has trouble (status {failure.status}).", "Try again in a moment."
 
 
-def _refused(_failure: Failure, where: Where) -> tuple[str, str]:
-    return f"{where.provider} refuses to answer this.", "Say it differently, or choose another model."
+def _describe_refused(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    return f"{context.provider} refuses to answer this.", "Say it differently, or choose another model."
 
 
-def _network(_failure: Failure, where: Where) -> tuple[str, str]:
-    place = where.api_base or where.provider
+def _describe_network(_failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    place = context.api_base or context.provider
     return f"No connection to {place}, or it broke off.", "Check the address, the server and the network."
 
 
-def _bad_request(failure: Failure, where: Where) -> tuple[str, str]:
-    if NO_PROVIDER.search(failure.message):
-        return no_provider(where.model).message, no_provider(where.model).hint
-    if refused := NOT_TAKEN.search(failure.message):
+def _describe_bad_request(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    if UNKNOWN_PROVIDER_PATTERN.search(failure.message):
+        return unknown_provider_error(context.model).message, unknown_provider_error(context.model).hint
+    if refused := UNSUPPORTED_PARAMETERS_PATTERN.search(failure.message):
         return (
-            f"{where.model} does not take {refused[1].replace(chr(39), '')}; nothing was sent.",
+            f"{context.model} does not take {refused[1].replace(chr(39), '')}; nothing was sent.",
             "Remove it from the model's configuration.",
         )
     if failure.status == 404:
-        return f"{where.provider} does not know {where.model}.", "Check the model's name and the base address."
-    return f"{where.provider} did not understand the request for {where.model}.", "The log has the details."
+        return f"{context.provider} does not know {context.model}.", "Check the model's name and the base address."
+    return f"{context.provider} did not understand the request for {context.model}.", "The log has the details."
 
 
-def _other(failure: Failure, where: Where) -> tuple[str, str]:
-    if any(name.endswith("WorkerDied") for name in failure.classes):
+def _describe_other(failure: CallFailure, context: ErrorContext) -> tuple[str, str]:
+    if any(name.endswith("WorkerDied") for name in failure.class_names):
         return "The model worker ended unexpectedly.", "Send again: it is started anew. The log has its output."
-    said = scrub(provider_words(failure.message), where.secret)
-    return f"The call of {where.model} failed: {said or 'no reason given'}", "The log has the details."
+    said = remove_keys(extract_provider_message(failure.message), context.secret)
+    return f"The call of {context.model} failed: {said or 'no reason given'}", "The log has the details."
 
 
-SENTENCES = {
-    "auth": _auth,
-    "quota": _quota,
-    "context": _context,
-    "overloaded": _overloaded,
-    "refused": _refused,
-    "network": _network,
-    "bad_request": _bad_request,
-    "other": _other,
+DESCRIPTIONS = {
+    "auth": _describe_auth,
+    "quota": _describe_quota,
+    "context": _describe_context,
+    "overloaded": _describe_overloaded,
+    "refused": _describe_refused,
+    "network": _describe_network,
+    "bad_request": _describe_bad_request,
+    "other": _describe_other,
 }

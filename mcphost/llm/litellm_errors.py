@@ -2,30 +2,30 @@
 
 from typing import Any
 
-from mcphost.llm.worker_protocol import Failure
+from mcphost.llm.worker_protocol import CallFailure
 
-MAX_MESSAGE = 8_000
+MAX_MESSAGE_LENGTH = 8_000
 MAX_CAUSES = 12
 
 
-def flatten(error: BaseException) -> Failure:
+def make_failure(error: BaseException) -> CallFailure:
     """Status, class names from the outermost to the innermost cause, message and the seconds to wait."""
-    chain = causes(error)
+    chain = exception_chain(error)
     status = 0
     wait: float | None = None
     for link in chain:
-        status = status or whole(getattr(link, "status_code", None))
+        status = status or parse_status(getattr(link, "status_code", None))
         if wait is None:
             wait = retry_after(link)
-    return Failure(
+    return CallFailure(
         status=status,
-        classes=tuple(f"{type(link).__module__}.{type(link).__qualname__}" for link in chain),
-        message=best_message(chain)[:MAX_MESSAGE],
+        class_names=tuple(f"{type(link).__module__}.{type(link).__qualname__}" for link in chain),
+        message=best_message(chain)[:MAX_MESSAGE_LENGTH],
         retry_after=wait,
     )
 
 
-def causes(error: BaseException) -> list[BaseException]:
+def exception_chain(error: BaseException) -> list[BaseException]:
     """The error and what lies behind it, by cause, by context and by litellm's own attribute; each once."""
     chain: list[BaseException] = []
     waiting: list[Any] = [error]
@@ -64,7 +64,7 @@ def retry_after(error: BaseException) -> float | None:
     return None
 
 
-def whole(value: Any) -> int:
+def parse_status(value: Any) -> int:
     """A status code, or 0."""
     try:
         return int(value)

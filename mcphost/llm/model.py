@@ -64,7 +64,7 @@ class ToolUseReady(Struct, frozen=True):
     use: ToolUsePart
 
 
-class Retrying(Struct, frozen=True):
+class RetryScheduled(Struct, frozen=True):
     """Nothing was received yet and the call will be tried again after `seconds`."""
 
     seconds: float
@@ -72,15 +72,15 @@ class Retrying(Struct, frozen=True):
     attempt: int
 
 
-class Finished(Struct, frozen=True):
+class StreamFinished(Struct, frozen=True):
     """The stream is over. `reason` is a hint only; whether tools were called decides the loop."""
 
     reason: str = "stop"
     usage: Usage = Usage()
-    road: str = ""
+    api_route: str = ""
 
 
-ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUseReady | Retrying | Finished
+ModelEvent = TextDelta | ThinkingDelta | ToolUseStarted | ToolUseDelta | ToolUseReady | RetryScheduled | StreamFinished
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
     context_window: int = 0
     max_output_tokens: int = 0
-    takes_images: bool | None = None
-    takes_tools: bool | None = None
+    supports_images: bool | None = None
+    supports_tools: bool | None = None
     input_price: float | None = None
     """US dollars for one token that goes in."""
 
@@ -123,7 +123,7 @@ class ChatModel(Protocol):
         """Get ready in the background (start the worker, import its libraries). Raises ModelError; cancellable."""
         ...
 
-    async def learn(self) -> None:
+    async def load_facts(self) -> None:
         """Find out the facts, asking no provider and needing no key. Raises ModelError; cancellable."""
         ...
 

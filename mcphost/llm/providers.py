@@ -11,7 +11,7 @@ from mcphost.unicode_forms import split_url
 KeyLookup = Callable[[str], Awaitable[str | None]]
 """Asks a vault for the secret stored under a variable's name."""
 
-KEY_NAMES: dict[str, tuple[str, ...]] = {
+KEY_VARIABLES: dict[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
@@ -41,30 +41,32 @@ KEY_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Which environment variables name a provider's key, the usual one first (litellm's names)."""
 
-LOCAL = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
+LOCAL_PROVIDERS = frozenset({"ollama", "ollama_chat", "lm_studio", "hosted_vllm", "llamafile", "xinference"})
 """Servers people run themselves: no key unless one is given."""
 
-OWN_CREDENTIALS = frozenset({"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"})
+CREDENTIAL_CHAIN_PROVIDERS = frozenset(
+    {"bedrock", "bedrock_converse", "sagemaker", "vertex_ai", "azure", "azure_ai", "watsonx"}
+)
 """Roads that can sign in without an API key, with what their libraries find."""
 
-DUMMY_KEY = "none"
+PLACEHOLDER_KEY = "none"
 """The OpenAI road refuses to start without a key even where the server wants none."""
 
-IMAGES_IN_RESULTS = frozenset({"anthropic", "gemini", "ollama_chat"})
+RESULT_IMAGE_PROVIDERS = frozenset({"anthropic", "gemini", "ollama_chat"})
 """Roads measured to carry an image inside a tool's result; elsewhere it follows in a user message."""
 
-THINKING_REPLAYED = frozenset({"anthropic"})
+THINKING_REPLAY_PROVIDERS = frozenset({"anthropic"})
 """Roads measured to take their own reasoning blocks back."""
 
 
-class KeyFound(Struct, frozen=True):
+class ProviderKey(Struct, frozen=True):
     """The key to send, empty for none, and the variable a user would set."""
 
     value: str
-    name: str
+    variable: str
 
 
-def provider_of(model: str) -> str:
+def parse_provider(model: str) -> str:
     """What stands before the first slash; litellm knows bare names of the big providers by their beginning."""
     head, slash, _rest = model.partition("/")
     if slash:
@@ -74,19 +76,19 @@ def provider_of(model: str) -> str:
     return "anthropic" if model.startswith("claude") else ""
 
 
-def is_known(provider: str) -> bool:
+def is_known_provider(provider: str) -> bool:
     """Whether its keys are known here; litellm knows many more."""
-    return provider in KEY_NAMES or provider in LOCAL or provider in OWN_CREDENTIALS
+    return provider in KEY_VARIABLES or provider in LOCAL_PROVIDERS or provider in CREDENTIAL_CHAIN_PROVIDERS
 
 
-def with_provider(config: ModelConfig) -> ModelConfig:
+def add_default_provider(config: ModelConfig) -> ModelConfig:
     """A bare name at an own address is an OpenAI-compatible server: nearly all of them are."""
-    if config.api_base and "/" not in config.name and not provider_of(config.name):
+    if config.api_base and "/" not in config.name and not parse_provider(config.name):
         return replace(config, name=f"openai/{config.name}")
     return config
 
 
-def no_provider(model: str) -> ModelError:
+def unknown_provider_error(model: str) -> ModelError:
     """What to say about a name that nobody serves."""
     return ModelError(
         f"The model name {model!r} has no provider that is known.",
@@ -95,12 +97,12 @@ def no_provider(model: str) -> ModelError:
     )
 
 
-def key_names(config: ModelConfig) -> tuple[str, ...]:
+def key_variables(config: ModelConfig) -> tuple[str, ...]:
     """Where the key may lie, best first."""
-    provider = provider_of(config.name)
+    provider = parse_provider(config.name)
     if config.api_key_env:
         return (config.api_key_env,)
-    return KEY_NAMES.get(provider) or ((f"{provider.upper()}_API_KEY",) if provider else ())
+    return KEY_VARIABLES.get(provider) or ((f"{provider.upper()}_API_KEY",) if provider else ())
 
 
 def is_loopback(url: str) -> bool:
@@ -112,30 +114,30 @@ def is_loopback(url: str) -> bool:
     return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")
 
 
-async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> KeyFound:
+async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: KeyLookup | None) -> ProviderKey:
     """Environment first, then the keyring. Raises ModelError(auth) naming the variable when a key is needed.
 
     A provider's usual variable is not sent to a server on this machine: only a variable that was named for it is.
     """
-    provider = provider_of(config.name)
-    names = key_names(config)
+    provider = parse_provider(config.name)
+    names = key_variables(config)
     first = names[0] if names else ""
-    if not config.api_key_env and (provider in LOCAL or is_loopback(config.api_base)):
-        return KeyFound("" if provider in LOCAL and provider != "hosted_vllm" else DUMMY_KEY, first)
+    if not config.api_key_env and (provider in LOCAL_PROVIDERS or is_loopback(config.api_base)):
+        return ProviderKey("" if provider in LOCAL_PROVIDERS and provider != "hosted_vllm" else PLACEHOLDER_KEY, first)
     for name in names:
         if value := environ.get(name, "").strip():
             register_secret(value)
-            return KeyFound(value, name)
-    value, trouble = await _from_keyring(names, keyring)
+            return ProviderKey(value, name)
+    value, trouble = await _find_in_keyring(names, keyring)
     if value:
         register_secret(value)
-        return KeyFound(value, first)
+        return ProviderKey(value, first)
     if trouble and not config.api_base:
         raise ModelError(
             f"The key for {config.name} could not be read. {trouble.message}", trouble.hint, model_kind="auth"
         ) from trouble
     if not first:
-        raise no_provider(config.name)
+        raise unknown_provider_error(config.name)
     if config.api_key_env:
         raise ModelError(
             f"{config.api_key_env} is not set, and it was named as the key of {config.name}.",
@@ -143,9 +145,9 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
             model_kind="auth",
         )
     if config.api_base:
-        return KeyFound(DUMMY_KEY, first)
-    if provider in OWN_CREDENTIALS:
-        return KeyFound("", first)
+        return ProviderKey(PLACEHOLDER_KEY, first)
+    if provider in CREDENTIAL_CHAIN_PROVIDERS:
+        return ProviderKey("", first)
     raise ModelError(
         f"{config.name} needs a key, and none was found.",
         f"Set {first} in the environment, or name another variable with --api-key-env.",
@@ -153,7 +155,7 @@ async def find_key(config: ModelConfig, environ: Mapping[str, str], keyring: Key
     )
 
 
-async def _from_keyring(names: tuple[str, ...], keyring: KeyLookup | None) -> tuple[str, McpHostError | None]:
+async def _find_in_keyring(names: tuple[str, ...], keyring: KeyLookup | None) -> tuple[str, McpHostError | None]:
     if keyring is None:
         return "", None
     try:

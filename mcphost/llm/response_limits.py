@@ -14,24 +14,24 @@ import anyio.lowlevel
 from mcphost.json_limits import count_objects
 from mcphost.llm.answer_limits import AnswerTooLong
 
-MAX_EVENT = 16_000_000
+MAX_LINE_BYTES = 16_000_000
 """Bytes of one line of an answer."""
-MAX_ANSWER = 512_000_000
+MAX_RESPONSE_BYTES = 512_000_000
 """Bytes of one answer; 250,000 pieces with a large frame each are less."""
-MAX_OBJECTS = 4_000
+MAX_LINE_OBJECTS = 4_000
 """JSON objects in one line: 256 tool calls and their arguments have fewer."""
 
-SPARE_LINES = 10_000
-BYTES_A_LINE = 8
+EXTRA_LINES = 10_000
+BYTES_PER_LINE = 8
 """An answer may have a line for each 8 bytes, and 10,000 more."""
-EVENT_LINES = 500
+MAX_EVENT_LINES = 500
 """Lines of one event of a stream: openai 2 copies all of an event for each of its lines."""
-INFLATED_FREE = 1_000_000
-INFLATED_FACTOR = 3
+DECOMPRESSION_ALLOWANCE = 1_000_000
+MAX_DECOMPRESSION_RATIO = 3
 """An answer that is compressed all the same may have 1 MB and three times its size: its lines cost the time."""
-_INFLATE_STEP = 64 * 1024
+_DECOMPRESSION_CHUNK = 64 * 1024
 _LINE_ENDS = b"\n\r\x0b\x0c\x1c\x1d\x1e"
-_WIDE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
+_MULTIBYTE_LINE_ENDS = ("\x85".encode(), "\u2028".encode(), "\u2029".encode())
 """With them all that `str.splitlines` splits at, which is what httpx splits an answer with."""
 
 
@@ -39,25 +39,25 @@ class LineMeter:
     """Counts the lines, and the bytes and JSON objects of each; `feed` raises AnswerTooLong when a bound is passed."""
 
     def __init__(self) -> None:
-        self._lines_left = SPARE_LINES
+        self._lines_left = EXTRA_LINES
         self._total = 0
         self._pieces: list[bytes] = []
         self._size = 0
-        self._opened = 0
-        self._most = MAX_OBJECTS
+        self._brace_count = 0
+        self._next_recount = MAX_LINE_OBJECTS
 
     def feed(self, data: bytes) -> None:
         """Count more bytes of the answer."""
         self._total += len(data)
-        if self._total > MAX_ANSWER:
-            raise AnswerTooLong(f"The answer passed {MAX_ANSWER // 1_000_000} MB and was stopped.")
-        lines = len(data) - len(data.translate(None, _LINE_ENDS)) + sum(map(data.count, _WIDE_LINE_ENDS))
-        self._lines_left = min(SPARE_LINES, self._lines_left + len(data) // BYTES_A_LINE + BYTES_A_LINE - lines)
+        if self._total > MAX_RESPONSE_BYTES:
+            raise AnswerTooLong(f"The answer passed {MAX_RESPONSE_BYTES // 1_000_000} MB and was stopped.")
+        lines = len(data) - len(data.translate(None, _LINE_ENDS)) + sum(map(data.count, _MULTIBYTE_LINE_ENDS))
+        self._lines_left = min(EXTRA_LINES, self._lines_left + len(data) // BYTES_PER_LINE + BYTES_PER_LINE - lines)
         if self._lines_left < 0:
             raise AnswerTooLong("The answer consists of almost empty lines; it was stopped.")
         start = 0
         # Most chunks hold whole events with few objects each: one count settles them.
-        if not self._pieces and data.count(b"{") <= MAX_OBJECTS and b"\n" in data:
+        if not self._pieces and data.count(b"{") <= MAX_LINE_OBJECTS and b"\n" in data:
             start = data.rindex(b"\n") + 1
         while start < len(data):
             end = data.find(b"\n", start)
@@ -65,29 +65,31 @@ class LineMeter:
                 self._add(data[start:])
                 return
             self._add(data[start:end])
-            self._begin()
+            self._start_line()
             start = end + 1
 
-    def _begin(self) -> None:
+    def _start_line(self) -> None:
         self._pieces.clear()
-        self._size = self._opened = 0
-        self._most = MAX_OBJECTS
+        self._size = self._brace_count = 0
+        self._next_recount = MAX_LINE_OBJECTS
 
     def _add(self, piece: bytes) -> None:
         self._pieces.append(piece)
         self._size += len(piece)
-        self._opened += piece.count(b"{")
-        if self._size > MAX_EVENT:
-            raise AnswerTooLong(f"One event of the answer passed {MAX_EVENT // 1_000_000} MB; it was stopped.")
-        if self._opened > self._most:
+        self._brace_count += piece.count(b"{")
+        if self._size > MAX_LINE_BYTES:
+            raise AnswerTooLong(f"One event of the answer passed {MAX_LINE_BYTES // 1_000_000} MB; it was stopped.")
+        if self._brace_count > self._next_recount:
             # Braces inside of texts were counted as well; now without them.
             count = count_objects(b"".join(self._pieces))
-            if count > MAX_OBJECTS:
-                raise AnswerTooLong(f"One event of the answer holds more than {MAX_OBJECTS:,} objects; it was stopped.")
-            self._most = 2 * self._opened
+            if count > MAX_LINE_OBJECTS:
+                raise AnswerTooLong(
+                    f"One event of the answer holds more than {MAX_LINE_OBJECTS:,} objects; it was stopped."
+                )
+            self._next_recount = 2 * self._brace_count
 
 
-class EventLines:
+class EventLineBuffer:
     """Passes on whole lines of an event stream and counts those of each event.
 
     Decoders of event streams copy an unfinished line for each chunk of it.
@@ -95,7 +97,7 @@ class EventLines:
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
-        self._lines = 0
+        self._line_count = 0
 
     def feed(self, data: bytes) -> bytes:
         """Return the lines that `data` completes. Raises AnswerTooLong for an event of very many lines."""
@@ -108,48 +110,48 @@ class EventLines:
         # The end of the line before belongs to an empty line that comes first.
         text = b"\n" + whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         first, *events = text.split(b"\n\n")
-        self._count(self._lines + first.count(b"\n") - 1)
+        self._check_line_count(self._line_count + first.count(b"\n") - 1)
         for event in events:
-            self._count(event.count(b"\n"))
+            self._check_line_count(event.count(b"\n"))
         return whole
 
-    def end(self) -> bytes:
+    def flush(self) -> bytes:
         """Return what no line end followed."""
         return b"".join(self._rest)
 
-    def _count(self, lines: int) -> None:
-        self._lines = lines
-        if lines > EVENT_LINES:
-            raise AnswerTooLong(f"One event of the answer has more than {EVENT_LINES} lines; it was stopped.")
+    def _check_line_count(self, lines: int) -> None:
+        self._line_count = lines
+        if lines > MAX_EVENT_LINES:
+            raise AnswerTooLong(f"One event of the answer has more than {MAX_EVENT_LINES} lines; it was stopped.")
 
 
-class Inflater:
+class Decompressor:
     """Decompresses gzip or deflate in small steps."""
 
     def __init__(self) -> None:
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._packed = self._plain = 0
+        self._decompressor = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._compressed_size = self._decompressed_size = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield what `data` holds. Raises AnswerTooLong when that grows too much or cannot be read."""
-        self._packed += len(data)
-        while data and not self._inflate.eof:
+        self._compressed_size += len(data)
+        while data and not self._decompressor.eof:
             try:
-                plain = self._inflate.decompress(data, _INFLATE_STEP)
+                plain = self._decompressor.decompress(data, _DECOMPRESSION_CHUNK)
             except zlib.error as error:
                 raise AnswerTooLong("The compressed answer cannot be read; it was stopped.") from error
-            data = self._inflate.unconsumed_tail
-            self._plain += len(plain)
-            if self._plain > INFLATED_FREE + INFLATED_FACTOR * self._packed:
+            data = self._decompressor.unconsumed_tail
+            self._decompressed_size += len(plain)
+            if self._decompressed_size > DECOMPRESSION_ALLOWANCE + MAX_DECOMPRESSION_RATIO * self._compressed_size:
                 raise AnswerTooLong(
-                    f"The answer is compressed too well: over {INFLATED_FREE // 1_000_000} MB and "
-                    f"{INFLATED_FACTOR} times its size; it was stopped."
+                    f"The answer is compressed too well: over {DECOMPRESSION_ALLOWANCE // 1_000_000} MB and "
+                    f"{MAX_DECOMPRESSION_RATIO} times its size; it was stopped."
                 )
             if plain:
                 yield plain
 
 
-def install(response: Any) -> None:
+def limit_responses(response: Any) -> None:
     """Check all that is read with this class of responses (`httpx.Response`) from now on."""
     read = response.aiter_bytes
 
@@ -161,7 +163,7 @@ def install(response: Any) -> None:
             return
         if encoding not in ("gzip", "x-gzip", "deflate"):
             raise AnswerTooLong(f"The answer came in the encoding {encoding[:50]!r}, which was not asked for.")
-        inflater = Inflater()
+        inflater = Decompressor()
         async for packed in self.aiter_raw():
             for data in inflater.feed(packed):
                 await anyio.lowlevel.checkpoint()  # other answers are read meanwhile
@@ -170,20 +172,20 @@ def install(response: Any) -> None:
     async def aiter_bytes(self: Any, chunk_size: int | None = None) -> AsyncIterator[bytes]:
         meter = LineMeter()
         is_events = self.headers.get("content-type", "").lower().startswith("text/event-stream")
-        events = EventLines() if is_events else None
+        events = EventLineBuffer() if is_events else None
         async for data in decoded(self, chunk_size):
             meter.feed(data)
             if events is None:
                 yield data
             elif whole := events.feed(data):
                 yield whole
-        if events is not None and (rest := events.end()):
+        if events is not None and (rest := events.flush()):
             yield rest
 
     response.aiter_bytes = aiter_bytes
 
 
-def ask_for_identity(client: Any) -> None:
+def disable_compression(client: Any) -> None:
     """Have all requests of this class of clients (`httpx.AsyncClient`) ask for answers that are not compressed."""
     send = client.send
 

@@ -25,38 +25,38 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import MAX_SECONDS, AnswerMeter, AnswerTooLong, count_of
-from mcphost.llm.event_batching import NoteBatch
-from mcphost.llm.litellm_errors import causes, flatten
-from mcphost.llm.openai_refusals import is_refused, watch_refusals
-from mcphost.llm.redirect_guard import Redirected
+from mcphost.llm.answer_limits import MAX_ANSWER_SECONDS, AnswerMeter, AnswerTooLong, parse_token_count
+from mcphost.llm.event_batching import EventBatch
+from mcphost.llm.litellm_errors import exception_chain, make_failure
+from mcphost.llm.openai_refusals import is_refused, patch_refusals
+from mcphost.llm.redirect_guard import RedirectRefused
 from mcphost.sandbox.limits import limit_data_memory
 from mcphost.serialization import is_number, loads
 
-BEFORE_IMPORT = {
+LITELLM_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_MODE": "PRODUCTION",
     "HF_HUB_OFFLINE": "1",
 }
-OPENAI_LIKE = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
+OPENAI_COMPATIBLE_PREFIXES = ("openai/", "lm_studio/", "hosted_vllm/", "llamafile/")
 """Roads where litellm refuses parameters of models it does not know, while the user knows their own server."""
-STORING = ("openai", "azure")
+STORING_PROVIDERS = ("openai", "azure")
 """Providers whose chat completions can be kept, by default or by a setting of the project; others know no `store`."""
-UNKNOWN = "unknown"
+UNKNOWN_FINISH_REASON = "unknown"
 """Reason of a stream that ended without one: litellm says `stop` also when the provider was cut off politely."""
-KEEPS_NO_REASON = ("gemini/", "vertex_ai/")
+PREFIXES_WITHOUT_FINISH_REASON = ("gemini/", "vertex_ai/")
 """Roads where litellm keeps no reason; Gemini's own is seen on its way in (`watch_gemini_reasons`)."""
-GAVE_REASON = "mcphost_gave_reason"
+FINISH_REASON_ATTRIBUTE = "mcphost_gave_reason"
 """The attribute of a Gemini stream that says whether its provider named a reason for the end."""
-MEMORY = 2 * 1024**3
+MAX_DATA_BYTES = 2 * 1024**3
 """Bytes of data that the process may hold; more makes the call fail that needs them."""
-KEPT_CHUNKS = 64
+RETAINED_CHUNKS = 64
 """Chunks at either end of an answer that litellm may keep; it keeps all of them, at 5 kB each."""
 PROVIDER_TIMEOUT = 3600.0
 """Seconds given to litellm; our own deadlines are far shorter and end calls by cancelling them."""
 
 
-def take_pipes() -> tuple[int, int]:
+def detach_pipes() -> tuple[int, int]:
     """Keep the two pipes for ourselves; whatever reads or prints from now on meets the null device and the log."""
     commands, notes = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
@@ -66,18 +66,18 @@ def take_pipes() -> tuple[int, int]:
     return commands, notes
 
 
-class Notes:
+class EventWriter:
     """Writes notes to the pipe; safe from any thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = threading.Lock()
 
-    def send(self, note: worker_protocol.Note, meter: AnswerMeter | None = None) -> None:
+    def send(self, event: worker_protocol.WorkerEvent, meter: AnswerMeter | None = None) -> None:
         """Write one note. Raises AnswerTooLong, before anything is written."""
-        view = memoryview(worker_protocol.line_of(note))
+        view = memoryview(worker_protocol.encode_line(event))
         if meter is not None:
-            meter.add(len(view))
+            meter.add_line(len(view))
         with self._lock:
             while view:
                 try:
@@ -98,13 +98,13 @@ def import_litellm(result: list[Any]) -> None:
 
         from mcphost.llm import redirect_guard, response_limits
 
-        quiet(litellm)
-        response_limits.install(httpx.Response)
-        response_limits.ask_for_identity(httpx.AsyncClient)
-        redirect_guard.install(httpx.AsyncClient, httpx.Client)
-        tolerate_usage()
-        watch_gemini_reasons()
-        pass_on_refusals()
+        configure_litellm(litellm)
+        response_limits.limit_responses(httpx.Response)
+        response_limits.disable_compression(httpx.AsyncClient)
+        redirect_guard.refuse_redirects(httpx.AsyncClient, httpx.Client)
+        patch_usage()
+        patch_gemini_finish_reasons()
+        patch_openai_refusals()
         result.append(litellm)
     except BaseException as error:  # noqa: BLE001 - carried to the main thread and reported there
         result.append(error)
@@ -112,7 +112,7 @@ def import_litellm(result: list[Any]) -> None:
         gc.enable()
 
 
-def quiet(litellm: Any) -> None:
+def configure_litellm(litellm: Any) -> None:
     """No prints, no handlers of its own, no retries, no silent changes of what is sent."""
     litellm.suppress_debug_info = True
     litellm.drop_params = False
@@ -125,68 +125,74 @@ def quiet(litellm: Any) -> None:
     logging.captureWarnings(True)
 
 
-class Worker:
+class LiteLlmWorker:
     """Serves commands; each call is one task with its own cancel scope."""
 
-    def __init__(self, litellm: Any, notes: Notes) -> None:
+    def __init__(self, litellm: Any, writer: EventWriter) -> None:
         self._litellm = litellm
-        self._notes = notes
-        self._scopes: dict[int, anyio.CancelScope] = {}
+        self._writer = writer
+        self._cancel_scopes: dict[int, anyio.CancelScope] = {}
 
     async def serve(self, lines: MemoryObjectReceiveStream[bytes]) -> None:
         async with anyio.create_task_group() as group:
             async for line in lines:
-                self._take(worker_protocol.read_command(line), group)
+                self._dispatch(worker_protocol.decode_command(line), group)
 
-    def _take(self, command: worker_protocol.Command, group: TaskGroup) -> None:
+    def _dispatch(self, command: worker_protocol.WorkerCommand, group: TaskGroup) -> None:
         if command.op == "facts":
-            self._notes.send(self._facts(command))
+            self._writer.send(self._load_facts(command))
         elif command.op == "stop":
-            scope = self._scopes.pop(command.id, None)
+            scope = self._cancel_scopes.pop(command.call_id, None)
             if scope is not None:
                 scope.cancel()
-        elif command.call is not None:
-            scope = self._scopes[command.id] = anyio.CancelScope(deadline=anyio.current_time() + MAX_SECONDS)
-            group.start_soon(self._call, command.id, command.call, scope)
+        elif command.request is not None:
+            scope = self._cancel_scopes[command.call_id] = anyio.CancelScope(
+                deadline=anyio.current_time() + MAX_ANSWER_SECONDS
+            )
+            group.start_soon(self._run_call, command.call_id, command.request, scope)
 
-    async def _call(self, number: int, call: worker_protocol.Completion, scope: anyio.CancelScope) -> None:
+    async def _run_call(
+        self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope
+    ) -> None:
         ended = False
         with scope:
             try:
-                await self._stream(number, call, scope)
+                await self._stream(call_id, request, scope)
             except Exception as error:  # noqa: BLE001 - the boundary of one call: whatever litellm raises is reported
                 # The libraries wrap what is raised while they read.
-                ours = [cause for cause in causes(error) if isinstance(cause, AnswerTooLong | Redirected)]
-                self._notes.send(worker_protocol.Failed(number, flatten(ours[0] if ours else error)))
+                ours = [cause for cause in exception_chain(error) if isinstance(cause, AnswerTooLong | RedirectRefused)]
+                self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(ours[0] if ours else error)))
             ended = True
-        if self._scopes.pop(number, None) is not None and not ended and anyio.current_time() >= scope.deadline:
-            late = AnswerTooLong(f"The answer took longer than {MAX_SECONDS / 60:g} minutes and was stopped.")
-            self._notes.send(worker_protocol.Failed(number, flatten(late)))
+        if self._cancel_scopes.pop(call_id, None) is not None and not ended and anyio.current_time() >= scope.deadline:
+            late = AnswerTooLong(f"The answer took longer than {MAX_ANSWER_SECONDS / 60:g} minutes and was stopped.")
+            self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(late)))
 
-    async def _stream(self, number: int, call: worker_protocol.Completion, scope: anyio.CancelScope) -> None:
-        arguments = self._arguments(call)
+    async def _stream(self, call_id: int, request: worker_protocol.CompletionRequest, scope: anyio.CancelScope) -> None:
+        arguments = self._litellm_arguments(request)
         stream = await self._litellm.acompletion(**arguments)
-        done = Ending(number, "responses" if self._is_bridge(stream) else "chat")
+        done = StreamSummary(call_id, "responses" if self._is_responses_stream(stream) else "chat")
         meter = AnswerMeter()
-        batch = NoteBatch(lambda note: self._notes.send(note, meter))
+        batch = EventBatch(lambda note: self._writer.send(note, meter))
         try:
             async for chunk in stream:
                 if scope.cancel_called:
                     continue
                 try:
-                    meter.chunk()
-                    for note in notes_of(number, chunk, done):
+                    meter.add_chunk()
+                    for note in make_events(call_id, chunk, done):
                         done.has_content = True
-                        done.chars += len(getattr(note, "text", ""))
+                        done.char_count += len(getattr(note, "text", ""))
                         batch.put(note)
                 except AnswerTooLong as error:
                     # Leaving the loop would keep the connection open; being cancelled in it does not.
-                    batch.drop()
-                    self._notes.send(worker_protocol.Failed(number, flatten(error)))
+                    batch.discard()
+                    self._writer.send(worker_protocol.WorkerFailed(call_id, make_failure(error)))
                     scope.cancel()
-                done.is_estimated |= forget_chunks(stream)
-            if self._is_cut(call, stream, done):  # before it is closed, which forgets the provider's side of it
-                done.reason = UNKNOWN
+                done.is_estimated |= trim_chunks(stream)
+            if self._is_truncated(
+                request, stream, done
+            ):  # before it is closed, which forgets the provider's side of it
+                done.reason = UNKNOWN_FINISH_REASON
             elif done.reason == "stop" and is_refused(stream):
                 done.reason = "content_filter"  # as litellm names the refusals of other providers
             batch.flush()
@@ -194,54 +200,54 @@ class Worker:
             batch.flush()  # what came before the failure is kept
             raise
         finally:
-            batch.drop()
+            batch.discard()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 with anyio.CancelScope(shield=True), suppress(Exception):
                     await close()
         if scope.cancel_called:
             return
-        self._notes.send(done.note(self._cost(call, done)))
+        self._writer.send(done.to_event(self._compute_cost(request, done)))
 
     @staticmethod
-    def _is_cut(call: worker_protocol.Completion, stream: Any, done: "Ending") -> bool:
+    def _is_truncated(request: worker_protocol.CompletionRequest, stream: Any, summary: "StreamSummary") -> bool:
         """Whether the stream ended without the provider saying why; False where nobody can tell."""
-        gave_reason = getattr(getattr(stream, "completion_stream", None), GAVE_REASON, None)
+        gave_reason = getattr(getattr(stream, "completion_stream", None), FINISH_REASON_ATTRIBUTE, None)
         if gave_reason is not None:
             return not gave_reason
-        tells_nothing = call.model.startswith(KEEPS_NO_REASON) and done.has_content
+        tells_nothing = request.model.startswith(PREFIXES_WITHOUT_FINISH_REASON) and summary.has_content
         return getattr(stream, "received_finish_reason", "") is None and not tells_nothing
 
-    def _arguments(self, call: worker_protocol.Completion) -> dict[str, Any]:
+    def _litellm_arguments(self, request: worker_protocol.CompletionRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
-            "model": call.model,
-            "messages": loads(call.messages),
+            "model": request.model,
+            "messages": loads(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             "num_retries": 0,
             "max_retries": 0,
             "timeout": PROVIDER_TIMEOUT,
         }
-        if call.key:
-            arguments["api_key"] = call.key
-        if call.api_base:
-            arguments["api_base"] = call.api_base
-        if tools := loads(call.tools):
+        if request.api_key:
+            arguments["api_key"] = request.api_key
+        if request.api_base:
+            arguments["api_base"] = request.api_base
+        if tools := loads(request.tools):
             arguments["tools"] = tools
-        if call.max_tokens:
-            arguments["max_tokens"] = call.max_tokens
-        if call.tool_choice and tools:
-            arguments["tool_choice"] = call.tool_choice
-        if call.temperature is not None:
-            arguments["temperature"] = call.temperature
+        if request.max_tokens:
+            arguments["max_tokens"] = request.max_tokens
+        if request.tool_choice and tools:
+            arguments["tool_choice"] = request.tool_choice
+        if request.temperature is not None:
+            arguments["temperature"] = request.temperature
             arguments["drop_params"] = True  # a wish of a server's; a model that takes none answers without it
-        if call.reasoning_effort:
-            arguments["reasoning_effort"] = call.reasoning_effort
-            if call.model.startswith(OPENAI_LIKE):
+        if request.reasoning_effort:
+            arguments["reasoning_effort"] = request.reasoning_effort
+            if request.model.startswith(OPENAI_COMPATIBLE_PREFIXES):
                 arguments["allowed_openai_params"] = ["reasoning_effort"]
-        if self._provider(call) in STORING:
+        if self._find_provider(request) in STORING_PROVIDERS:
             arguments["store"] = False
-        if call.responses or self._goes_to_responses(call, arguments):
+        if request.uses_responses_api or self._uses_responses_api(request, arguments):
             # OpenAI keeps responses for a month unless told not to; the bridge never says so by itself.
             arguments["store"] = False
             arguments["extra_body"] = {"include": ["reasoning.encrypted_content"]}
@@ -250,132 +256,132 @@ class Worker:
                 message.pop("reasoning_items", None)
         return arguments
 
-    def _provider(self, call: worker_protocol.Completion) -> str:
+    def _find_provider(self, request: worker_protocol.CompletionRequest) -> str:
         """The provider that litellm will ask; "" where it knows none."""
         try:
-            return str(self._litellm.get_llm_provider(model=call.model, api_base=call.api_base or None)[1])
+            return str(self._litellm.get_llm_provider(model=request.model, api_base=request.api_base or None)[1])
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return ""
 
-    def _goes_to_responses(self, call: worker_protocol.Completion, arguments: dict[str, Any]) -> bool:
+    def _uses_responses_api(self, request: worker_protocol.CompletionRequest, arguments: dict[str, Any]) -> bool:
         """Whether litellm will route this chat call to /responses by its own rules."""
         try:
             model, provider, _key, base = self._litellm.get_llm_provider(
-                model=call.model, api_base=call.api_base or None
+                model=request.model, api_base=request.api_base or None
             )
             info, _model = self._litellm.main.responses_api_bridge_check(
                 model=model,
                 custom_llm_provider=provider,
                 tools=arguments.get("tools"),
-                reasoning_effort=call.reasoning_effort or None,
-                api_base=base or call.api_base or None,
+                reasoning_effort=request.reasoning_effort or None,
+                api_base=base or request.api_base or None,
             )
         except Exception:  # noqa: BLE001 - an unknown model is refused by the call itself, with a better message
             return False
         return bool(provider in ("openai", "azure") and info.get("mode") == "responses")
 
-    def _is_bridge(self, stream: Any) -> bool:
+    def _is_responses_stream(self, stream: Any) -> bool:
         inner = getattr(stream, "completion_stream", stream)
         return any("responses" in kind.__module__ or "Responses" in kind.__name__ for kind in type(inner).__mro__)
 
-    def _cost(self, call: worker_protocol.Completion, done: "Ending") -> float | None:
+    def _compute_cost(self, request: worker_protocol.CompletionRequest, summary: "StreamSummary") -> float | None:
         """US dollars by the bundled price list; None for models that are not in it."""
-        if not (done.input_tokens or done.output_tokens):
+        if not (summary.input_tokens or summary.output_tokens):
             return None
         try:
-            model, provider, *_rest = self._litellm.get_llm_provider(model=call.model)
+            model, provider, *_rest = self._litellm.get_llm_provider(model=request.model)
             sent, received = self._litellm.cost_per_token(
                 model=model.removeprefix("responses/"),
                 custom_llm_provider=provider,
-                prompt_tokens=done.input_tokens,
-                completion_tokens=done.output_tokens,
-                cache_read_input_tokens=done.cached_tokens,
+                prompt_tokens=summary.input_tokens,
+                completion_tokens=summary.output_tokens,
+                cache_read_input_tokens=summary.cached_tokens,
             )
         except Exception:  # noqa: BLE001 - an unknown price is unknown, not an error
             return None
         cost = float(sent + received)
         return cost if 0 <= cost < math.inf else None
 
-    def _facts(self, command: worker_protocol.Command) -> worker_protocol.Facts:
+    def _load_facts(self, command: worker_protocol.WorkerCommand) -> worker_protocol.WorkerModelFacts:
         try:
             _model, provider, *_rest = self._litellm.get_llm_provider(model=command.model)
         except Exception:  # noqa: BLE001 - the provider is unknown; the caller says so
-            return worker_protocol.Facts(id=command.id)
+            return worker_protocol.WorkerModelFacts(call_id=command.call_id)
         try:
             info = cast("dict[str, Any]", self._litellm.get_model_info(command.model.replace("/responses/", "/")))
         except Exception:  # noqa: BLE001 - a model outside the map: nothing is known of it
-            return worker_protocol.Facts(id=command.id, provider=str(provider))
-        return worker_protocol.Facts(
-            id=command.id,
-            known=True,
+            return worker_protocol.WorkerModelFacts(call_id=command.call_id, provider=str(provider))
+        return worker_protocol.WorkerModelFacts(
+            call_id=command.call_id,
+            is_known=True,
             provider=str(provider),
             context_window=int(info.get("max_input_tokens") or 0),
-            max_output=int(info.get("max_output_tokens") or 0),
-            vision=info.get("supports_vision"),
-            tools=info.get("supports_function_calling"),
+            max_output_tokens=int(info.get("max_output_tokens") or 0),
+            supports_images=info.get("supports_vision"),
+            supports_tools=info.get("supports_function_calling"),
             input_price=info.get("input_cost_per_token"),
             output_price=info.get("output_cost_per_token"),
         )
 
 
-class Ending:
+class StreamSummary:
     """What is collected on the way for the last note of a call."""
 
-    def __init__(self, number: int, road: str) -> None:
-        self.number = number
-        self.road = road
+    def __init__(self, call_id: int, api_route: str) -> None:
+        self.call_id = call_id
+        self.api_route = api_route
         self.reason = ""
         self.has_content = False
         self.input_tokens = 0
         self.output_tokens = 0
         self.cached_tokens = 0
-        self.chars = 0
+        self.char_count = 0
         self.is_estimated = False
         """Whether litellm could not count all of it, should the provider report nothing."""
 
-    def count(self, usage: Any) -> None:
-        self.input_tokens = count_of(getattr(usage, "prompt_tokens", 0))
-        self.output_tokens = count_of(getattr(usage, "completion_tokens", 0))
+    def set_usage(self, usage: Any) -> None:
+        self.input_tokens = parse_token_count(getattr(usage, "prompt_tokens", 0))
+        self.output_tokens = parse_token_count(getattr(usage, "completion_tokens", 0))
         details = getattr(usage, "prompt_tokens_details", None)
-        self.cached_tokens = count_of(getattr(details, "cached_tokens", 0))
+        self.cached_tokens = parse_token_count(getattr(details, "cached_tokens", 0))
 
-    def note(self, cost: float | None) -> worker_protocol.Done:
-        return worker_protocol.Done(
-            id=self.number,
+    def to_event(self, cost: float | None) -> worker_protocol.WorkerFinished:
+        return worker_protocol.WorkerFinished(
+            call_id=self.call_id,
             reason=self.reason,
-            road=self.road,
+            api_route=self.api_route,
             cost=cost,
             input_tokens=self.input_tokens,
-            output_tokens=max(self.output_tokens, self.chars // 6) if self.is_estimated else self.output_tokens,
+            output_tokens=max(self.output_tokens, self.char_count // 6) if self.is_estimated else self.output_tokens,
             cached_tokens=self.cached_tokens,
         )
 
 
-def notes_of(number: int, chunk: Any, ending: Ending) -> list[worker_protocol.Note]:
+def make_events(call_id: int, chunk: Any, summary: StreamSummary) -> list[worker_protocol.WorkerEvent]:
     """One chunk of litellm as notes; its types are not to be trusted, every member may be absent or None."""
-    notes: list[worker_protocol.Note] = []
+    notes: list[worker_protocol.WorkerEvent] = []
     if usage := getattr(chunk, "usage", None):
-        ending.count(usage)
+        summary.set_usage(usage)
     choices: list[Any] = getattr(chunk, "choices", None) or []
     for choice in choices[:1]:
-        ending.reason = getattr(choice, "finish_reason", None) or ending.reason
+        summary.reason = getattr(choice, "finish_reason", None) or summary.reason
         delta = getattr(choice, "delta", None)
         thinking = getattr(delta, "reasoning_content", None) or ""
-        blocks = plain_blocks(getattr(delta, "thinking_blocks", None))
+        blocks = to_plain_blocks(getattr(delta, "thinking_blocks", None))
         # Without its encrypted content an item is an id that the provider, told not to store, does not know.
-        items = plain_blocks(getattr(delta, "reasoning_items", None))
+        items = to_plain_blocks(getattr(delta, "reasoning_items", None))
         blocks += tuple(item for item in items if item.get("encrypted_content"))
         if thinking or blocks:
-            notes.append(worker_protocol.Thinking(number, str(thinking), blocks))
+            notes.append(worker_protocol.WorkerThinkingDelta(call_id, str(thinking), blocks))
         if text := getattr(delta, "content", None):
-            notes.append(worker_protocol.Text(number, str(text)))
+            notes.append(worker_protocol.WorkerTextDelta(call_id, str(text)))
         pieces: list[Any] = getattr(delta, "tool_calls", None) or []
         for piece in pieces:
             function = getattr(piece, "function", None)
             notes.append(
-                worker_protocol.ToolPiece(
-                    number,
-                    count_of(getattr(piece, "index", 0)),
+                worker_protocol.WorkerToolCallDelta(
+                    call_id,
+                    parse_token_count(getattr(piece, "index", 0)),
                     str(getattr(piece, "id", None) or ""),
                     str(getattr(function, "name", None) or ""),
                     str(getattr(function, "arguments", None) or ""),
@@ -384,23 +390,23 @@ def notes_of(number: int, chunk: Any, ending: Ending) -> list[worker_protocol.No
     return notes
 
 
-def forget_chunks(stream: Any) -> bool:
+def trim_chunks(stream: Any) -> bool:
     """Drop what litellm keeps of an answer to log it and to count its tokens, but for both ends and the latest usage.
 
     Returns whether anything was dropped.
     """
     found: Any = getattr(stream, "chunks", None)
     chunks = cast("list[Any]", found) if isinstance(found, list) else []
-    if len(chunks) < 4 * KEPT_CHUNKS:
+    if len(chunks) < 4 * RETAINED_CHUNKS:
         return False
-    middle = chunks[KEPT_CHUNKS:-KEPT_CHUNKS]
+    middle = chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS]
     counted = [chunk for chunk in middle if getattr(chunk, "usage", None) is not None][-1:]
-    chunks[KEPT_CHUNKS:-KEPT_CHUNKS] = counted
+    chunks[RETAINED_CHUNKS:-RETAINED_CHUNKS] = counted
     stream.response_uptil_now = ""  # copied whole for each piece that is added
     return True
 
 
-def tolerate_usage() -> None:
+def patch_usage() -> None:
     """Let litellm take the numbers of a provider that are no numbers of tokens: they must not fail an answer."""
     from litellm.types import utils
 
@@ -408,12 +414,12 @@ def tolerate_usage() -> None:
     made = kind.__init__
 
     def take(self: Any, *args: Any, **members: Any) -> None:
-        made(self, *args, **{name: plain_usage(name, one) for name, one in members.items()})
+        made(self, *args, **{name: sanitize_usage(name, one) for name, one in members.items()})
 
     kind.__init__ = take
 
 
-def watch_gemini_reasons() -> None:
+def patch_gemini_finish_reasons() -> None:
     """Note on each Gemini stream whether its provider named a reason for the end.
 
     litellm 1.105 reports `stop` for every chunk without a reason, so its own chunks do not tell a stream that was cut.
@@ -425,24 +431,26 @@ def watch_gemini_reasons() -> None:
         parse = kind.chunk_parser
 
         def parse_and_note(self: Any, chunk: Any) -> Any:
-            setattr(self, GAVE_REASON, getattr(self, GAVE_REASON, False) or names_reason(chunk))
+            setattr(
+                self, FINISH_REASON_ATTRIBUTE, getattr(self, FINISH_REASON_ATTRIBUTE, False) or has_finish_reason(chunk)
+            )
             return parse(self, chunk)
 
         kind.chunk_parser = parse_and_note
 
 
-def pass_on_refusals() -> None:
+def patch_openai_refusals() -> None:
     """Have the words of a refusal reach us in both APIs of OpenAI."""
     with suppress(ImportError, AttributeError):
         from litellm.completion_extras.litellm_responses_transformation import transformation
         from litellm.litellm_core_utils import streaming_handler
 
-        watch_refusals(
+        patch_refusals(
             streaming_handler.CustomStreamWrapper, transformation.OpenAiResponsesToChatCompletionStreamIterator
         )
 
 
-def names_reason(chunk: Any) -> bool:
+def has_finish_reason(chunk: Any) -> bool:
     """Return whether a chunk as Gemini sends it has a `finishReason`, or says that the prompt was blocked."""
     if not isinstance(chunk, dict):
         return False
@@ -453,19 +461,21 @@ def names_reason(chunk: Any) -> bool:
     return ended or (isinstance(feedback, dict) and "blockReason" in feedback)
 
 
-def plain_usage(name: str, value: Any) -> Any:
+def sanitize_usage(name: str, value: Any) -> Any:
     """Return a member of a report of usage with 0 for numbers that make no sense."""
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        return {key: plain_usage("_tokens", one) for key, one in members.items() if isinstance(one, int | float | dict)}
+        return {
+            key: sanitize_usage("_tokens", one) for key, one in members.items() if isinstance(one, int | float | dict)
+        }
     if name == "cost":
         return value if is_number(value) and value >= 0 else None
     if name.endswith("_details") or name == "server_tool_use":
         return value if hasattr(value, "model_dump") else None
-    return count_of(value) if name.endswith("_tokens") and value is not None else value
+    return parse_token_count(value) if name.endswith("_tokens") and value is not None else value
 
 
-def plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
+def to_plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
     """The provider's thinking blocks as plain data."""
     plain: list[dict[str, Any]] = []
     for block in blocks or ():
@@ -476,20 +486,20 @@ def plain_blocks(blocks: Any) -> tuple[dict[str, Any], ...]:
     return tuple(plain)
 
 
-async def run(litellm: Any, notes: Notes, waiting: "Inbox") -> None:
+async def run(litellm: Any, writer: EventWriter, reader: "CommandReader") -> None:
     """Serve until the process ends."""
     send, receive = anyio.create_memory_object_stream[bytes](float("inf"))
-    waiting.connect(send)
-    await Worker(litellm, notes).serve(receive)
+    reader.connect(send)
+    await LiteLlmWorker(litellm, writer).serve(receive)
 
 
-class Inbox:
+class CommandReader:
     """Reads commands on a thread from the first moment on, keeps them until the loop runs, ends with the pipe."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "rb")
         self._lock = threading.Lock()
-        self._early: list[bytes] = []
+        self._queued_lines: list[bytes] = []
         self._deliver: Callable[[bytes], object] | None = None
 
     def start(self) -> None:
@@ -500,7 +510,7 @@ class Inbox:
 
         loop = asyncio.get_running_loop()
         with self._lock:
-            for line in self._early:
+            for line in self._queued_lines:
                 send.send_nowait(line)
             self._deliver = partial(loop.call_soon_threadsafe, send.send_nowait)
 
@@ -508,7 +518,7 @@ class Inbox:
         for line in self._file:
             with self._lock:
                 if self._deliver is None:
-                    self._early.append(line)
+                    self._queued_lines.append(line)
                 else:
                     self._deliver(line)
         os._exit(0)  # the host is gone: open connections close with us
@@ -516,21 +526,21 @@ class Inbox:
 
 def main() -> None:
     """The process. Exit code 1 when litellm cannot be imported, after saying why."""
-    limit_data_memory(MEMORY)
-    commands, descriptor = take_pipes()
-    os.environ.update(BEFORE_IMPORT)
-    inbox, notes = Inbox(commands), Notes(descriptor)
+    limit_data_memory(MAX_DATA_BYTES)
+    commands, descriptor = detach_pipes()
+    os.environ.update(LITELLM_ENVIRONMENT)
+    inbox, notes = CommandReader(commands), EventWriter(descriptor)
     inbox.start()
     result: list[Any] = []
     thread = threading.Thread(target=import_litellm, args=(result,), name="import")
     thread.start()
     thread.join()
     if isinstance(result[0], BaseException):
-        notes.send(worker_protocol.Failed(worker_protocol.READY_ID, flatten(result[0])))
+        notes.send(worker_protocol.WorkerFailed(worker_protocol.NO_CALL_ID, make_failure(result[0])))
         os._exit(1)
     from importlib.metadata import version
 
-    notes.send(worker_protocol.Ready(worker_protocol.READY_ID, version("litellm")))
+    notes.send(worker_protocol.WorkerReady(worker_protocol.NO_CALL_ID, version("litellm")))
     anyio.run(run, result[0], notes, inbox)
 
 

@@ -17,19 +17,19 @@ import anyio
 from mcphost.child_watcher import install_pidfd_watcher
 from mcphost.errors import MalformedMessage, ModelError
 from mcphost.llm import worker_protocol
-from mcphost.llm.answer_limits import MAX_LINE, AnswerMeter, AnswerTooLong
-from mcphost.llm.litellm_errors import flatten
+from mcphost.llm.answer_limits import MAX_LINE_BYTES, AnswerMeter, AnswerTooLong
+from mcphost.llm.litellm_errors import make_failure
 
 # -P: a file of the current folder must never stand in for a library
-COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
+WORKER_COMMAND = (sys.executable, "-P", "-m", "mcphost.llm.worker")
 """The worker's command line."""
-START_LIMIT = 180.0
+START_TIMEOUT = 180.0
 """Seconds for importing litellm; 6 are usual, a cold disk and a busy machine are not."""
 MAX_STDERR_LINE = 2_000
-CLOSE_LIMIT = 0.6
+CLOSE_TIMEOUT = 0.6
 """Seconds between closing the worker's input and killing its group."""
 
-KEPT_NAMES = frozenset(
+INHERITED_VARIABLES = frozenset(
     {
         "PATH",
         "HOME",
@@ -66,8 +66,8 @@ KEPT_NAMES = frozenset(
         "AWS_CA_BUNDLE",
     }
 )
-KEPT_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "XDG_")
-KEPT_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
+INHERITED_PREFIXES = ("LC_", "AWS_", "AZURE_", "VERTEX_", "VERTEXAI_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "XDG_")
+INHERITED_SUFFIXES = ("_API_BASE", "_BASE_URL", "_API_VERSION", "_ORGANIZATION", "_API_TYPE")
 """Provider settings that are no secrets and that the roads read by themselves (a proxy, a region's address)."""
 
 
@@ -83,42 +83,42 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
         upper = name.upper()
         if upper.endswith("_API_KEY"):
             continue
-        if upper in KEPT_NAMES or upper.startswith(KEPT_PREFIXES) or upper.endswith(KEPT_SUFFIXES):
+        if upper in INHERITED_VARIABLES or upper.startswith(INHERITED_PREFIXES) or upper.endswith(INHERITED_SUFFIXES):
             kept[name] = value
     return kept
 
 
-class Call:
+class WorkerCall:
     """One request's notes, in order. Stop it as soon as nobody wants them."""
 
-    def __init__(self, worker: "WorkerProcess", number: int) -> None:
+    def __init__(self, worker: "WorkerProcess", call_id: int) -> None:
         self._worker = worker
-        self.number = number
-        self._notes: deque[worker_protocol.Note] = deque()
+        self.call_id = call_id
+        self._events: deque[worker_protocol.WorkerEvent] = deque()
         self._meter = AnswerMeter()
-        self._news = asyncio.Event()
+        self._has_events = asyncio.Event()
 
-    def put(self, note: worker_protocol.Note, size: int = 0) -> None:
+    def put(self, event: worker_protocol.WorkerEvent, size: int = 0) -> None:
         """Add a note whose line had so many bytes; past the bounds of an answer the call is dropped."""
         try:
-            self._meter.add(size)
+            self._meter.add_line(size)
         except AnswerTooLong as error:
-            note = worker_protocol.Failed(self.number, flatten(error))
+            event = worker_protocol.WorkerFailed(self.call_id, make_failure(error))
             self.stop()
-        self._notes.append(note)
-        self._news.set()
+        self._events.append(event)
+        self._has_events.set()
 
-    async def get(self, limit: float) -> worker_protocol.Note | None:
+    async def get(self, timeout: float) -> worker_protocol.WorkerEvent | None:
         """The next note, or None when `limit` seconds passed without one."""
-        if not self._notes:
-            self._news.clear()
-            with anyio.move_on_after(limit):
-                await self._news.wait()
-        return self._notes.popleft() if self._notes else None
+        if not self._events:
+            self._has_events.clear()
+            with anyio.move_on_after(timeout):
+                await self._has_events.wait()
+        return self._events.popleft() if self._events else None
 
     def stop(self) -> None:
         """Drop the call; the worker closes its connection to the provider at once. May be called twice."""
-        self._worker.drop(self.number)
+        self._worker.cancel_call(self.call_id)
 
 
 class WorkerProcess:
@@ -127,60 +127,66 @@ class WorkerProcess:
     def __init__(self, log: Callable[[str], None], environ: Mapping[str, str] | None = None) -> None:
         self._log = log
         self._environ = environ
-        self._starting = anyio.Lock()
-        self._life: _Life | None = None
-        self._calls: dict[int, Call] = {}
-        self._last = worker_protocol.READY_ID
+        self._start_lock = anyio.Lock()
+        self._current_run: _WorkerRun | None = None
+        self._calls: dict[int, WorkerCall] = {}
+        self._last_call_id = worker_protocol.NO_CALL_ID
 
     @property
     def pid(self) -> int | None:
         """The process, while it lives."""
-        return self._life.pid if self._life and self._life.ended is None else None
+        return self._current_run.pid if self._current_run and self._current_run.exit_code is None else None
 
-    async def ready(self) -> str:
+    async def ensure_ready(self) -> str:
         """Start the worker unless it runs, wait until litellm is imported and return its version.
 
         Raises ModelError. Cancelling leaves the worker starting, so that the next call finds it further on.
         """
-        async with self._starting:
-            if self._life is None or self._life.ended is not None:
+        async with self._start_lock:
+            if self._current_run is None or self._current_run.exit_code is not None:
                 await self._start()
-        life = self._life
+        life = self._current_run
         assert life is not None  # noqa: S101
-        with anyio.move_on_after(START_LIMIT):
-            await life.settled.wait()
+        with anyio.move_on_after(START_TIMEOUT):
+            await life.startup_done.wait()
         if life.version:
             return life.version
-        self._life = None
-        if life.ended is None:
+        self._current_run = None
+        if life.exit_code is None:
             life.kill()
             raise ModelError("The model worker did not start in time.", "Try again; the log has its output.")
-        raise life.broken()
+        raise life.startup_error()
 
-    def send(self, command: worker_protocol.Command, number: int) -> None:
+    def send(self, command: worker_protocol.WorkerCommand, call_id: int) -> None:
         """Write one command. The worker must be ready."""
-        life = self._life
-        if life is None or life.ended is not None:
-            call = self._calls.get(number)
+        life = self._current_run
+        if life is None or life.exit_code is not None:
+            call = self._calls.get(call_id)
             if call is not None:
-                call.put(worker_died(number, life.last_words if life else ""))
+                call.put(worker_died_event(call_id, life.last_stderr_line if life else ""))
             return
-        life.write(worker_protocol.line_of(command))
+        life.write(worker_protocol.encode_line(command))
 
-    def begin(self) -> Call:
+    def open_call(self) -> WorkerCall:
         """A fresh call; send its command with `send`, and `stop` it in the end."""
-        self._last += 1
-        call = self._calls[self._last] = Call(self, self._last)
+        self._last_call_id += 1
+        call = self._calls[self._last_call_id] = WorkerCall(self, self._last_call_id)
         return call
 
-    def drop(self, number: int) -> None:
+    def cancel_call(self, call_id: int) -> None:
         """Forget a call and let the worker stop it."""
-        if self._calls.pop(number, None) is not None and self._life is not None and self._life.ended is None:
-            self._life.write(worker_protocol.line_of(worker_protocol.Command(op="stop", id=number)))
+        if (
+            self._calls.pop(call_id, None) is not None
+            and self._current_run is not None
+            and self._current_run.exit_code is None
+        ):
+            self._current_run.write(
+                worker_protocol.encode_line(worker_protocol.WorkerCommand(op="stop", call_id=call_id))
+            )
 
     async def close(self) -> None:
         """End the worker: within a second, whatever it does. It would start again with the next call."""
-        life, self._life = self._life, None
+        life, self._current_run = self._current_run, None
         if life is None:
             return
         with anyio.CancelScope(shield=True):
@@ -191,57 +197,59 @@ class WorkerProcess:
         environ = worker_environment(os.environ if self._environ is None else self._environ)
         install_pidfd_watcher()
         try:
-            _transport, self._life = await loop.subprocess_exec(
-                lambda: _Life(self._note, self._log, self._end),
-                *COMMAND,
+            _transport, self._current_run = await loop.subprocess_exec(
+                lambda: _WorkerRun(self._on_event, self._log, self._on_exit),
+                *WORKER_COMMAND,
                 env=environ,
                 start_new_session=sys.platform != "win32",
             )
         except OSError as error:
             raise ModelError("The model worker could not be started.", details=str(error)) from error
 
-    def _note(self, note: worker_protocol.Note, size: int) -> None:
-        call = self._calls.get(note.id)
+    def _on_event(self, event: worker_protocol.WorkerEvent, size: int) -> None:
+        call = self._calls.get(event.call_id)
         if call is not None:
-            call.put(note, size)
+            call.put(event, size)
 
-    def _end(self, life: "_Life") -> None:
-        if life.closing:
+    def _on_exit(self, run: "_WorkerRun") -> None:
+        if run.is_closing:
             return
-        self._log(f"model worker ended with {life.ended}: {life.last_words}")
+        self._log(f"model worker ended with {run.exit_code}: {run.last_stderr_line}")
         for number, call in tuple(self._calls.items()):
-            call.put(worker_died(number, life.last_words))
+            call.put(worker_died_event(number, run.last_stderr_line))
 
 
-def worker_died(number: int, last_words: str) -> worker_protocol.Failed:
+def worker_died_event(call_id: int, last_stderr_line: str) -> worker_protocol.WorkerFailed:
     """What every open call is told when the worker is gone."""
-    return worker_protocol.Failed(number, worker_protocol.Failure(classes=("mcphost.WorkerDied",), message=last_words))
+    return worker_protocol.WorkerFailed(
+        call_id, worker_protocol.CallFailure(class_names=("mcphost.WorkerDied",), message=last_stderr_line)
+    )
 
 
-class _Life(asyncio.SubprocessProtocol):
+class _WorkerRun(asyncio.SubprocessProtocol):
     """One run of the worker, from start to exit."""
 
     def __init__(
         self,
-        note: Callable[[worker_protocol.Note, int], None],
+        on_event: Callable[[worker_protocol.WorkerEvent, int], None],
         log: Callable[[str], None],
-        end: Callable[["_Life"], None],
+        on_exit: Callable[["_WorkerRun"], None],
     ) -> None:
-        self._note = note
+        self._on_event = on_event
         self._log = log
-        self._end = end
+        self._on_exit = on_exit
         self._transport: asyncio.SubprocessTransport | None = None
         self._pieces: list[bytes] = []
         self._size = 0
-        self._errors = b""
-        self._why: worker_protocol.Failure | None = None
-        self._gone = asyncio.Event()
-        self.settled = asyncio.Event()
+        self._stderr_rest = b""
+        self._failure: worker_protocol.CallFailure | None = None
+        self._closed = asyncio.Event()
+        self.startup_done = asyncio.Event()
         self.version = ""
         self.pid = 0
-        self.ended: int | None = None
-        self.closing = False
-        self.last_words = ""
+        self.exit_code: int | None = None
+        self.is_closing = False
+        self.last_stderr_line = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.SubprocessTransport)  # noqa: S101
@@ -250,65 +258,65 @@ class _Life(asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:
-            self._take_errors(data)
+            self._handle_stderr(data)
             return
         *lines, rest = data.split(b"\n")
         for line in lines:
             self._pieces.append(line)
-            self._take_line(b"".join(self._pieces))
+            self._handle_line(b"".join(self._pieces))
             self._pieces.clear()
             self._size = 0
         if rest:
             self._pieces.append(rest)
             self._size += len(rest)
-            if self._size > MAX_LINE:
+            if self._size > MAX_LINE_BYTES:
                 self.kill()
 
-    def _take_line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         try:
-            note = worker_protocol.read_note(line)
+            note = worker_protocol.decode_event(line)
         except MalformedMessage as error:
             self._log(f"model worker sent a line that is not a note: {error}")
             self.kill()
             return
-        if note.id != worker_protocol.READY_ID:
-            self._note(note, len(line))
-        elif isinstance(note, worker_protocol.Ready):
+        if note.call_id != worker_protocol.NO_CALL_ID:
+            self._on_event(note, len(line))
+        elif isinstance(note, worker_protocol.WorkerReady):
             self.version = note.version
-            self.settled.set()
-        elif isinstance(note, worker_protocol.Failed):
-            self._why = note.failure
+            self.startup_done.set()
+        elif isinstance(note, worker_protocol.WorkerFailed):
+            self._failure = note.failure
 
-    def _take_errors(self, data: bytes) -> None:
-        *lines, rest = (self._errors + data).split(b"\n")
-        self._errors = rest[-MAX_STDERR_LINE:]
+    def _handle_stderr(self, data: bytes) -> None:
+        *lines, rest = (self._stderr_rest + data).split(b"\n")
+        self._stderr_rest = rest[-MAX_STDERR_LINE:]
         for line in lines:
             if text := line[:MAX_STDERR_LINE].decode(errors="replace").strip():
-                self.last_words = text
+                self.last_stderr_line = text
                 self._log(f"model worker: {text}")
 
     def process_exited(self) -> None:
         assert self._transport is not None  # noqa: S101
         code = self._transport.get_returncode()
-        self.ended = 0 if code is None else code
+        self.exit_code = 0 if code is None else code
 
     def connection_lost(self, exc: Exception | None) -> None:
         # comes after the exit and after the pipes are read to their end
         if self._transport is not None:
             self._transport.close()
-        self.ended = self.ended or 0
-        self.settled.set()
-        self._gone.set()
-        self._end(self)
+        self.exit_code = self.exit_code or 0
+        self.startup_done.set()
+        self._closed.set()
+        self._on_exit(self)
 
     def write(self, line: bytes) -> None:
         pipe = self._transport.get_pipe_transport(0) if self._transport else None
         if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
             pipe.write(line)
 
-    def broken(self) -> ModelError:
+    def startup_error(self) -> ModelError:
         """Why it never became ready."""
-        why = self._why.message if self._why else self.last_words
+        why = self._failure.message if self._failure else self.last_stderr_line
         return ModelError(
             "The library for models (litellm) could not be loaded.",
             "Reinstall mcphost; the log has the details.",
@@ -317,7 +325,7 @@ class _Life(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """Kill the group; nothing in it holds anything worth saving."""
-        if self.ended is not None or not self.pid:
+        if self.exit_code is not None or not self.pid:
             return
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
@@ -326,17 +334,17 @@ class _Life(asyncio.SubprocessProtocol):
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
-        self.closing = True
+        self.is_closing = True
         transport = self._transport
         if transport is None:
             return
         pipe = transport.get_pipe_transport(0)
         if isinstance(pipe, asyncio.WriteTransport) and not pipe.is_closing():
             pipe.abort()  # not close: what is still unsent is of no use, and close would wait for it
-        with anyio.move_on_after(CLOSE_LIMIT):
-            await self._gone.wait()
-        if not self._gone.is_set():
+        with anyio.move_on_after(CLOSE_TIMEOUT):
+            await self._closed.wait()
+        if not self._closed.is_set():
             self.kill()
-            with anyio.move_on_after(CLOSE_LIMIT / 2):
-                await self._gone.wait()
+            with anyio.move_on_after(CLOSE_TIMEOUT / 2):
+                await self._closed.wait()
         transport.close()

@@ -11,25 +11,25 @@ from pathlib import Path
 
 from mcphost.serialization import Struct
 
-ZEROS = "0" * 64
-_LINE = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
+INITIAL_HASH = "0" * 64
+_LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
-class Reached(Struct, frozen=True):
+class AuditPosition(Struct, frozen=True):
     """The last row, by its number and its hash; number 0 is the beginning, before any row."""
 
     seq: int = 0
-    hash: str = ZEROS
+    hash: str = INITIAL_HASH
 
 
-class Head:
+class AuditCheckpoint:
     """The file. Several processes may move it on at the same time; it only ever moves forward, unless told."""
 
     def __init__(self, path: Path | None) -> None:
         """`path` None: there is none, and nothing is known."""
         self._path = path
 
-    def read(self) -> Reached | None:
+    def read(self) -> AuditPosition | None:
         """What it says; None when there is no such file or it says nothing. Raises OSError."""
         if self._path is None:
             return None
@@ -42,7 +42,7 @@ class Head:
         finally:
             os.close(file)
 
-    def move(self, to: Reached, *, back: bool = False) -> None:
+    def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
         """Write it down unless it is further already; `back` writes it in any case. Raises OSError."""
         if self._path is None:
             return
@@ -55,13 +55,13 @@ class Head:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             now = _read(file)
-            if back or now is None or now.seq < to.seq:
+            if allow_backward or now is None or now.seq < position.seq:
                 # In place and in one piece: a file that is replaced can be empty after a power cut.
-                os.pwrite(file, b"%020d %s\n" % (to.seq, to.hash.encode()), 0)
+                os.pwrite(file, b"%020d %s\n" % (position.seq, position.hash.encode()), 0)
         finally:
             os.close(file)
 
 
-def _read(file: int) -> Reached | None:
-    match = _LINE.fullmatch(os.pread(file, 200, 0))
-    return Reached(int(match[1]), match[2].decode()) if match else None
+def _read(file: int) -> AuditPosition | None:
+    match = _LINE_PATTERN.fullmatch(os.pread(file, 200, 0))
+    return AuditPosition(int(match[1]), match[2].decode()) if match else None

@@ -19,21 +19,21 @@ import anyio
 from mcphost.errors import StoreError
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, dumps, replace, to_builtins
-from mcphost.store.audit_checkpoint import ZEROS, Head, Reached
+from mcphost.store.audit_checkpoint import INITIAL_HASH, AuditCheckpoint, AuditPosition
 from mcphost.store.database import Database
 from mcphost.store.migrations import Migrations
 
-FORMAT = 1
-WAITING = 10_000
+HASH_FORMAT = 1
+MAX_PENDING_ROWS = 10_000
 """Rows that are kept in memory while the file cannot be written; beyond them nothing may be done."""
-NAME_LIMIT = 1_000
-DETAIL_LIMIT = 70_000
-LARGEST = 2**53 - 1
-_LIMITS = {"detail": DETAIL_LIMIT}
+MAX_NAME_LENGTH = 1_000
+MAX_DETAIL_LENGTH = 70_000
+MAX_INTEGER = 2**53 - 1
+_LENGTH_LIMITS = {"detail": MAX_DETAIL_LENGTH}
 _log = logging.getLogger(__name__)
 
 
-class Record(Struct, frozen=True, kw_only=True):
+class AuditRecord(Struct, frozen=True, kw_only=True):
     """What a row says; docs/audit.md has the meaning of each field. Hashes are SHA-256 in hex, or empty."""
 
     at: int
@@ -59,7 +59,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """JSON, or empty."""
 
 
-class Row(Record, frozen=True, kw_only=True):
+class AuditRow(AuditRecord, frozen=True, kw_only=True):
     """A record in its place. `about` is the number of the row it belongs to, or 0; `run` the process that wrote it."""
 
     seq: int
@@ -69,15 +69,15 @@ class Row(Record, frozen=True, kw_only=True):
     hash: str
 
 
-FIELDS: tuple[str, ...] = Row.__struct_fields__
-_NAMES = ", ".join(f'"{name}"' for name in FIELDS)
-_INSERT = f"INSERT INTO ledger ({_NAMES}) VALUES ({', '.join('?' * len(FIELDS))})"  # noqa: S608
+FIELDS: tuple[str, ...] = AuditRow.__struct_fields__
+_COLUMN_NAMES = ", ".join(f'"{name}"' for name in FIELDS)
+_INSERT = f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES ({', '.join('?' * len(FIELDS))})"  # noqa: S608
 
 TRIGGERS: dict[str, str] = {
     "ledger_adds_at_the_end": (
         "CREATE TRIGGER ledger_adds_at_the_end BEFORE INSERT ON ledger"  # noqa: S608
         " WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM ledger)"
-        f" OR NEW.prev IS NOT coalesce((SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), '{ZEROS}')"
+        f" OR NEW.prev IS NOT coalesce((SELECT hash FROM ledger ORDER BY seq DESC LIMIT 1), '{INITIAL_HASH}')"
         " BEGIN SELECT RAISE(ABORT, 'the ledger only grows at its end'); END"
     ),
     "ledger_is_not_changed": (
@@ -89,31 +89,31 @@ TRIGGERS: dict[str, str] = {
         " BEGIN SELECT RAISE(ABORT, 'the ledger is not shortened'); END"
     ),
 }
-_TYPES = dict.fromkeys(("at", "about", "size", "duration"), "INTEGER NOT NULL") | {"seq": "INTEGER PRIMARY KEY"}
-_COLUMNS = ", ".join(f'"{name}" {_TYPES.get(name, "TEXT NOT NULL")}' for name in FIELDS)
-_TABLE = (f"CREATE TABLE ledger ({_COLUMNS}) STRICT", *TRIGGERS.values())
+_COLUMN_TYPES = dict.fromkeys(("at", "about", "size", "duration"), "INTEGER NOT NULL") | {"seq": "INTEGER PRIMARY KEY"}
+_COLUMN_DEFINITIONS = ", ".join(f'"{name}" {_COLUMN_TYPES.get(name, "TEXT NOT NULL")}' for name in FIELDS)
+_TABLE_STATEMENTS = (f"CREATE TABLE ledger ({_COLUMN_DEFINITIONS}) STRICT", *TRIGGERS.values())
 
 
 def row_hash(fields: Mapping[str, Any]) -> str:
     """The hash of a row: SHA-256 over the JSON of all its fields but `hash`, and `v`, keys sorted, no blanks, UTF-8."""
-    covered = {name: value for name, value in fields.items() if name != "hash"} | {"v": FORMAT}
+    covered = {name: value for name, value in fields.items() if name != "hash"} | {"v": HASH_FORMAT}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Entry:
+class AuditEntry:
     """A row on its way: `seq` is its number once it is on the disk, and 0 while it is kept in memory."""
 
-    __slots__ = ("about", "make", "record", "seq")
+    __slots__ = ("about", "factory", "record", "seq")
 
-    def __init__(self, make: Callable[[], Record], about: "Entry | None") -> None:
-        self.make = make
+    def __init__(self, factory: Callable[[], AuditRecord], about: "AuditEntry | None") -> None:
+        self.factory = factory
         self.about = about
-        self.record: Record | None = None
+        self.record: AuditRecord | None = None
         self.seq = 0
 
 
-class Ledger:
+class AuditStore:
     """The writing end. Rows get their place in the order in which they were handed over, also after a failure.
 
     Several instances, in one process or in several, write one chain: the last row is read inside of the transaction
@@ -123,46 +123,46 @@ class Ledger:
     def __init__(
         self,
         path: Path | None,
-        head: Path | None = None,
+        checkpoint: Path | None = None,
         *,
-        tell: Callable[[str, str], None] = lambda text, hint: None,
-        before: Callable[[], Awaitable[tuple[Record, ...]]] | None = None,
+        warn: Callable[[str, str], None] = lambda text, hint: None,
+        initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
         """`path` None: in memory. `tell` gets a sentence and a hint. `before`: what a new ledger begins with."""
-        self.files = (path, head)
-        self._database = Database(path, tell, migrations=MIGRATIONS, durable=True)
-        self._head = Head(head)
-        self._headed = head is not None
-        self._tell = tell
-        self._before = before
-        self._run = secrets.token_hex(4)
-        self._waiting: list[Entry] = []
+        self.files = (path, checkpoint)
+        self._database = Database(path, warn, migrations=MIGRATIONS, durable=True)
+        self._checkpoint = AuditCheckpoint(checkpoint)
+        self._has_checkpoint = checkpoint is not None
+        self._warn = warn
+        self._initial_records = initial_records
+        self._run_id = secrets.token_hex(4)
+        self._pending: list[AuditEntry] = []
         self._lock = anyio.Lock()
-        self._failing = False
-        self._begun = False
+        self._is_failing = False
+        self._has_rows = False
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """How many rows are not on the disk."""
-        return len(self._waiting)
+        return len(self._pending)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether so many are not on the disk that no more may be done."""
-        return len(self._waiting) >= WAITING
+        return len(self._pending) >= MAX_PENDING_ROWS
 
-    def put(self, make: Callable[[], Record], about: Entry | None = None) -> Entry:
+    def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
         """Hand over a row for the next `flush`; `make` is called on the thread that writes."""
-        entry = Entry(make, about)
-        self._waiting.append(entry)
+        entry = AuditEntry(factory, about)
+        self._pending.append(entry)
         return entry
 
-    async def append(self, make: Callable[[], Record], about: Entry | None = None) -> Entry:
+    async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
         """Add a row; it survives a power cut when this returns with its number. Raises nothing but cancellation.
 
         A file that cannot be written is told of, and the row waits for the next attempt. Cancelling waits for the end.
         """
-        entry = self.put(make, about)
+        entry = self.enqueue(factory, about)
         await self.flush()
         return entry
 
@@ -170,149 +170,174 @@ class Ledger:
         """Write what was handed over, all of it in one commit."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                batch = tuple(self._waiting)
+                batch = tuple(self._pending)
                 if not batch:
                     return
                 try:
-                    first = await self._first()
-                    written = await self._database.run(lambda db: self._write(db, first, batch), self._moved)
+                    first = await self._load_initial_records()
+                    written = await self._database.run(
+                        lambda db: self._write(db, first, batch), self._advance_checkpoint
+                    )
                 except StoreError as error:
-                    self._failed(error)
+                    self._report_failure(error)
                     return
                 for entry, number in zip(batch, written.numbers, strict=True):
                     entry.seq = number
-                del self._waiting[: len(batch)]
-                self._begun = True
-                if self._failing:
-                    self._failing = False
-                    self._tell("The audit ledger is written again.", "What was kept in memory is in it.")
+                del self._pending[: len(batch)]
+                self._has_rows = True
+                if self._is_failing:
+                    self._is_failing = False
+                    self._warn("The audit ledger is written again.", "What was kept in memory is in it.")
 
     async def close(self) -> None:
         """Write what waits, and close the file."""
         await self.flush()
         await self._database.close()
 
-    def _failed(self, error: StoreError) -> None:
-        if not self._failing:
-            self._failing = True
-            self._tell(
+    def _report_failure(self, error: StoreError) -> None:
+        if not self._is_failing:
+            self._is_failing = True
+            self._warn(
                 f"The audit ledger is not written: {error.message} What you decide is kept in memory only.", error.hint
             )
 
-    async def _first(self) -> tuple[Record, ...]:
+    async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
         """What a ledger without a row begins with; nothing when it has one."""
-        if self._begun or not await self._database.run(lambda db: _last(db).seq == 0):
+        if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
-        return await self._before() if self._before is not None else ()
+        return await self._initial_records() if self._initial_records is not None else ()
 
     # -- on the thread
-    def _write(self, db: sqlite3.Connection, first: Sequence[Record], batch: Sequence[Entry]) -> "_Written":
-        last = _last(db)
-        breaks = self._breaks(db, last)
-        records = [*((_began(), *first) if last.seq == 0 else ()), *breaks]
+    def _write(
+        self, db: sqlite3.Connection, initial: Sequence[AuditRecord], batch: Sequence[AuditEntry]
+    ) -> "_WriteResult":
+        last = _last_position(db)
+        breaks = self._detect_tampering(db, last)
+        records = [*((_make_first_record(), *initial) if last.seq == 0 else ()), *breaks]
         for record in records:
-            last = self._add(db, last, record, 0)
+            last = self._insert(db, last, record, 0)
         numbers: dict[int, int] = {}
         for entry in batch:
             about = entry.about
             number = 0 if about is None else about.seq or numbers.get(id(about), 0)
-            last = self._add(db, last, _made(entry), number)
+            last = self._insert(db, last, _make_record(entry), number)
             numbers[id(entry)] = last.seq
-        return _Written(tuple(numbers.values()), last, back=bool(breaks))
+        return _WriteResult(tuple(numbers.values()), last, allow_backward=bool(breaks))
 
-    def _add(self, db: sqlite3.Connection, last: Reached, record: Record, about: int) -> Reached:
+    def _insert(self, db: sqlite3.Connection, last: AuditPosition, record: AuditRecord, about: int) -> AuditPosition:
         fields: dict[str, Any] = to_builtins(record)
-        fields |= {"seq": last.seq + 1, "run": self._run, "about": about, "prev": last.hash}
+        fields |= {"seq": last.seq + 1, "run": self._run_id, "about": about, "prev": last.hash}
         fields["hash"] = row_hash(fields)
         db.execute(_INSERT, tuple(fields[name] for name in FIELDS))
-        return Reached(fields["seq"], fields["hash"])
+        return AuditPosition(fields["seq"], fields["hash"])
 
-    def _breaks(self, db: sqlite3.Connection, last: Reached) -> tuple[Record, ...]:
+    def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
         """What the head says against the chain; found once, it is in the chain for good, and the head starts from here.
 
         Whoever wrote a row moves the head after its commit, so the head never names a row that was not written.
         """
-        if not self._headed:
+        if not self._has_checkpoint:
             return ()
         try:
-            reached = self._head.read()
+            reached = self._checkpoint.read()
             if reached is None and last.seq == 0:
                 # Before the first row, so that a ledger with rows and without a head is never our own doing.
-                self._head.move(Reached())
+                self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
-            self._headed = False
+            self._has_checkpoint = False
             _log.warning("the head of the ledger: %s", error)
             return ()
-        found = broken(db, reached)
+        found = find_chain_break(db, reached)
         if not found:
             return ()
         there = {"reached": reached.seq, "hash": reached.hash} if reached else {}
-        return (Record(at=now(), kind="ledger", event="broken", decision=found, who="mcphost", detail=dumps(there)),)
+        return (
+            AuditRecord(
+                at=current_microseconds(),
+                kind="ledger",
+                event="broken",
+                decision=found,
+                who="mcphost",
+                detail=dumps(there),
+            ),
+        )
 
-    def _moved(self, written: "_Written") -> None:
-        if self._headed:
+    def _advance_checkpoint(self, written: "_WriteResult") -> None:
+        if self._has_checkpoint:
             try:
-                self._head.move(written.last, back=written.back)
+                self._checkpoint.advance(written.last, allow_backward=written.allow_backward)
             except OSError as error:
                 _log.warning("the head of the ledger: %s", error)
 
 
-class _Written(Struct, frozen=True):
+class _WriteResult(Struct, frozen=True):
     numbers: tuple[int, ...]
-    last: Reached
-    back: bool
+    last: AuditPosition
+    allow_backward: bool
 
 
-def now() -> int:
+def current_microseconds() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
 
 
-def broken(db: sqlite3.Connection, reached: Reached | None) -> str:
+def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
     """What is wrong with a chain that has rows and once reached that far; empty for nothing."""
-    if reached is None:
+    if checkpoint is None:
         return "head missing"
-    if reached.seq == 0:
+    if checkpoint.seq == 0:
         return ""
-    row = db.execute("SELECT hash FROM ledger WHERE seq = ?", (reached.seq,)).fetchone()
+    row = db.execute("SELECT hash FROM ledger WHERE seq = ?", (checkpoint.seq,)).fetchone()
     if row is None:
         return "rows missing"
-    return "" if row[0] == reached.hash else "rewritten"
+    return "" if row[0] == checkpoint.hash else "rewritten"
 
 
-def _last(db: sqlite3.Connection) -> Reached:
+def _last_position(db: sqlite3.Connection) -> AuditPosition:
     row = db.execute("SELECT seq, hash FROM ledger ORDER BY seq DESC LIMIT 1").fetchone()
-    return Reached(*row) if row else Reached()
+    return AuditPosition(*row) if row else AuditPosition()
 
 
-def _began() -> Record:
-    return Record(at=now(), kind="ledger", event="began", who="mcphost", detail=dumps({"id": secrets.token_hex(16)}))
+def _make_first_record() -> AuditRecord:
+    return AuditRecord(
+        at=current_microseconds(),
+        kind="ledger",
+        event="began",
+        who="mcphost",
+        detail=dumps({"id": secrets.token_hex(16)}),
+    )
 
 
-def _made(entry: Entry) -> Record:
+def _make_record(entry: AuditEntry) -> AuditRecord:
     """The record, made once: an entry whose writing failed is written later as it was."""
     if entry.record is None:
         try:
-            made = entry.make()
+            made = entry.factory()
         except Exception as error:  # noqa: BLE001
             # A bug in describing a decision must neither lose that there was one nor hold up those behind it.
             _log.exception("a row of the ledger")
-            made = Record(at=now(), kind="ledger", event="undescribed", who="mcphost", detail=dumps(repr(error)[:500]))
-        entry.record = _bounded(made)
+            made = AuditRecord(
+                at=current_microseconds(),
+                kind="ledger",
+                event="undescribed",
+                who="mcphost",
+                detail=dumps(repr(error)[:500]),
+            )
+        entry.record = _limit_record(made)
     return entry.record
 
 
-def _bounded(record: Record) -> Record:
+def _limit_record(record: AuditRecord) -> AuditRecord:
     """Texts that are whole, can be stored and are not endless; numbers that every reader of JSON takes."""
     changes: dict[str, Any] = {}
-    for name in Record.__struct_fields__:
+    for name in AuditRecord.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, int):
-            kept = max(0, min(value, LARGEST))
+            kept = max(0, min(value, MAX_INTEGER))
         else:
             kept = replace_surrogates(
-                value if len(value) <= (most := _LIMITS.get(name, NAME_LIMIT)) else value[:most] + "…"
+                value if len(value) <= (most := _LENGTH_LIMITS.get(name, MAX_NAME_LENGTH)) else value[:most] + "…"
             )
         if kept != value:
             changes[name] = kept
@@ -321,7 +346,7 @@ def _bounded(record: Record) -> Record:
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
     """The rows, and triggers that refuse what is not adding one at the end."""
-    for statement in _TABLE:
+    for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 
 

@@ -20,7 +20,7 @@ class ConversationRow(Struct, frozen=True):
     updated: float
 
 
-class MadeCall(Struct, frozen=True):
+class RecordedCall(Struct, frozen=True):
     """A call that a model made and that has a result, also a refused one; `at` is seconds since 1970."""
 
     conversation: str
@@ -30,26 +30,26 @@ class MadeCall(Struct, frozen=True):
     arguments: dict[str, Any]
 
 
-_CALLS = """
+_CALLS_QUERY = """
     SELECT c.id, c.title, m.body FROM messages m JOIN conversations c ON c.id = m.conversation
     WHERE length(m.body) < ?1 AND (instr(m.body, ?2) OR instr(m.body, ?3))
     ORDER BY c.updated DESC, m.seq DESC LIMIT ?4
 """
-_CALL_BYTES = 256 * 1024
-_CALL_MESSAGES = 1_000
-_LIST = """
+_MAX_CALL_MESSAGE_BYTES = 256 * 1024
+_MAX_CALL_MESSAGES = 1_000
+_LIST_QUERY = """
     SELECT c.id, c.title, c.model, (SELECT count(*) FROM messages m WHERE m.conversation = c.id), c.created, c.updated
     FROM conversations c {where} ORDER BY c.updated DESC, c.id LIMIT ?
 """
 
 
-class Conversations:
+class ConversationStore:
     """Conversations in the database; several processes may append to the same one without loss."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def append(self, ident: str, message: Message, *, title: str, model: str) -> None:
+    async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> None:
         """Add one message, making the conversation when it is new; its draft, if any, is done. Raises StoreError."""
         body = encode(message)
 
@@ -57,81 +57,88 @@ class Conversations:
             db.execute(
                 "INSERT INTO conversations VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET updated = excluded.updated, model = excluded.model",
-                (ident, title, model, message.at, message.at),
+                (conversation_id, title, model, message.at, message.at),
             )
             db.execute(
                 "INSERT INTO messages SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM messages WHERE conversation = ?1",
-                (ident, body),
+                (conversation_id, body),
             )
             if message.role == "assistant":
-                db.execute("DELETE FROM drafts WHERE conversation = ?", (ident,))
+                db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
 
         await self._database.run(work)
 
-    async def draft(self, ident: str, message: Message | None) -> None:
+    async def save_draft(self, conversation_id: str, message: Message | None) -> None:
         """Keep what the model has said so far, so that a crash loses little; None removes it."""
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
-                db.execute("DELETE FROM drafts WHERE conversation = ?", (ident,))
+                db.execute("DELETE FROM drafts WHERE conversation = ?", (conversation_id,))
             else:
                 db.execute(
                     "INSERT INTO drafts VALUES (?, ?) ON CONFLICT (conversation) DO UPDATE SET body = excluded.body",
-                    (ident, encode(message)),
+                    (conversation_id, encode(message)),
                 )
 
         await self._database.run(work)
 
-    async def load(self, ident: str) -> tuple[Message, ...] | None:
+    async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
         """All messages in order, a draft left by a crash as a cut message at the end; None for an unknown id."""
 
         def work(db: sqlite3.Connection) -> list[bytes] | None:
-            if db.execute("SELECT 1 FROM conversations WHERE id = ?", (ident,)).fetchone() is None:
+            if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None:
                 return None
-            rows = db.execute("SELECT body FROM messages WHERE conversation = ? ORDER BY seq", (ident,)).fetchall()
+            rows = db.execute(
+                "SELECT body FROM messages WHERE conversation = ? ORDER BY seq", (conversation_id,)
+            ).fetchall()
             return [
                 body
-                for (body,) in rows + db.execute("SELECT body FROM drafts WHERE conversation = ?", (ident,)).fetchall()
+                for (body,) in rows
+                + db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
             ]
 
         bodies = await self._database.run(work)
-        return None if bodies is None else tuple(message for body in bodies if (message := _read(body)) is not None)
+        return (
+            None
+            if bodies is None
+            else tuple(message for body in bodies if (message := _decode_message(body)) is not None)
+        )
 
-    async def recent(self, limit: int = 100) -> tuple[ConversationRow, ...]:
+    async def list_recent(self, limit: int = 100) -> tuple[ConversationRow, ...]:
         """The newest conversations first."""
         return await self._rows("", (limit,))
 
-    async def find(self, prefix: str) -> tuple[ConversationRow, ...]:
+    async def find_by_prefix(self, prefix: str) -> tuple[ConversationRow, ...]:
         """Conversations whose id begins with `prefix`, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
-    async def calls_of(self, server: str, limit: int) -> tuple[MadeCall, ...]:
+    async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
         """The newest calls of that server's tools, newest first; messages over 256 kB are left out."""
-        values = (_CALL_BYTES, b'"tool_use"', b'"tool_return"', _CALL_MESSAGES)
+        values = (_MAX_CALL_MESSAGE_BYTES, b'"tool_use"', b'"tool_return"', _MAX_CALL_MESSAGES)
 
-        def work(db: sqlite3.Connection) -> tuple[MadeCall, ...]:
-            made: list[MadeCall] = []
+        def work(db: sqlite3.Connection) -> tuple[RecordedCall, ...]:
+            made: list[RecordedCall] = []
             tools: dict[tuple[str, str], str] = {}
             # Newest first, so the result of a call comes before it; only that says whose tool it was.
-            for ident, title, body in db.execute(_CALLS, values):
-                message = _read(body)
+            for ident, title, body in db.execute(_CALLS_QUERY, values):
+                message = _decode_message(body)
                 for part in message.parts if message else ():
                     if isinstance(part, ToolReturnPart) and part.server == server:
                         tools[ident, part.use_id] = part.tool
                 for use in reversed(message.tool_uses if message else ()):
                     tool = tools.get((ident, use.id))
                     if message and tool is not None and use.arguments is not None:
-                        made.append(MadeCall(ident, title, message.at, tool, use.arguments))
+                        made.append(RecordedCall(ident, title, message.at, tool, use.arguments))
             return tuple(sorted(made, key=lambda one: -one.at)[:limit])
 
         return await self._database.run(work)
 
     async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationRow, ...]:
-        rows = await self._database.run(lambda db: db.execute(_LIST.format(where=where), values).fetchall())
+        rows = await self._database.run(lambda db: db.execute(_LIST_QUERY.format(where=where), values).fetchall())
         return tuple(ConversationRow(*row) for row in rows)
 
 
-def _read(body: bytes) -> Message | None:
+def _decode_message(body: bytes) -> Message | None:
     # One unreadable row must not hide the rest of a conversation.
     try:
         return decode(body, Message, "stored message")

@@ -17,16 +17,16 @@ from mcphost.errors import StoreError
 from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 
 T = TypeVar("T")
-_BUSY_SECONDS = 10
-_MEND = "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR."
-_IN_USE = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_BUSY_TIMEOUT = 10
+_REPAIR_HINT = "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR."
+_BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class _Job(Generic[T]):
     """One call of `run`, and what came back."""
 
-    def __init__(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None]) -> None:
-        self.work, self.after = work, after
+    def __init__(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> None:
+        self.work, self.on_commit = work, on_commit
         self.results: list[T] = []
         self.error: Exception | None = None
 
@@ -48,7 +48,7 @@ class Database:
     def __init__(
         self,
         path: Path | None,
-        tell: Callable[[str, str], None] = lambda text, hint: None,
+        warn: Callable[[str, str], None] = lambda text, hint: None,
         *,
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
@@ -61,19 +61,21 @@ class Database:
         self._path = path
         self._migrations = migrations
         self._durable = durable
-        self._tell = tell
+        self._warn = warn
         self._db: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file_id: tuple[int, int] | None = None
         self._lock = anyio.Lock()
         self._jobs: list[_Job[Any]] = []
-        self._said: tuple[str, str] | None = None
+        self._pending_warning: tuple[str, str] | None = None
 
-    async def run(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None] = lambda done: None) -> T:
+    async def run(
+        self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
+    ) -> T:
         """Run `work` in one transaction. Cancelling waits for it to end. Raises StoreError.
 
         `after` gets what `work` returned, on the same thread, once that is committed; it raises nothing.
         """
-        job = _Job(work, after)
+        job = _Job(work, on_commit)
         self._jobs.append(job)
         with anyio.CancelScope(shield=True):
             async with self._lock:
@@ -81,17 +83,17 @@ class Database:
                     # With all that waited meanwhile: on a busy machine a change of threads takes longer than the work.
                     jobs, self._jobs = self._jobs, []
                     try:
-                        await anyio.to_thread.run_sync(self._work_all, jobs)
+                        await anyio.to_thread.run_sync(self._run_jobs, jobs)
                     finally:
-                        said, self._said = self._said, None
+                        said, self._pending_warning = self._pending_warning, None
                         if said:
-                            self._tell(*said)
+                            self._warn(*said)
         return job.result()
 
-    def _work_all(self, jobs: "list[_Job[Any]]") -> None:
+    def _run_jobs(self, jobs: "list[_Job[Any]]") -> None:
         for job in jobs:
             try:
-                job.results.append(self._work(job.work, job.after))
+                job.results.append(self._run_job(job.work, job.on_commit))
             except Exception as error:  # noqa: BLE001 - raised again where the job came from
                 job.error = error
 
@@ -103,14 +105,19 @@ class Database:
                 if db is not None:
                     await anyio.to_thread.run_sync(db.close)
 
-    def _work(self, work: Callable[[sqlite3.Connection], T], after: Callable[[T], None]) -> T:
-        if self._durable and self._db is not None and self._path is not None and _which(self._path) != self._file:
+    def _run_job(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> T:
+        if (
+            self._durable
+            and self._db is not None
+            and self._path is not None
+            and _file_identity(self._path) != self._file_id
+        ):
             # SQLite would go on writing into the file that has no name any more.
             self._db.close()
             self._db = None
         if self._db is None:
             self._db = self._open()
-            self._file = None if self._path is None else _which(self._path)
+            self._file_id = None if self._path is None else _file_identity(self._path)
         db = self._db
         try:
             db.execute("BEGIN IMMEDIATE")
@@ -126,7 +133,7 @@ class Database:
                 f"The conversation store {self._path or 'in memory'} failed: {error}.",
                 "Check the disk; what is on the screen is kept until mcphost ends.",
             ) from error
-        after(result)
+        on_commit(result)
         return result
 
     def _open(self) -> sqlite3.Connection:
@@ -135,7 +142,7 @@ class Database:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.touch(mode=0o600)
-            return self._connect_in_turn(str(self._path))
+            return self._connect_with_retries(str(self._path))
         except LookupError as error:
             raise StoreError(
                 f"The store {self._path} was written by a newer mcphost ({error}).",
@@ -143,43 +150,46 @@ class Database:
             ) from error
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
-                return self._in_memory(error)
-            return self._start_over(self._path, error)
+                return self._fall_back_to_memory(error)
+            return self._replace_damaged_file(self._path, error)
         except OSError as error:
-            return self._in_memory(error)
+            return self._fall_back_to_memory(error)
 
-    def _start_over(self, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+    def _replace_damaged_file(self, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
         aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         for suffix in ("", "-wal", "-shm"):
             part = path.with_name(path.name + suffix)
             if part.exists():
                 part.rename(aside.with_name(aside.name + suffix))
-        self._said = (
+        self._pending_warning = (
             f"The store {path.name} was damaged ({error}) and a new one was begun.",
             f"The old file is {aside}.",
         )
         return self._connect(str(path))
 
-    def _in_memory(self, error: Exception) -> sqlite3.Connection:
+    def _fall_back_to_memory(self, error: Exception) -> sqlite3.Connection:
         if self._durable:
-            raise StoreError(f"The store {self._path} cannot be written ({error}).", _MEND) from error
-        self._said = (f"Nothing will be saved: the store {self._path} cannot be written ({error}).", _MEND)
+            raise StoreError(f"The store {self._path} cannot be written ({error}).", _REPAIR_HINT) from error
+        self._pending_warning = (
+            f"Nothing will be saved: the store {self._path} cannot be written ({error}).",
+            _REPAIR_HINT,
+        )
         return self._connect(":memory:")
 
-    def _connect_in_turn(self, path: str) -> sqlite3.Connection:
+    def _connect_with_retries(self, path: str) -> sqlite3.Connection:
         """Wait for another process that is just making the file: SQLite's patience does not cover the switch to WAL."""
-        until = time.monotonic() + _BUSY_SECONDS
+        until = time.monotonic() + _BUSY_TIMEOUT
         while True:
             try:
                 return self._connect(path)
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in _IN_USE or time.monotonic() > until:
+                if error.sqlite_errorcode & 0xFF not in _BUSY_CODES or time.monotonic() > until:
                     raise
                 time.sleep(0.02)
 
     def _connect(self, path: str) -> sqlite3.Connection:
         # The lock in `run` keeps two threads apart; isolation_level None leaves transactions to us.
-        db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")
             # In WAL, NORMAL survives a crash of this program, FULL one of the machine; macOS needs fullfsync for that.
@@ -193,7 +203,7 @@ class Database:
         return db
 
 
-def _which(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
     """Which file stands there now; None for none that can be looked at."""
     try:
         found = path.stat()

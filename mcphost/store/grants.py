@@ -7,19 +7,19 @@ import time
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from mcphost.config.rules import Rule, Scope, parse, write
+from mcphost.config.rules import Rule, Scope, format_rule, parse_rule
 from mcphost.errors import UsageError
 from mcphost.protocol.revisions import ServerEras
 from mcphost.serialization import Struct, replace
 from mcphost.store.database import Database
 
-_FIELDS = (
+_COLUMNS = (
     "id, server, server_digest, rule, tools, account, scope, place, expires, created, uses, last_used, suspended,"
     " revoked"
 )
-LIST_LIMIT = 10_000
-CHANGED = "the tool changed"
-EXPIRED = "it expired"
+MAX_LISTED = 10_000
+CHANGED_REASON = "the tool changed"
+EXPIRED_REASON = "it expired"
 
 
 class Grant(Struct, frozen=True, kw_only=True):
@@ -53,10 +53,10 @@ class Grant(Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The rule as a person writes it."""
-        return write(self.rule)
+        return format_rule(self.rule)
 
 
-class Trust(Struct, frozen=True):
+class TrustedServer(Struct, frozen=True):
     """An approved server; `description` is what was shown when it was approved."""
 
     server: str
@@ -64,14 +64,14 @@ class Trust(Struct, frozen=True):
     description: str
 
 
-class Grants:
+class GrantStore:
     """Grants, trust and eras in the database; several processes may use it. Every method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._uses: dict[str, tuple[int, float]] = {}
+        self._pending_uses: dict[str, tuple[int, float]] = {}
 
-    async def give(self, grant: Grant) -> Grant:
+    async def add(self, grant: Grant) -> Grant:
         """Keep it under a new id; one with the same rule, account, scope and place is replaced by it."""
         now = time.time()
         rule = replace(grant.rule, account=None)
@@ -96,66 +96,66 @@ class Grants:
         await self._database.run(work)
         return kept
 
-    async def of(self, server: str) -> tuple[Grant, ...]:
+    async def list_for_server(self, server: str) -> tuple[Grant, ...]:
         """What stands for that server, suspended ones too, oldest first."""
         return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
 
-    async def every(self, *, revoked: bool = False) -> tuple[Grant, ...]:
+    async def list_all(self, *, include_revoked: bool = False) -> tuple[Grant, ...]:
         """All that stand, with `revoked` also those that no longer do; newest first."""
-        where = "" if revoked else "WHERE revoked IS NULL "
-        return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {LIST_LIMIT}", ())
+        where = "" if include_revoked else "WHERE revoked IS NULL "
+        return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
-    async def find(self, ident: str) -> Grant:
+    async def find_by_prefix(self, prefix: str) -> Grant:
         """The one whose id begins so and that stands. Raises UsageError when none or several do."""
-        found = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (ident,))
-        exact = [grant for grant in found if grant.id == ident] or list(found)
-        if not ident or len(exact) != 1:
+        found = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
+        exact = [grant for grant in found if grant.id == prefix] or list(found)
+        if not prefix or len(exact) != 1:
             what = "There is no grant" if not exact else f"{len(exact)} grants begin with"
-            raise UsageError(f"{what} {ident!r}.", "List them with: mcphost grants")
+            raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
         return exact[0]
 
-    async def revoke(self, ident: str) -> Grant:
+    async def revoke(self, prefix: str) -> Grant:
         """End the one whose id begins so; it counts no more, here and in every other mcphost. Raises UsageError."""
-        grant = await self.find(ident)
+        grant = await self.find_by_prefix(prefix)
         now = time.time()
         await self._database.run(
             lambda db: db.execute("UPDATE grants SET revoked = ? WHERE id = ? AND revoked IS NULL", (now, grant.id))
         )
         return replace(grant, revoked=now)
 
-    async def suspend(self, idents: Iterable[str], why: str) -> None:
+    async def suspend(self, grant_ids: Iterable[str], reason: str) -> None:
         """They count no more until they are given again; `why` is one short sentence."""
-        rows = [(why, ident) for ident in idents]
+        rows = [(reason, ident) for ident in grant_ids]
         await self._database.run(
             lambda db: db.executemany("UPDATE grants SET suspended = ? WHERE id = ? AND suspended = ''", rows)
         )
 
-    async def follow(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+    async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
         """The user keeps a changed tool: grants given to exactly what it was cover what it is, and count again."""
 
         def work(db: sqlite3.Connection) -> None:
             rows = db.execute(
-                f"SELECT {_FIELDS} FROM grants WHERE revoked IS NULL AND server = ? AND server_digest = ?",  # noqa: S608
+                f"SELECT {_COLUMNS} FROM grants WHERE revoked IS NULL AND server = ? AND server_digest = ?",  # noqa: S608
                 (server, server_digest),
             ).fetchall()
-            for grant in _grants(rows):
+            for grant in _parse_rows(rows):
                 if grant.tools.get(tool) == before:
                     tools = json.dumps({**grant.tools, tool: after})
                     db.execute(
                         "UPDATE grants SET tools = ?, suspended = replace(suspended, ?, '') WHERE id = ?",
-                        (tools, CHANGED, grant.id),
+                        (tools, CHANGED_REASON, grant.id),
                     )
 
         await self._database.run(work)
 
-    def used(self, ident: str) -> None:
+    def count_use(self, grant_id: str) -> None:
         """Count one use. It is written by the next `write_uses`, so that no call waits for the disk."""
-        count, _ = self._uses.get(ident, (0, 0.0))
-        self._uses[ident] = (count + 1, time.time())
+        count, _ = self._pending_uses.get(grant_id, (0, 0.0))
+        self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
         """Add what was counted since the last time to what is stored; what cannot be written is tried again later."""
-        counted, self._uses = self._uses, {}
+        counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
         rows = [(count, at, ident) for ident, (count, at) in counted.items()]
@@ -168,25 +168,25 @@ class Grants:
             )
         except BaseException:
             for ident, (count, at) in counted.items():
-                since, latest = self._uses.get(ident, (0, 0.0))
-                self._uses[ident] = (since + count, max(latest, at))
+                since, latest = self._pending_uses.get(ident, (0, 0.0))
+                self._pending_uses[ident] = (since + count, max(latest, at))
             raise
 
-    async def trust(self, server: str) -> Trust | None:
+    async def find_trusted(self, server: str) -> TrustedServer | None:
         """The approval of that server, whether or not its digest still matches."""
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
             ).fetchone()
         )
-        return Trust(*row) if row else None
+        return TrustedServer(*row) if row else None
 
-    async def approve(self, trust: Trust) -> None:
+    async def save_trusted(self, trust: TrustedServer) -> None:
         """Keep an approval; it replaces an older one."""
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
-    async def carry(self, before: str, after: Trust) -> bool:
+    async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
         """The same server has another digest: its approval, its grants and all that is known of it go along.
 
         Whether there was an approval of exactly the digest `before`; without one nothing changes.
@@ -213,14 +213,14 @@ class Grants:
 
         return await self._database.run(work)
 
-    async def eras(self, digest: str) -> ServerEras | None:
+    async def load_eras(self, digest: str) -> ServerEras | None:
         """Which eras a server with that digest spoke last."""
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
         )
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
-    async def remember_eras(self, digest: str, eras: ServerEras) -> None:
+    async def save_eras(self, digest: str, eras: ServerEras) -> None:
         """Keep what a server speaks for the next start."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
@@ -228,17 +228,17 @@ class Grants:
 
     async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[Grant, ...]:
         rows = await self._database.run(
-            lambda db: db.execute(f"SELECT {_FIELDS} FROM grants {where}", values).fetchall()  # noqa: S608
+            lambda db: db.execute(f"SELECT {_COLUMNS} FROM grants {where}", values).fetchall()  # noqa: S608
         )
-        return tuple(_grants(rows))
+        return tuple(_parse_rows(rows))
 
 
-def _grants(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
+def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
     made: list[Grant] = []
     for row in rows:
         ident, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row
         try:
-            rule = replace(parse(text), scope=scope, expires=expires)
+            rule = replace(parse_rule(text), scope=scope, expires=expires)
             known = {str(name): str(mark) for name, mark in json.loads(tools).items()}
         except (UsageError, ValueError, AttributeError):
             continue  # A row that cannot be read allows nothing.

@@ -10,12 +10,12 @@ Migration = Callable[[sqlite3.Connection], None]
 Migrations = tuple[tuple[str, Migration], ...]
 
 
-_PLAIN = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
+_UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
     """Conversations, their messages and drafts, grants, trust, eras."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE conversations (
@@ -47,7 +47,7 @@ def m001_first(db: sqlite3.Connection) -> None:
 
 def m002_tasks(db: sqlite3.Connection) -> None:
     """Tasks of servers that were not over when last heard of."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE tasks (
@@ -62,7 +62,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 def m003_grants(db: sqlite3.Connection) -> None:
     """Grants are rules with conditions, scope and expiry; what was allowed for always before goes on."""
     db.execute("ALTER TABLE grants RENAME TO grants_001")
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE grants (
@@ -77,7 +77,7 @@ def m003_grants(db: sqlite3.Connection) -> None:
     rows = db.execute("SELECT server, server_digest, tool, tool_digest, created FROM grants_001").fetchall()
     for server, server_digest, tool, tool_digest, created in rows:
         # The text form of rules: percent codes for whatever means something there.
-        rule = f"{quote(server, safe=_PLAIN)}/{quote(tool, safe=_PLAIN + '/')}"
+        rule = f"{quote(server, safe=_UNQUOTED)}/{quote(tool, safe=_UNQUOTED + '/')}"
         tools = json.dumps({tool: tool_digest})
         db.execute(
             "INSERT INTO grants (id, server, server_digest, rule, tools, scope, place, created)"
@@ -89,7 +89,7 @@ def m003_grants(db: sqlite3.Connection) -> None:
 
 def m005_pins(db: sqlite3.Connection) -> None:
     """What the tools of each server were when they were first seen, or last accepted."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE pins (
@@ -103,7 +103,7 @@ def m005_pins(db: sqlite3.Connection) -> None:
 
 def m006_folders(db: sqlite3.Connection) -> None:
     """What the user changed in the list of folders that servers may be told of; paths as the bytes they are."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE folders (
@@ -122,7 +122,7 @@ def m007_turned(db: sqlite3.Connection) -> None:
 
 def m008_switches(db: sqlite3.Connection) -> None:
     """Which tools the user switched off."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE switches (
@@ -134,7 +134,7 @@ def m008_switches(db: sqlite3.Connection) -> None:
 
 def m009_folder_answers(db: sqlite3.Connection) -> None:
     """Which server may know which folder, as the user answered for good."""
-    _each(
+    _execute_script(
         db,
         """
         CREATE TABLE folder_answers (
@@ -145,7 +145,7 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
     )
 
 
-def _each(db: sqlite3.Connection, script: str) -> None:
+def _execute_script(db: sqlite3.Connection, script: str) -> None:
     # Connection.executescript would commit the transaction that keeps a step whole.
     for statement in script.split(";"):
         if statement.strip():

@@ -12,7 +12,7 @@ from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
-KEPT = 1_000
+MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
@@ -20,30 +20,30 @@ class FolderEdit(Struct, frozen=True):
 
     path: str
     name: str = ""
-    told: bool = True
+    is_included: bool = True
 
 
-class StoredFolders:
+class FolderEditStore:
     """Edits by `place`: a project's folder, or empty for everywhere. Every method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def of(self, place: str) -> tuple[FolderEdit, ...]:
+    async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
         """Those of that place, the oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
                 "SELECT path, name, told FROM folders WHERE place = ? ORDER BY at, path LIMIT ?",
-                (os.fsencode(place), KEPT),
+                (os.fsencode(place), MAX_ROWS),
             ).fetchall()
 
         rows = await self._database.run(work)
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
-    async def keep(self, place: str, edit: FolderEdit) -> None:
+    async def save(self, place: str, edit: FolderEdit) -> None:
         """From now on this holds in that place."""
-        row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.told), time.time())
+        row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
                 "INSERT INTO folders (place, path, name, told, at) VALUES (?, ?, ?, ?, ?)"
@@ -52,7 +52,7 @@ class StoredFolders:
             )
         )
 
-    async def forget(self, place: str, path: str) -> None:
+    async def delete(self, place: str, path: str) -> None:
         """Nothing is said about that path there any more."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
@@ -68,26 +68,26 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
     server: str
     server_digest: str
     path: str
-    shared: bool
+    is_shared: bool
     created: float
 
     @property
     def text(self) -> str:
         """The answer in a few words."""
-        return f"{self.server} {'may' if self.shared else 'may not'} know {replace_surrogates(self.path)}"
+        return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
-class FolderAnswers:
+class FolderAnswerStore:
     """Lasting answers about folders; several processes may use them. Every method raises StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def give(self, server: str, digest: str, paths: Iterable[str], *, shared: bool) -> None:
+    async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
         """Keep this answer for each of the folders; it replaces an earlier one."""
         now = time.time()
         # "r": the ids of grants are hexadecimal, so no prefix can mean one of each.
-        rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(shared), now) for path in paths]
+        rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
         await self._database.run(
             lambda db: db.executemany(
                 "INSERT OR REPLACE INTO folder_answers (id, server, server_digest, path, shared, created)"
@@ -96,21 +96,21 @@ class FolderAnswers:
             )
         )
 
-    async def of(self, server: str, digest: str) -> dict[str, FolderAnswer]:
+    async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
         """Return the answers for exactly this server, by folder."""
-        found = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, KEPT))
+        found = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
         return {one.path: one for one in found}
 
-    async def every(self) -> tuple[FolderAnswer, ...]:
+    async def list_all(self) -> tuple[FolderAnswer, ...]:
         """Return all answers, newest first."""
-        return await self._rows("ORDER BY created DESC, id LIMIT ?", (KEPT,))
+        return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
-    async def revoke(self, ident: str) -> FolderAnswer:
+    async def revoke(self, prefix: str) -> FolderAnswer:
         """Delete the answer with this id prefix: the question comes again. Raises UsageError for none or several."""
-        found = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (ident,))
-        if not ident or len(found) != 1:
+        found = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
+        if not prefix or len(found) != 1:
             what = "There is no grant" if not found else f"{len(found)} grants begin with"
-            raise UsageError(f"{what} {ident!r}.", "List them with: mcphost grants")
+            raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
         await self._database.run(lambda db: db.execute("DELETE FROM folder_answers WHERE id = ?", (found[0].id,)))
         return found[0]
 
@@ -121,7 +121,7 @@ class FolderAnswers:
         )
         return tuple(
             FolderAnswer(
-                id=ident, server=server, server_digest=digest, path=os.fsdecode(path), shared=bool(shared),
+                id=ident, server=server, server_digest=digest, path=os.fsdecode(path), is_shared=bool(shared),
                 created=created,
             )
             for ident, server, digest, path, shared, created in rows

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
-KEPT = 100
-KEPT_SECONDS = 30 * 24 * 3_600.0
+MAX_TASKS_PER_SERVER = 100
+MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
@@ -18,20 +18,20 @@ class StoredTask(Struct, frozen=True):
     """
 
     server: str
-    digest: str
-    task: str
+    server_digest: str
+    task_id: str
     tool: str
-    conversation: str = ""
+    conversation_id: str = ""
     expires: float | None = None
 
 
-class StoredTasks:
+class TaskStore:
     """The tasks in the database, each owned by the process that follows it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def keep(self, task: StoredTask, owner: int) -> None:
+    async def save(self, task: StoredTask, owner: int) -> None:
         """Remember a task, or what is new of it; the oldest beyond 100 of a server go. Raises StoreError."""
 
         def work(db: sqlite3.Connection) -> None:
@@ -39,23 +39,32 @@ class StoredTasks:
                 "INSERT INTO tasks (server, digest, task, tool, conversation, expires, created, owner)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (digest, task) DO UPDATE SET expires = excluded.expires, owner = excluded.owner",
-                (task.server, task.digest, task.task, task.tool, task.conversation, task.expires, time.time(), owner),
+                (
+                    task.server,
+                    task.server_digest,
+                    task.task_id,
+                    task.tool,
+                    task.conversation_id,
+                    task.expires,
+                    time.time(),
+                    owner,
+                ),
             )
             db.execute(
                 "DELETE FROM tasks WHERE digest = ?1 AND task NOT IN"
                 " (SELECT task FROM tasks WHERE digest = ?1 ORDER BY created DESC LIMIT ?2)",
-                (task.digest, KEPT),
+                (task.server_digest, MAX_TASKS_PER_SERVER),
             )
 
         await self._database.run(work)
 
-    async def forget(self, digest: str, task: str) -> None:
+    async def delete(self, server_digest: str, task_id: str) -> None:
         """It is over. Raises StoreError."""
         await self._database.run(
-            lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (digest, task))
+            lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )
 
-    async def claim(self, digest: str, owner: int, lives: Callable[[int], bool]) -> tuple[StoredTask, ...]:
+    async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
         """The tasks that nobody else follows, which `owner` does from now on; expired ones go. Raises StoreError.
 
         `lives` says whether a process is still there; it is called on the store's thread.
@@ -63,15 +72,15 @@ class StoredTasks:
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:
             now = time.time()
-            db.execute("DELETE FROM tasks WHERE expires < ? OR created < ?", (now, now - KEPT_SECONDS))
+            db.execute("DELETE FROM tasks WHERE expires < ? OR created < ?", (now, now - MAX_TASK_AGE))
             rows = db.execute(
                 "SELECT server, digest, task, tool, conversation, expires, owner FROM tasks WHERE digest = ?"
                 " ORDER BY created",
-                (digest,),
+                (server_digest,),
             ).fetchall()
-            free = [row for row in rows if row[-1] == owner or not lives(row[-1])]
+            free = [row for row in rows if row[-1] == owner or not is_alive(row[-1])]
             for row in free:
-                db.execute("UPDATE tasks SET owner = ? WHERE digest = ? AND task = ?", (owner, digest, row[2]))
+                db.execute("UPDATE tasks SET owner = ? WHERE digest = ? AND task = ?", (owner, server_digest, row[2]))
             return tuple(StoredTask(*row[:-1]) for row in free)
 
         return await self._database.run(work)

@@ -32,7 +32,7 @@ class HttpAuthChallenge(Struct, frozen=True):
     dpop_nonce: str
 
     def __repr__(self) -> str:
-        return f"HttpRefusal({self.status})"
+        return f"HttpAuthChallenge({self.status})"
 
 
 class HttpClient:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import anyio
 import anyio.to_thread
 
-from mcphost.config.certificates import add_authorities
+from mcphost.config.certificates import load_authorities
 from mcphost.errors import ConfigError, ConnectionLost, MalformedMessage, RequestNotSent
 from mcphost.transport.http1 import HttpConnection, StaleConnection
 from mcphost.transport.mcp_headers import parse_origin
@@ -173,7 +173,7 @@ class HttpConnectionPool:
         context = await anyio.to_thread.run_sync(functools.partial(ssl.create_default_context))
         if self._ca_file:
             try:
-                await anyio.to_thread.run_sync(add_authorities, context, self._ca_file, self._ca_digest)
+                await anyio.to_thread.run_sync(load_authorities, context, self._ca_file, self._ca_digest)
             except ConfigError as error:
                 raise RequestNotSent(
                     f"the file of certificates {self._ca_file!r} cannot be used ({error.message.rstrip('.')})",

@@ -1,10 +1,10 @@
-"""The keymap: every global action with its keys, footer button, palette entry and slash command."""
+"""Every action in one table: its keys, its button in the footer, its palette entry, its slash command."""
 
 from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """A global action; `name` is the app's action, `slash` its command without the slash."""
+    """One thing the user can do from anywhere; `name` is the app's action, `slash` its command without the slash."""
 
     name: str
     keys: str
@@ -128,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and leave", "quit", is_in_footer=True, priority=True),
 )
 
-# Keys of one part of the screen, for the help screen: (part, key, effect).
+# What works inside one place only: (where, key, what it does). For the help screen.
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "enter", "send"),
     ("Message", "shift+enter or ctrl+j", "new line"),
@@ -164,5 +164,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """Return the action with this slash command, or None."""
+    """The action with this slash command."""
     return next((action for action in ACTIONS if action.slash == word), None)

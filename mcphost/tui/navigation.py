@@ -1,4 +1,4 @@
-"""The pages over the chat: how each is opened and how its result is used."""
+"""The pages over the chat: what opens each, one at a time, and what comes back from it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NavigationApp(InputGuardApp):
-    """An app whose actions open pages over its chat; a page is imported on first use."""
+    """An app whose actions open pages over its chat; a page is loaded when it is first needed."""
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -24,25 +24,25 @@ class NavigationApp(InputGuardApp):
 
     @property
     def host(self) -> "Host":
-        """The attached host. Raises RuntimeError before `attach`."""
+        """The host; not before it is attached."""
         if self._host is None:
             raise RuntimeError("No host is attached yet.")
         return self._host
 
     def _open_screen(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        # One page at a time over the chat: F3 on the page of F4 replaces it.
+        # One page at a time over the chat: F3 in F4 replaces it.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
         self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
-        """Open the help page."""
+        """F1."""
         from mcphost.tui.screens.help import HelpScreen
 
         self._open_screen(HelpScreen())
 
     def action_servers(self) -> None:
-        """Open the servers page."""
+        """F3."""
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
@@ -51,20 +51,20 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ServersScreen(self.host, name))
 
     def on_server_selected(self, message: ServerSelected) -> None:
-        """Open the page of the server that was clicked."""
+        """A click on a server."""
         message.stop()
         self._open_servers(message.server)
 
     def on_text_view_requested(self, message: TextViewRequested) -> None:
-        """Open a whole text on a page of its own."""
+        """Open a whole text."""
         message.stop()
         from mcphost.tui.screens.viewer import TextViewerScreen
 
-        whole = partial(self.host.results.whole, message.full_text_file) if message.full_text_file else None
+        whole = partial(self.host.results.read_all, message.full_text_file) if message.full_text_file else None
         self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
 
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
-        """Decode an image in the decoder process."""
+        """Decode a picture, never here."""
         message.stop()
         if self._image_cache is None:
             from mcphost.tui.image_cache import ImageCache
@@ -76,7 +76,7 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(await cache.decode(message.data, message.width, message.height))
 
     async def on_unmount(self) -> None:
-        """Close the image cache and its decoder process."""
+        """Nothing is left of what decoded pictures."""
         if self._image_cache is not None:
             await self._image_cache.close()
 
@@ -88,7 +88,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(QrScreen(message.title, message.text))
 
     def action_resources(self) -> None:
-        """Open the resources page."""
+        """F4."""
         from mcphost.tui.screens.resources import ResourcesScreen
 
         def attach(chosen: tuple[str, str] | None) -> None:
@@ -98,7 +98,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """Open the prompts page."""
+        """F5."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -108,7 +108,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
-        """Open the history page."""
+        """F6."""
         from mcphost.tui.screens.history import HistoryScreen
 
         def open_(ident: str | None) -> None:
@@ -118,25 +118,25 @@ class NavigationApp(InputGuardApp):
         self._open_screen(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
-        """Open the grants page."""
+        """F7."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         self._open_screen(GrantsScreen(self.host), lambda _: None)
 
     def action_accounts(self) -> None:
-        """Open the accounts page."""
+        """F12."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
         self._open_screen(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
-        """Open the folders page."""
+        """Ctrl+O."""
         from mcphost.tui.screens.folders import FoldersScreen
 
         self._open_screen(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
-        """Open the audit page."""
+        """F10."""
         from mcphost.tui.screens.audit import AuditScreen
 
         self._open_screen(AuditScreen(self.host))

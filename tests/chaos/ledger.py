@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.store.audit_reader import Reader, Wanted
-from mcphost.store.audit_store import Row
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import AuditRow
 from tests.flows.program import MCPHOST, Program
 
 SERVER = """
@@ -42,11 +42,11 @@ for line in sys.stdin:
         answer = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
     print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 """
-LATEST = 0.6
+MAX_KILL_DELAY = 0.6
 """Seconds after the first decision within which the kill comes."""
 
 
-class Round:
+class PipeRun:
     """One life of the program."""
 
     def __init__(self, program: Program, servers: str, number: int) -> None:
@@ -127,28 +127,30 @@ class Round:
                         self._changed.notify_all()
 
 
-def lost(ran: list[dict[str, Any]], rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+def find_lost_calls(ran: list[dict[str, Any]], rows: tuple[AuditRow, ...]) -> list[dict[str, Any]]:
     """What ran and has no row that says it was about to."""
     started = {row.arguments for row in rows if (row.kind, row.event) == ("tool", "started")}
     return [arguments for arguments in ran if arguments_digest(arguments) not in started]
 
 
-def chaos(folder: Path, count: int, seed: int) -> dict[str, int]:
+def run_rounds(folder: Path, count: int, seed: int) -> dict[str, int]:
     """`count` lives on one ledger; raises AssertionError at the first decision that is lost or chain that is broken."""
     program, log = Program(folder), folder / "calls.log"
     log.touch()
     servers = program.servers(log={"command": sys.executable, "args": ["-c", SERVER, str(log)]})
     moments = random.Random(seed)
-    reader = Reader(folder / "data" / "ledger.db", folder / "state" / "ledger.head")
+    reader = AuditReader(folder / "data" / "ledger.db", folder / "state" / "ledger.head")
     seen, asked, acknowledged = 0, 0, 0
     for number in range(count):
-        one = Round(program, servers, number)
-        one.run(moments.uniform(0, LATEST))
+        one = PipeRun(program, servers, number)
+        one.run(moments.uniform(0, MAX_KILL_DELAY))
         lines = log.read_bytes().split(b"\n")[:-1]
         ran = [json.loads(line) for line in lines[seen:]]
-        rows = reader.page(Wanted(), 10 * (len(ran) + 50))
-        assert not (gone := lost(ran, rows)), f"round {number}: these ran and are not in the ledger: {gone}"
-        assert not (gone := lost(one.acknowledged, rows)), f"round {number}: acknowledged, not in the ledger: {gone}"
+        rows = reader.page(AuditFilter(), 10 * (len(ran) + 50))
+        assert not (gone := find_lost_calls(ran, rows)), f"round {number}: these ran and are not in the ledger: {gone}"
+        assert not (gone := find_lost_calls(one.acknowledged, rows)), (
+            f"round {number}: acknowledged, not in the ledger: {gone}"
+        )
         once = ("tool", "answered", "once")
         answered = {row.arguments for row in rows if (row.kind, row.event, row.decision) == once}
         by_model = [arguments for arguments in ran if "a" in arguments]
@@ -156,10 +158,10 @@ def chaos(folder: Path, count: int, seed: int) -> dict[str, int]:
             f"round {number}: an answer is lost"
         )
         verified = reader.verify()
-        assert verified.ok, f"round {number}: {verified.findings}"
+        assert verified.is_intact, f"round {number}: {verified.findings}"
         seen, asked, acknowledged = len(lines), asked + len(by_model), acknowledged + len(one.acknowledged)
     return {"lives": count, "ran": seen, "answered and ran": asked, "acknowledged": acknowledged,
-            "rows": reader.count(Wanted())}  # fmt: skip
+            "rows": reader.count(AuditFilter())}  # fmt: skip
 
 
 def main() -> None:
@@ -169,7 +171,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        sys.stdout.write(json.dumps(chaos(Path(folder), given.count, given.seed)) + "\n")
+        sys.stdout.write(json.dumps(run_rounds(Path(folder), given.count, given.seed)) + "\n")
 
 
 if __name__ == "__main__":

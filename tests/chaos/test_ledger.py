@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.store.audit_store import Row
-from tests.chaos.ledger import chaos, lost
+from mcphost.store.audit_store import AuditRow
+from tests.chaos.ledger import find_lost_calls, run_rounds
 
 
 def test_no_acknowledged_decision_is_lost_when_the_program_is_killed_at_any_moment(tmp_path: Path) -> None:
-    counts = chaos(tmp_path, 12, seed=7)
+    counts = run_rounds(tmp_path, 12, seed=7)
     assert counts["ran"] > 12
     assert counts["rows"] > counts["ran"]
 
 
 def test_a_call_without_its_row_counts_as_lost() -> None:
-    row = Row(
+    row = AuditRow(
         at=1,
         kind="tool",
         event="started",
@@ -25,4 +25,4 @@ def test_a_call_without_its_row_counts_as_lost() -> None:
         prev="",
         hash="",
     )
-    assert lost([{"a": 1}, {"a": 2}], (row,)) == [{"a": 2}]
+    assert find_lost_calls([{"a": 1}, {"a": 2}], (row,)) == [{"a": 2}]

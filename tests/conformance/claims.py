@@ -4,7 +4,7 @@ Each pair was seen to fail with the mutations of `tests/spec/mutations`; what a 
 not claimed. `uv run python -m tests.spec.mutate_suite` shows it again.
 """
 
-PROVED: dict[str, tuple[str, ...]] = {
+PROVED_REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "initialize": (
         "life.init.params",
         "life.init.supported-version-only",

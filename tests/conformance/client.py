@@ -17,10 +17,10 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_registry import Identities
-from mcphost.auth.token_store import Keep
-from mcphost.cli.session_opener import ReadyOpener
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
+from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
@@ -32,12 +32,12 @@ from mcphost.protocol.skills import parse_skill_files
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import loads, replace
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
+from mcphost.store.grants import GrantStore
 
 A = TypeVar("A")
-PEER = "peer"
+SERVER_NAME = "peer"
 DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
-MACHINES = frozenset(
+MACHINE_SCENARIOS = frozenset(
     {
         "client-credentials-basic",
         "client-credentials-jwt",
@@ -46,7 +46,7 @@ MACHINES = frozenset(
     }
 )
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
-STUBS: dict[str, Any] = {
+STUB_VALUES: dict[str, Any] = {
     "string": "text",
     "text": "text",
     "integer": 1,
@@ -57,7 +57,7 @@ STUBS: dict[str, Any] = {
 }
 
 
-class Agreeable:
+class AcceptingFrontend:
     """Sends every form back as it came, with its defaults, signs in where asked to, and refuses everything else."""
 
     kinds = frozenset({FillForm.KIND, SignInQuestion.KIND})
@@ -71,45 +71,47 @@ class Agreeable:
             return cast("A", OpenInBrowser())
         if not isinstance(question, FillForm):
             return question.refusal()
-        needed = {field.name: STUBS[field.kind] for field in question.fields if field.required and not field.default}
+        needed = {
+            field.name: STUB_VALUES[field.kind] for field in question.fields if field.required and not field.default
+        }
         return cast("A", Accept(needed))
 
 
 def stub_arguments(tool: Tool) -> dict[str, Any]:
     """Something of the right type for every parameter."""
     properties = loads(tool.input_schema).get("properties", {})
-    return {name: STUBS.get(str(schema.get("type")), "text") for name, schema in properties.items()}
+    return {name: STUB_VALUES.get(str(schema.get("type")), "text") for name, schema in properties.items()}
 
 
-async def connect(host: Host, view: ServerView) -> None:
+async def list_features(host: Host, view: ServerView) -> None:
     """Being connected and having listed everything is all."""
 
 
 async def use_everything(host: Host, view: ServerView) -> None:
     """Call every tool, read every resource, fill every prompt."""
     for tool in view.catalog.tools:
-        await host.call_tool(PEER, tool.name, stub_arguments(tool))
+        await host.call_tool(SERVER_NAME, tool.name, stub_arguments(tool))
     for resource in view.catalog.resources:
-        await host.read_resource(PEER, resource.uri)
+        await host.read_resource(SERVER_NAME, resource.uri)
     for prompt in view.catalog.prompts:
-        await host.get_prompt(PEER, prompt.name, {argument.name: "text" for argument in prompt.arguments})
+        await host.get_prompt(SERVER_NAME, prompt.name, {argument.name: "text" for argument in prompt.arguments})
 
 
-async def call_as_told(host: Host, view: ServerView) -> None:
+async def call_context_tools(host: Host, view: ServerView) -> None:
     """The calls of the scenario's context."""
     for call in CONTEXT["toolCalls"]:
-        await host.call_tool(PEER, call["name"], call["arguments"])
+        await host.call_tool(SERVER_NAME, call["name"], call["arguments"])
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
     """One call with two numbers."""
-    await host.call_tool(PEER, "add_numbers", {"a": 5, "b": 3})
+    await host.call_tool(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
 async def echo_schema(host: Host, view: ServerView) -> None:
     """Send a schema back exactly as it was listed."""
     tool = next(tool for tool in view.catalog.tools if tool.name == "json_schema_2020_12_tool")
-    await host.call_tool(PEER, "json_schema_echo", {"schema": loads(tool.input_schema)})
+    await host.call_tool(SERVER_NAME, "json_schema_echo", {"schema": loads(tool.input_schema)})
 
 
 async def list_skills(host: Host, view: ServerView) -> None:
@@ -120,17 +122,17 @@ async def list_skills(host: Host, view: ServerView) -> None:
 async def load_skills(host: Host, view: ServerView) -> None:
     """Load every skill and read all its files, as a host does for a model."""
     for skill in view.catalog.skills:
-        await host.features.skills.load(PEER, skill)
+        await host.features.skills.load(SERVER_NAME, skill)
         for file in parse_skill_files(skill):
-            await host.features.skills.read(PEER, skill, file.uri)
+            await host.features.skills.read(SERVER_NAME, skill, file.uri)
 
 
 SCENARIOS: dict[str, Callable[[Host, ServerView], Awaitable[None]]] = {
-    "initialize": connect,
-    "request-metadata": connect,
-    "json-schema-ref-no-deref": connect,
+    "initialize": list_features,
+    "request-metadata": list_features,
+    "json-schema-ref-no-deref": list_features,
     "tools_call": add_numbers,
-    "http-custom-headers": call_as_told,
+    "http-custom-headers": call_context_tools,
     "json-schema-2020-12-preservation": echo_schema,
     "sep-2640-client-no-prefetch": list_skills,
     "sep-2640-client-verify-digest": load_skills,
@@ -145,12 +147,14 @@ async def browse(url: str) -> bool:
         return (await browser.get(url)).is_success
 
 
-def identities() -> Identities:
+def create_oauth_registry() -> OAuthRegistry:
     """Everything about sign-in is the product's own but the browser and where secrets are kept."""
-    return Identities(Keep(MemoryVault(), None), SignInPrompts(Agreeable(), browse), document_url=DOCUMENT_URL)
+    return OAuthRegistry(
+        TokenStore(MemoryBackend(), None), SignInPrompts(AcceptingFrontend(), browse), client_metadata_url=DOCUMENT_URL
+    )
 
 
-def issuer(url: str) -> str:
+def issuer_url(url: str) -> str:
     """The authorization server that whoever runs that server would have told the user to write down."""
     parts = urlsplit(url)
     place = f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource"
@@ -161,11 +165,11 @@ def issuer(url: str) -> str:
     raise AssertionError("this scenario has no metadata")
 
 
-def oauth(scenario: str, url: str) -> OAuthConfig:
+def oauth_config(scenario: str, url: str) -> OAuthConfig:
     """What a user would have written into mcp.json."""
     known = OAuthConfig(client_id=CONTEXT.get("client_id", ""), client_secret=CONTEXT.get("client_secret", ""))
-    if scenario.removeprefix("auth/") in MACHINES:
-        known = replace(known, issuer=issuer(url))
+    if scenario.removeprefix("auth/") in MACHINE_SCENARIOS:
+        known = replace(known, issuer=issuer_url(url))
     match scenario.removeprefix("auth/"):
         case "client-credentials-basic":
             return replace(known, grant="client_credentials")
@@ -189,16 +193,20 @@ def oauth(scenario: str, url: str) -> OAuthConfig:
 async def main(url: str) -> int:
     """Connect, do what the scenario wants, and leave."""
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "initialize")
-    server = ServerConfig(name=PEER, url=url, source="flag", oauth=oauth(scenario, url))
+    server = ServerConfig(name=SERVER_NAME, url=url, source="flag", oauth=oauth_config(scenario, url))
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
-        opener = ReadyOpener(HostConfig().limits, Grants(database), identities)
+        opener = LazySessionOpener(HostConfig().limits, GrantStore(database), create_oauth_registry)
         host = Host(
-            HostConfig(servers=(server,)), store=database, opener=opener, model_factory=_no_model, frontend=Agreeable()
+            HostConfig(servers=(server,)),
+            store=database,
+            opener=opener,
+            model_factory=_no_model,
+            frontend=AcceptingFrontend(),
         )
         try:
             async with host:
-                view = await host.ensure_ready(PEER)
+                view = await host.ensure_ready(SERVER_NAME)
                 await SCENARIOS.get(scenario, use_everything)(host, view)
         except McpHostError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

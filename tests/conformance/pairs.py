@@ -11,7 +11,7 @@ EXTENSION = ("2025-11-25", "2026-07-28")
 """A scenario of an extension is tagged with no revision; both wires carry it, once the suite is told to."""
 
 
-class Pair(NamedTuple):
+class SuiteCase(NamedTuple):
     """One run of the suite."""
 
     scenario: str
@@ -22,13 +22,13 @@ class Pair(NamedTuple):
         return f"{self.scenario}@{self.revision}"
 
     @property
-    def flags(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """How the suite is told to run it."""
         force = ["--force"] if self.extension else []
         return ["--scenario", self.scenario, "--spec-version", self.revision, *force]
 
 
-DATED = {
+REVISION_SCENARIOS = {
     "initialize": ("2025-06-18", "2025-11-25"),
     "tools_call": ("2025-06-18", "2025-11-25", "2026-07-28"),
     "elicitation-sep1034-client-defaults": ("2025-11-25",),
@@ -68,7 +68,7 @@ DATED = {
     "auth/iss-normalized": ("2026-07-28",),
     "auth/metadata-issuer-mismatch": ("2026-07-28",),
 }
-EXTENSIONS = (
+EXTENSION_SCENARIOS = (
     "auth/client-credentials-basic",
     "auth/client-credentials-jwt",
     "auth/enterprise-managed-authorization",
@@ -80,7 +80,7 @@ EXTENSIONS = (
     "sep-2640-client-verify-size",
     "sep-2640-client-verify-frontmatter",
 )
-PAIRS = (
-    *(Pair(scenario, revision) for scenario, revisions in DATED.items() for revision in revisions),
-    *(Pair(scenario, revision, extension=True) for scenario in EXTENSIONS for revision in EXTENSION),
+SUITE_CASES = (
+    *(SuiteCase(scenario, revision) for scenario, revisions in REVISION_SCENARIOS.items() for revision in revisions),
+    *(SuiteCase(scenario, revision, extension=True) for scenario in EXTENSION_SCENARIOS for revision in EXTENSION),
 )

@@ -11,8 +11,8 @@ from select import select
 
 import pytest
 
-from tests.conformance.claims import PROVED
-from tests.conformance.pairs import DATED, EXTENSIONS, PAIRS, SUITE, Pair
+from tests.conformance.claims import PROVED_REQUIREMENTS
+from tests.conformance.pairs import EXTENSION_SCENARIOS, REVISION_SCENARIOS, SUITE, SUITE_CASES, SuiteCase
 from tests.flows.forked import LAUNCHER, ForkServer, can_fork
 from tests.peers import node
 
@@ -24,8 +24,12 @@ LISTED = re.compile(r"^\s+- (\S+) \[(.*)\]$", re.MULTILINE)
 
 
 CASES = [
-    pytest.param(pair, id=str(pair), marks=pytest.mark.req(*PROVED.get(pair.scenario, ()), revisions=(pair.revision,)))
-    for pair in PAIRS
+    pytest.param(
+        pair,
+        id=str(pair),
+        marks=pytest.mark.req(*PROVED_REQUIREMENTS.get(pair.scenario, ()), revisions=(pair.revision,)),
+    )
+    for pair in SUITE_CASES
 ]
 
 
@@ -36,12 +40,12 @@ class Suite:
         self._process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":
-        interpreter, program = node.conformance()
+        interpreter, program = node.conformance_command()
         return subprocess.Popen(
             [interpreter, str(Path(__file__).with_name("suite.mjs")), program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "NODE_COMPILE_CACHE": str(node.cache() / "compiled")},
+            env={**os.environ, "NODE_COMPILE_CACHE": str(node.cache_folder() / "compiled")},
         )
 
     def run(self, *arguments: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
@@ -75,17 +79,17 @@ def suite() -> Iterator[Suite]:
 
 
 @pytest.mark.parametrize("pair", CASES)
-def test_the_official_suite_passes(pair: Pair, suite: Suite, tmp_path: Path) -> None:
+def test_the_official_suite_passes(pair: SuiteCase, suite: Suite, tmp_path: Path) -> None:
     environment = {**os.environ, "HOME": str(tmp_path), "NO_PROXY": "*"}
     adapter = ADAPTER
     if can_fork():
         adapter = LAUNCHER
-        environment["MCPHOST_TEST_FORKS"] = ForkServer.fitting(environment).address
+        environment["MCPHOST_TEST_FORKS"] = ForkServer.for_environment(environment).address
         environment["MCPHOST_TEST_SCRIPT"] = str(ADAPTER)
     # The suite splits the command at spaces and knows no quotes.
     command = f"{sys.executable} {adapter}"
     assert command.count(" ") == 1, "no folder with a space in its name"
-    flags = ("--command", command, *pair.flags, "--timeout", "40000", "-o", str(tmp_path))
+    flags = ("--command", command, *pair.arguments, "--timeout", "40000", "-o", str(tmp_path))
     code, said = suite.run("client", *flags, environment=environment, folder=tmp_path)
     assert code == 0, said
     # The suite alone also says "passed" of a client that did nothing, and of a pair that it skipped.
@@ -98,10 +102,12 @@ def test_the_official_suite_passes(pair: Pair, suite: Suite, tmp_path: Path) -> 
 
 
 def test_every_scenario_of_the_suite_is_here() -> None:
-    told = subprocess.run([*node.conformance(), "list", "--client"], capture_output=True, text=True, timeout=20).stdout
+    told = subprocess.run(
+        [*node.conformance_command(), "list", "--client"], capture_output=True, text=True, timeout=20
+    ).stdout
     tags = {name: marks.split(",") for name, marks in LISTED.findall(CODES.sub("", told))}
-    assert {name: list(revisions) for name, revisions in DATED.items()} | {
-        name: ["extension"] for name in EXTENSIONS
+    assert {name: list(revisions) for name, revisions in REVISION_SCENARIOS.items()} | {
+        name: ["extension"] for name in EXTENSION_SCENARIOS
     } == tags
 
 

@@ -9,7 +9,7 @@ import anyio
 from mcphost.host.questions.questions import AnyQuestion, Question
 
 
-class ScriptedFront:
+class ScriptedFrontend:
     """Answers are values, or functions of the question; also asynchronous ones."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))

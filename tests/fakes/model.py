@@ -8,31 +8,31 @@ import anyio
 
 from mcphost.llm.messages import ToolUsePart
 from mcphost.llm.model import (
-    Finished,
     ModelEvent,
     ModelFacts,
     ModelRequest,
+    StreamFinished,
     TextDelta,
     ToolUseReady,
     Usage,
 )
 
 
-class Hangs:
+class Hang:
     """In a round: nothing comes any more, until the stream is closed."""
 
 
-HANGS = Hangs()
-Event = ModelEvent | Exception | Hangs
+HANG = Hang()
+Event = ModelEvent | Exception | Hang
 Round = Sequence[Event] | Callable[[ModelRequest], Sequence[Event]]
 
 
-def says(text: str) -> list[ModelEvent]:
+def text_round(text: str) -> list[ModelEvent]:
     """A round of text."""
-    return [TextDelta(text), Finished("stop", Usage(input_tokens=10, output_tokens=5, cost=0.001))]
+    return [TextDelta(text), StreamFinished("stop", Usage(input_tokens=10, output_tokens=5, cost=0.001))]
 
 
-def calls(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
+def tool_round(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[[ModelRequest], list[ModelEvent]]:
     """A round that calls tools by model-facing name."""
 
     def round_(request: ModelRequest) -> list[ModelEvent]:
@@ -41,7 +41,7 @@ def calls(*uses: tuple[str, dict[str, Any] | None], text: str = "") -> Callable[
         for number, (name, arguments) in enumerate(uses, count + 1):
             raw = "" if arguments is not None else '{"broken'
             events.append(ToolUseReady(ToolUsePart(f"use-{number}", name, arguments, raw)))
-        return [*events, Finished("tool_calls", Usage(input_tokens=20, output_tokens=7, cost=0.002))]
+        return [*events, StreamFinished("tool_calls", Usage(input_tokens=20, output_tokens=7, cost=0.002))]
 
     return round_
 
@@ -64,23 +64,23 @@ class ScriptedModel:
         self.requests.append(request)
         self.open_streams += 1
         try:
-            yield self._play(request)
+            yield self._stream_round(request)
         finally:
             self.open_streams -= 1
 
-    async def _play(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+    async def _stream_round(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         current = self.rounds.pop(0)
         for event in current(request) if callable(current) else current:
             if isinstance(event, Exception):
                 raise event
-            if isinstance(event, Hangs):
+            if isinstance(event, Hang):
                 self.hanging.set()
                 await anyio.sleep_forever()
                 return
             yield event
             await anyio.lowlevel.checkpoint()
 
-    async def learn(self) -> None:
+    async def load_facts(self) -> None:
         """Nothing more is known."""
 
     async def prepare(self) -> None:

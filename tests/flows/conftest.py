@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.session_opener import ReadyOpener
+from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.event_queue import EventQueue
@@ -16,15 +16,15 @@ from mcphost.host.events import HostEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
-from tests.fakes.front import ScriptedFront
+from mcphost.store.grants import GrantStore
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 
 DEMO = ServerConfig(name="demo", command=sys.executable, args=("-m", "mcphost.demo.server"), source="flag")
 OpenHost = Callable[..., AbstractAsyncContextManager[Host]]
 
 
-def script(name: str, code: str, **more: object) -> ServerConfig:
+def inline_server(name: str, code: str, **more: object) -> ServerConfig:
     """A server that is a few lines of Python."""
     return ServerConfig(name=name, command=sys.executable, args=("-c", code), source="flag", **more)  # type: ignore[arg-type]
 
@@ -36,7 +36,7 @@ def open_host(tmp_path: Path) -> OpenHost:
     @asynccontextmanager
     async def opened(
         model: ScriptedModel | None = None,
-        front: ScriptedFront | None = None,
+        front: ScriptedFrontend | None = None,
         *,
         servers: tuple[ServerConfig, ...] = (DEMO,),
         limits: Limits | None = None,
@@ -48,13 +48,13 @@ def open_host(tmp_path: Path) -> OpenHost:
         model_config = ModelConfig(name="scripted" if model else "")
         config = HostConfig(servers=servers, model=model_config, limits=limits, **more)
         database = Database(tmp_path / "store.db")
-        opener = ReadyOpener(limits, Grants(database))
+        opener = LazySessionOpener(limits, GrantStore(database))
         host = Host(
             config,
             store=database,
             opener=opener,
             model_factory=lambda _: model or ScriptedModel(),
-            frontend=front or ScriptedFront(),
+            frontend=front or ScriptedFrontend(),
             open_url=open_url,
             journal=journal,
         )
@@ -66,11 +66,11 @@ def open_host(tmp_path: Path) -> OpenHost:
     return opened
 
 
-async def heard(feed: EventQueue, until: Callable[[HostEvent], bool]) -> list[HostEvent]:
+async def read_events(feed: EventQueue, is_last: Callable[[HostEvent], bool]) -> list[HostEvent]:
     """Everything up to and including the first event that `until` accepts."""
     events: list[HostEvent] = []
     async for event in feed:
         events.append(event)
-        if until(event):
+        if is_last(event):
             break
     return events

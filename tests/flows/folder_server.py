@@ -9,12 +9,14 @@ import json
 import sys
 from typing import Any
 
-STARTS, LISTS, WITHDRAWS, STUBBORN = (word in sys.argv for word in ("start", "list", "withdraw", "stubborn"))
+ASKS_AT_START, ASKS_ON_CHANGE, CANCELS_FIRST, DELAYS_TOOLS = (
+    word in sys.argv for word in ("start", "list", "withdraw", "stubborn")
+)
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("where", "ask", "flood", "die")]
-FLOOD = 200
+FLOOD_COUNT = 200
 
 
-class Server:
+class RootsServer:
     """One connection."""
 
     def __init__(self) -> None:
@@ -23,7 +25,7 @@ class Server:
         self.count = 0
         self.listing: list[int] = []
         self.flooding: int | None = None
-        self.got = {"refused": 0, "told": 0}
+        self.reply_counts = {"refused": 0, "told": 0}
 
     def send(self, **message: Any) -> None:
         """Write one message."""
@@ -38,9 +40,9 @@ class Server:
 
     def answer(self, call: int) -> None:
         """End a call with what is known."""
-        self.say(call, self.known)
+        self.reply(call, self.known)
 
-    def say(self, call: int, what: Any) -> None:
+    def reply(self, call: int, what: Any) -> None:
         """End a call."""
         self.send(id=call, result={"content": [{"type": "text", "text": json.dumps(what)}]})
 
@@ -56,7 +58,7 @@ class Server:
         else:
             self.answer(ident)
 
-    def heard(self, ident: str, message: dict[str, Any]) -> None:
+    def handle_reply(self, ident: str, message: dict[str, Any]) -> None:
         """Take an answer about folders."""
         error = message.get("error")
         self.known = error["message"] if error else [one["uri"] for one in message["result"]["roots"]]
@@ -66,39 +68,39 @@ class Server:
             self.send(id=listing, result={"tools": TOOLS})
         self.listing.clear()
         if self.flooding is not None:
-            self.got["refused" if error else "told"] += 1
-            if sum(self.got.values()) == FLOOD:
-                self.say(self.flooding, self.got)
+            self.reply_counts["refused" if error else "told"] += 1
+            if sum(self.reply_counts.values()) == FLOOD_COUNT:
+                self.reply(self.flooding, self.reply_counts)
             else:
                 self.ask()
 
-    def take(self, message: dict[str, Any]) -> None:
+    def handle(self, message: dict[str, Any]) -> None:
         """Read one message."""
         method, ident = message.get("method"), message.get("id")
         if method == "initialize":
             info = {"name": "folders", "version": "1"}
             version = message["params"]["protocolVersion"]
             self.send(id=ident, result={"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info})
-        elif (method == "notifications/initialized" and STARTS) or (
-            method == "notifications/roots/list_changed" and LISTS
+        elif (method == "notifications/initialized" and ASKS_AT_START) or (
+            method == "notifications/roots/list_changed" and ASKS_ON_CHANGE
         ):
             self.ask()
-            if method == "notifications/initialized" and WITHDRAWS:
+            if method == "notifications/initialized" and CANCELS_FIRST:
                 self.send(method="notifications/cancelled", params={"requestId": "r1"})
                 self.send(method="notifications/message", params={"level": "info", "data": "taken back"})
-        elif method == "tools/list" and STUBBORN and self.known is None:
+        elif method == "tools/list" and DELAYS_TOOLS and self.known is None:
             self.listing.append(message["id"])
         elif method == "tools/list":
             self.send(id=ident, result={"tools": TOOLS})
         elif method == "tools/call":
             self.call(message["params"]["name"], message["id"])
         elif method is None and isinstance(ident, str):
-            self.heard(ident, message)
+            self.handle_reply(ident, message)
         elif ident is not None:
             self.send(id=ident, error={"code": -32601, "message": "no"})
 
 
 if __name__ == "__main__":
-    server = Server()
+    server = RootsServer()
     for line in sys.stdin:
-        server.take(json.loads(line))
+        server.handle(json.loads(line))

@@ -9,22 +9,22 @@ import shutil
 import tempfile
 from pathlib import Path
 
-_shared: list[Path] = []
+_folders: list[Path] = []
 
 
-def folder() -> Path:
+def socket_folder() -> Path:
     """Return the folder of this run; make it unless `use` named one."""
-    if not _shared:
-        _shared.append(_make())
-    return _shared[0]
+    if not _folders:
+        _folders.append(_create_folder())
+    return _folders[0]
 
 
-def use(shared: str) -> None:
+def use_folder(shared: str) -> None:
     """Take the folder that the controller of pytest-xdist made."""
-    _shared[:] = [Path(shared)]
+    _folders[:] = [Path(shared)]
 
 
-def _make() -> Path:
+def _create_folder() -> Path:
     made = Path(tempfile.mkdtemp(prefix="mcphost-fork-"))
     os.mkfifo(made / "alive")
     alive = os.open(made / "alive", os.O_RDWR)

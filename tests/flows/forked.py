@@ -35,16 +35,16 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn, cast
 
 from mcphost.llm import worker_client
-from tests.flows.fork_folder import folder
+from tests.flows.fork_folder import socket_folder
 
 ROOT = Path(__file__).parents[2]
-LEFT_OUT = ("mcphost.demo", "mcphost.sandbox.schema_worker", "mcphost.sandbox.image", "mcphost.llm.worker")
+EXCLUDED_MODULES = ("mcphost.demo", "mcphost.sandbox.schema_worker", "mcphost.sandbox.image", "mcphost.llm.worker")
 """What runs in processes of its own."""
-SCREEN = "mcphost.tui"
+SCREEN_PACKAGE = "mcphost.tui"
 """What no command without a terminal loads."""
-OWN_START = ("PYTHON", "LANG", "LC_")
+STARTUP_VARIABLES = ("PYTHON", "LANG", "LC_")
 """Variables that Python reads when it starts: a process that gets other values is not forked."""
-WITH_THE_FIRST_USE = (
+LAZY_MODULES = (
     "anyio._backends._asyncio",
     "anyio._core._signals",
     "certifi",
@@ -75,17 +75,17 @@ def can_fork() -> bool:
 class ForkServer:
     """A server of one kind (a name of KINDS) with these variables of OWN_START. Ask `fitting` for one."""
 
-    _known: ClassVar[dict[str, "ForkServer"]] = {}
+    _servers: ClassVar[dict[str, "ForkServer"]] = {}
 
     def __init__(self, environment: dict[str, str], kind: str, name: str) -> None:
-        self.address = str(folder() / name)
+        self.address = str(socket_folder() / name)
         with Path(f"{self.address}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not Path(self.address).exists():
-                self._begin(environment, kind)
+                self._start_server(environment, kind)
 
-    def _begin(self, environment: dict[str, str], kind: str) -> None:
-        with socket.socket(socket.AF_UNIX) as listener, (folder() / "alive").open() as alive:
+    def _start_server(self, environment: dict[str, str], kind: str) -> None:
+        with socket.socket(socket.AF_UNIX) as listener, (socket_folder() / "alive").open() as alive:
             listener.bind(self.address)
             listener.listen(128)
             os.set_inheritable(listener.fileno(), True)
@@ -97,13 +97,13 @@ class ForkServer:
             )
 
     @classmethod
-    def fitting(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
+    def for_environment(cls, environment: dict[str, str], kind: str = "mcphost") -> "ForkServer":
         """Return the server for programs with this environment; it starts when it is first asked for."""
-        own = dict(sorted((name, value) for name, value in environment.items() if name.startswith(OWN_START)))
+        own = dict(sorted((name, value) for name, value in environment.items() if name.startswith(STARTUP_VARIABLES)))
         name = hashlib.sha256(json.dumps([kind, own]).encode()).hexdigest()[:16]
-        if name not in cls._known:
-            cls._known[name] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **own}, kind, name)
-        return cls._known[name]
+        if name not in cls._servers:
+            cls._servers[name] = cls({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **own}, kind, name)
+        return cls._servers[name]
 
     def start(self, request: dict[str, Any], streams: tuple[int, ...]) -> tuple[int, socket.socket]:
         """Start a program; its pid, and the socket on which its exit status comes."""
@@ -111,27 +111,27 @@ class ForkServer:
         connection.connect(self.address)
         line = json.dumps(request).encode() + b"\n"
         connection.sendall(line[socket.send_fds(connection, [line], streams) :])
-        return int(_line(connection)), connection
+        return int(_read_line(connection)), connection
 
 
-def model_worker() -> tuple[str, ...]:
+def model_worker_command() -> tuple[str, ...]:
     """Return the command that forks a model worker; where fork is not safe, the real one."""
-    return launched({}, "model worker") if can_fork() else worker_client.COMMAND
+    return launcher_command({}, "model worker") if can_fork() else worker_client.WORKER_COMMAND
 
 
-def sdk_server(script: str | Path, *arguments: str) -> list[str]:
+def sdk_server_command(script: str | Path, *arguments: str) -> list[str]:
     """Return the command that runs a server written with the official SDK, which takes most of its start to import."""
-    return [*(launched({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
+    return [*(launcher_command({}, "SDK") if can_fork() else (sys.executable,)), str(script), *arguments]
 
 
-def chat(environment: dict[str, str]) -> tuple[str, ...]:
+def chat_command(environment: dict[str, str]) -> tuple[str, ...]:
     """Return the command that shows the chat in a terminal; the terminal's signals do not reach it."""
-    return launched(environment, "screen") if can_fork() else tuple(MCPHOST)
+    return launcher_command(environment, "screen") if can_fork() else tuple(MCPHOST)
 
 
-def launched(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
+def launcher_command(environment: dict[str, str], kind: str = "mcphost") -> tuple[str, ...]:
     """Return a command that takes arguments for a fork of such a server."""
-    return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.fitting(environment, kind).address)
+    return (sys.executable, "-I", "-S", str(LAUNCHER), ForkServer.for_environment(environment, kind).address)
 
 
 class ForkedProgram(subprocess.Popen[bytes]):
@@ -149,35 +149,35 @@ class ForkedProgram(subprocess.Popen[bytes]):
         stdin, told_in, told_out, stdout, told_err, stderr = pipes[:6]
         request = {"arguments": args[len(MCPHOST) :], "env": env, "cwd": str(cwd), "worker": self._worker}
         streams = tuple(own if own != -1 else fixed for own, fixed in ((stdin, 0), (stdout, 1), (stderr, 2)))
-        self.pid, self._status = ForkServer.fitting(env).start(request, streams)
+        self.pid, self._status = ForkServer.for_environment(env).start(request, streams)
         self._child_created = True
         for theirs, ours in ((stdin, told_in), (stdout, told_out), (stderr, told_err)):
             if theirs != -1 and ours != -1:
                 os.close(theirs)
 
     def _internal_poll(self, _deadstate: int | None = None) -> int | None:  # type: ignore[override]
-        if self.returncode is None and self._is_told(0):
-            self._ended()
+        if self.returncode is None and self._has_exited(0):
+            self._read_exit_status()
         return self.returncode
 
     def _wait(self, timeout: float | None) -> int:  # type: ignore[override]
         if self.returncode is None:
-            if not self._is_told(timeout):
+            if not self._has_exited(timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout or 0)
-            self._ended()
+            self._read_exit_status()
         return self.returncode
 
-    def _is_told(self, timeout: float | None) -> bool:
+    def _has_exited(self, timeout: float | None) -> bool:
         with selectors.DefaultSelector() as ready:
             ready.register(self._status, selectors.EVENT_READ)
             return bool(ready.select(timeout))
 
-    def _ended(self) -> None:
-        self.returncode = int(_line(self._status))
+    def _read_exit_status(self) -> None:
+        self.returncode = int(_read_line(self._status))
         self._status.close()
 
 
-def _line(source: socket.socket) -> bytes:
+def _read_line(source: socket.socket) -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         more = source.recv(1)
@@ -189,7 +189,7 @@ def _line(source: socket.socket) -> bytes:
 # -- the server
 
 
-class Server:
+class ForkingServer:
     """What a fork server has open; a child closes all of it."""
 
     def __init__(self, listener: socket.socket) -> None:
@@ -219,21 +219,21 @@ class Server:
                     os.kill(pid, signal.SIGKILL)
             if self._wake in sources:
                 self._wake.recv(4096)
-                self._tell_the_ended()
-            if self._listener in sources and (request := self._start()):
+                self._report_exits()
+            if self._listener in sources and (request := self._fork()):
                 return request
 
-    def _start(self) -> dict[str, Any] | None:
+    def _fork(self) -> dict[str, Any] | None:
         connection, _ = self._listener.accept()
         raw, files, _, _ = socket.recv_fds(connection, 65536, 3)
-        request = json.loads(raw if raw.endswith(b"\n") else raw + _line(connection))
+        request = json.loads(raw if raw.endswith(b"\n") else raw + _read_line(connection))
         pid = os.fork()
         self._running[pid] = connection
         if not pid:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._close()
-            become(request, files)
+            adopt_request(request, files)
             return request
         for one in files:
             os.close(one)
@@ -248,7 +248,7 @@ class Server:
         for one in (self._listener, self._wake, self._waker, *self._running.values()):
             one.close()
 
-    def _tell_the_ended(self) -> None:
+    def _report_exits(self) -> None:
         for pid in list(self._running):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
@@ -258,15 +258,15 @@ class Server:
                     told.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def load(*, screen: bool = False) -> None:
+def load_mcphost(*, screen: bool = False) -> None:
     """Import what commands import, once; with a screen, what the chat imports, too."""
     gc.disable()
     package = importlib.import_module("mcphost")
     for module in pkgutil.walk_packages(package.__path__, "mcphost."):
-        if not module.name.startswith(LEFT_OUT if screen else (*LEFT_OUT, SCREEN)):
+        if not module.name.startswith(EXCLUDED_MODULES if screen else (*EXCLUDED_MODULES, SCREEN_PACKAGE)):
             importlib.import_module(module.name)
     importlib.import_module("mcphost.auth.oauth_http").load_httpx()
-    for name in WITH_THE_FIRST_USE:
+    for name in LAZY_MODULES:
         importlib.import_module(name)
     gc.freeze()
     gc.enable()
@@ -276,7 +276,7 @@ def load_model_worker() -> None:
     """Import litellm as the worker does: in a thread, because that gets a low priority."""
     from mcphost.llm import worker
 
-    os.environ.update(worker.BEFORE_IMPORT)
+    os.environ.update(worker.LITELLM_ENVIRONMENT)
     imported: list[Any] = []
     thread = threading.Thread(target=worker.import_litellm, args=(imported,))
     thread.start()
@@ -292,10 +292,15 @@ def load_sdk() -> None:
     gc.freeze()
 
 
-KINDS = {"mcphost": load, "screen": partial(load, screen=True), "model worker": load_model_worker, "SDK": load_sdk}
+LOADERS = {
+    "mcphost": load_mcphost,
+    "screen": partial(load_mcphost, screen=True),
+    "model worker": load_model_worker,
+    "SDK": load_sdk,
+}
 
 
-def become(request: dict[str, Any], files: list[int]) -> None:
+def adopt_request(request: dict[str, Any], files: list[int]) -> None:
     """Give this process the streams, the folder and the environment of a new one."""
     for number, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, number)
@@ -313,7 +318,7 @@ def become(request: dict[str, Any], files: list[int]) -> None:
     time.tzset()
 
 
-def run(request: dict[str, Any], kind: str) -> None:
+def run_request(request: dict[str, Any], kind: str) -> None:
     """Run the model worker, mcphost, or the script that is named."""
     if kind == "model worker":
         from mcphost.llm import worker
@@ -329,11 +334,11 @@ def run(request: dict[str, Any], kind: str) -> None:
     else:
         from mcphost.__main__ import main
 
-        worker_client.COMMAND = tuple(request.get("worker", ())) or worker_client.COMMAND
+        worker_client.WORKER_COMMAND = tuple(request.get("worker", ())) or worker_client.WORKER_COMMAND
         main()
 
 
-def leave(code: Any) -> NoReturn:
+def exit_process(code: Any) -> NoReturn:
     """End as the interpreter does, without freeing the modules: that copies every page they are on."""
     if code is not None and not isinstance(code, int):
         print(code, file=sys.stderr)
@@ -350,11 +355,11 @@ def leave(code: Any) -> NoReturn:
 
 
 if __name__ == "__main__":
-    KINDS[sys.argv[2]]()
-    asked = Server(socket.socket(fileno=int(sys.argv[1]))).serve()
+    LOADERS[sys.argv[2]]()
+    asked = ForkingServer(socket.socket(fileno=int(sys.argv[1]))).serve()
     if asked:
         try:
-            run(asked, sys.argv[2])
+            run_request(asked, sys.argv[2])
         except SystemExit as end:
-            leave(end.code)
-        leave(0)
+            exit_process(end.code)
+        exit_process(0)

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.processes import descendants, kill
 
-LOGIN = "/org/freedesktop/secrets/collection/login"
-NEEDED = ("dbus-daemon", "gnome-keyring-daemon")
+LOGIN_COLLECTION = "/org/freedesktop/secrets/collection/login"
+REQUIRED_PROGRAMS = ("dbus-daemon", "gnome-keyring-daemon")
 
 
-class Keyring(dict[str, str]):
+class SecretServiceEnvironment(dict[str, str]):
     """The variables that lead a program to a secret service."""
 
     daemon: "subprocess.Popen[bytes]"
@@ -34,12 +34,12 @@ class Keyring(dict[str, str]):
 
 
 @contextmanager
-def secret_service(folder: Path) -> Iterator[Keyring]:
+def secret_service(folder: Path) -> Iterator[SecretServiceEnvironment]:
     """Start a keyring of its own; it ends with the block."""
     if sys.platform != "linux":
         pytest.skip("a Secret Service exists on Linux only")
-    if absent := [name for name in NEEDED if shutil.which(name) is None]:
-        missing(f"not installed: {absent}")
+    if absent := [name for name in REQUIRED_PROGRAMS if shutil.which(name) is None]:
+        skip_or_fail(f"not installed: {absent}")
     runtime = folder / "run"
     runtime.mkdir(mode=0o700)
     home = {"HOME": str(folder), "XDG_RUNTIME_DIR": str(runtime), "PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -54,8 +54,10 @@ def secret_service(folder: Path) -> Iterator[Keyring]:
                     assert secrets.stdin
                     secrets.stdin.write(b"pw")
                     secrets.stdin.close()
-                    _wait_until_open(env["DBUS_SESSION_BUS_ADDRESS"])
-                    ways = Keyring({name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")})
+                    _wait_until_unlocked(env["DBUS_SESSION_BUS_ADDRESS"])
+                    ways = SecretServiceEnvironment(
+                        {name: env[name] for name in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")}
+                    )
                     ways.daemon = secrets
                     yield ways
                 finally:
@@ -65,7 +67,7 @@ def secret_service(folder: Path) -> Iterator[Keyring]:
             daemon.kill()
 
 
-def _wait_until_open(address: str) -> None:
+def _wait_until_unlocked(address: str) -> None:
     """Whoever asked before it is there would have the bus start another one, which is locked."""
     # On Linux only.
     import secretstorage
@@ -79,7 +81,7 @@ def _wait_until_open(address: str) -> None:
         while True:
             reply: Any = bus.send_and_get_reply(asked)  # pyright: ignore[reportUnknownMemberType]
             with suppress(DBusErrorResponse, secretstorage.SecretStorageException):
-                if reply.body[0] and not secretstorage.Collection(bus, LOGIN).is_locked():
+                if reply.body[0] and not secretstorage.Collection(bus, LOGIN_COLLECTION).is_locked():
                     return
             assert time.monotonic() < deadline, "gnome-keyring does not open its collection"
             time.sleep(0.02)

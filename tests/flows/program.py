@@ -10,21 +10,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.flows.forked import MCPHOST, ForkedProgram, can_fork, launched, model_worker
+from tests.flows.forked import MCPHOST, ForkedProgram, can_fork, launcher_command, model_worker_command
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
-SILENCE_SECONDS = 60.0
-PYTHON = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "error"}
+READ_TIMEOUT = 60.0
+PYTHON_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "error"}
 """What Python reads when a program of the tests starts; whoever has the same shares a fork server."""
-FAULTY = str(Path(__file__).parents[1] / "peers" / "faulty.py")
+FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty.py")
 
 
-def faulty(fault: str, *more: str) -> dict[str, Any]:
+def faulty_server(fault: str, *more: str) -> dict[str, Any]:
     """The entry of a server with that fault."""
-    return {"command": sys.executable, "args": [FAULTY, fault, *more]}
+    return {"command": sys.executable, "args": [FAULTY_SERVER, fault, *more]}
 
 
-def started(
+def start_mcphost(
     arguments: tuple[str, ...], *, env: dict[str, str], cwd: Path, worker: tuple[str, ...] = (), **streams: Any
 ) -> "subprocess.Popen[bytes]":
     """Start a command with these streams: a fork where that can be, which takes a fifth of the time."""
@@ -44,11 +44,11 @@ class Program:
         self.work.mkdir()
         kept = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "LC_ALL", "SYSTEMROOT"}}
         places = {f"MCPHOST_{kind}_DIR": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
-        self.env = {**kept, **places, "HOME": str(home), **PYTHON}
+        self.env = {**kept, **places, "HOME": str(home), **PYTHON_ENVIRONMENT}
 
     def fork_model_workers(self) -> None:
         """Have the commands from here on fork their model worker, too, where that can be."""
-        self.model_worker = model_worker()
+        self.model_worker = model_worker_command()
 
     def servers(self, **entries: Any) -> str:
         """A file for --mcp-config."""
@@ -84,11 +84,11 @@ class Program:
     def start(self, *arguments: str, env: dict[str, str] | None = None, **streams: Any) -> "subprocess.Popen[bytes]":
         """Start a command with these streams."""
         env = {**self.env, **(env or {})}
-        return started(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
+        return start_mcphost(arguments, env=env, cwd=self.work, worker=self.model_worker, **streams)
 
     def command(self, *arguments: str) -> list[str]:
         """Return a command for whoever starts processes in another way; it needs `env`, and forks where that can be."""
-        return [*launched(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
+        return [*launcher_command(self.env), *arguments] if can_fork() else [*MCPHOST, *arguments]
 
     def text(self, *arguments: str, code: int = 0, **more: Any) -> str:
         """The standard output of a command that ends with that code."""
@@ -109,16 +109,16 @@ class Program:
         return told
 
     @contextmanager
-    def pipe(self, *arguments: str, **env: str) -> Iterator["Pipe"]:
+    def pipe(self, *arguments: str, **env: str) -> Iterator["PipeClient"]:
         """`mcphost pipe`; killed at the end if the test did not end it."""
         with self._start("pipe", *arguments, **env) as process:
             try:
-                yield Pipe(process)
+                yield PipeClient(process)
             finally:
                 process.kill()
 
 
-class Pipe:
+class PipeClient:
     """Writes commands and reads events; every event read is kept."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
@@ -155,7 +155,7 @@ class Pipe:
         """The next event; empty at the end of the output. Fails when none comes for a minute."""
         assert self.process.stdout
         while b"\n" not in self._unread:
-            ready, _, _ = select.select([self.process.stdout], [], [], SILENCE_SECONDS)
+            ready, _, _ = select.select([self.process.stdout], [], [], READ_TIMEOUT)
             assert ready, f"nothing more came; it was: {self.events}"
             chunk = os.read(self.process.stdout.fileno(), 1 << 20)
             if not chunk:

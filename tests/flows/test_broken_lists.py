@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from mcphost.host.events import ServerLog
-from tests.flows.conftest import OpenHost, script
+from tests.flows.conftest import OpenHost, inline_server
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ def lists(**more: object) -> str:
 async def test_a_list_of_prompts_that_cannot_be_read_does_not_cost_the_tools(
     open_host: OpenHost, broken: object
 ) -> None:
-    server = script("s", LISTS, env={"LISTS": lists(**{"prompts/list": broken})})
+    server = inline_server("s", LISTS, env={"LISTS": lists(**{"prompts/list": broken})})
     async with open_host(None, servers=(server,)) as host:
         assert (await host.call_tool("s", "t", {})).text == "ran"
         assert "list of prompts was left out" in host.server("s").catalog.left_out[0]
@@ -62,7 +62,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
     tools = [TOOL, {"name": "deep", "inputSchema": deep}, {"name": "big", "inputSchema": {"x": "y" * 300_000}}]
     file = tmp_path / "lists.json"  # one variable of the environment holds 128 kB at most
     file.write_text(lists(**{"tools/list": {"tools": tools}}))
-    server = script("s", LISTS, env={"LISTS_FILE": str(file)})
+    server = inline_server("s", LISTS, env={"LISTS_FILE": str(file)})
     async with open_host(None, servers=(server,)) as host:
         view = await host.ensure_ready("s")
     assert [tool.name for tool in view.catalog.tools] == ["t"]
@@ -72,7 +72,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
 
 async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(open_host: OpenHost) -> None:
     slow = {**TOOL, "name": "slow"}
-    server = script("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
+    server = inline_server("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
     async with open_host(None, servers=(server,)) as host:
         feed = host.subscribe()
         with anyio.fail_after(10):

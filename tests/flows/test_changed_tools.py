@@ -19,9 +19,9 @@ from mcphost.host.questions.questions import (
     Question,
     ReviewToolChanges,
 )
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.flows.conftest import OpenHost, heard, script
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import OpenHost, inline_server, read_events
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ for line in sys.stdin:
 """
 
 
-class Turning(ScriptedFront):
+class Turning(ScriptedFrontend):
     """Before the first answer the tool becomes something else, and the host has seen it."""
 
     def __init__(self, words: Path, then: str, *answers: Any, restart: bool = False, keep: bool = True) -> None:
@@ -77,7 +77,7 @@ class Turning(ScriptedFront):
             if self.restart:
                 self.host.restart("coat")
             with anyio.fail_after(10):
-                await heard(feed, self._seen)
+                await read_events(feed, self._seen)
         return await super().ask(question)
 
     def _seen(self, event: HostEvent) -> bool:
@@ -96,8 +96,8 @@ async def turn(
     words.write_text("kind")
     ran.write_text("")
     front = Turning(words, then, *answers, restart=restart, keep=keep)
-    model = ScriptedModel(calls(("coat__t", {"x": 1})), says("ok"))
-    server = script("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
+    model = ScriptedModel(tool_round(("coat__t", {"x": 1})), text_round("ok"))
+    server = inline_server("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
     async with open_host(model, front, servers=(server,)) as host:
         front.host = host
         await host.ensure_ready("coat")

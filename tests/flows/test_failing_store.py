@@ -7,8 +7,8 @@ import pytest
 
 from mcphost.host.events import NoticeEvent
 from mcphost.host.questions.questions import AllowAlways
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost
 
 pytestmark = pytest.mark.anyio
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.anyio
 async def test_always_in_a_store_that_fails_counts_for_this_run_and_is_said(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
-    add = calls(("demo__add", {"a": 1, "b": 1}))
-    front = ScriptedFront(AllowAlways())
-    async with open_host(ScriptedModel(add, add, says("both ran")), front) as host:
+    add = tool_round(("demo__add", {"a": 1, "b": 1}))
+    front = ScriptedFrontend(AllowAlways())
+    async with open_host(ScriptedModel(add, add, text_round("both ran")), front) as host:
         await host.ensure_ready("demo")
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("DROP TABLE grants")

@@ -11,8 +11,8 @@ from mcphost.errors import ConnectionLost
 from mcphost.host.events import ServerLog, ServerState, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.servers.tool_registry import DESCRIPTION_LIMIT
-from tests.fakes.model import ScriptedModel, says
-from tests.flows.conftest import OpenHost, heard, script
+from tests.fakes.model import ScriptedModel, text_round
+from tests.flows.conftest import OpenHost, inline_server, read_events
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +66,7 @@ for line in iter(read, ""):
 
 
 def flooding(lists: str = "") -> ServerConfig:
-    return script("flood", f"LISTS = {lists!r}\n{FLOODS}", era="handshake")
+    return inline_server("flood", f"LISTS = {lists!r}\n{FLOODS}", era="handshake")
 
 
 def grown(before: int) -> float:
@@ -153,7 +153,7 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
         with pytest.raises(ConnectionLost, match="it was stopped"):
             await call(host, "pings")
         with anyio.fail_after(20):
-            await heard(feed, lambda event: isinstance(event, ServerState) and "it was stopped" in event.detail)
+            await read_events(feed, lambda event: isinstance(event, ServerState) and "it was stopped" in event.detail)
         assert grown(before) < 60
 
 
@@ -168,7 +168,7 @@ async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: st
 
 
 async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:
-    model = ScriptedModel(says("ok"))
+    model = ScriptedModel(text_round("ok"))
     async with open_host(model, servers=(flooding("words"),)) as host:
         await host.ensure_ready("flood")
         await host.send("hi")

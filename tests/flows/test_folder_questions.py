@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import Pipe, Program
+from tests.flows.program import PipeClient, Program
 
 SERVER = str(Path(__file__).parent / "folder_server.py")
 
@@ -26,7 +26,7 @@ def told(result: dict[str, Any]) -> Any:
     return json.loads(result["result"]["text"])
 
 
-def asked(pipe: Pipe) -> list[dict[str, Any]]:
+def asked(pipe: PipeClient) -> list[dict[str, Any]]:
     return [event for event in pipe.events if event["event"] == "question"]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.program import DEMO, Pipe, Program
+from tests.flows.program import DEMO, PipeClient, Program
 
 RULE = "demo/add?a=<10&b=<=40"
 
@@ -18,7 +18,7 @@ def program(tmp_path: Path) -> Program:
     return made
 
 
-def asked(pipe: Pipe, text: str) -> tuple[int, str]:
+def asked(pipe: PipeClient, text: str) -> tuple[int, str]:
     """Send a message and wait for the question about its call."""
     before = sum(event["event"] == "question" for event in pipe.events)
     sent = pipe.send("send", text=text)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.flows.conftest import script
+from tests.flows.conftest import inline_server
 from tests.flows.program import Program
 from tests.flows.test_servers import BASE
 from tests.processes import is_alive, kill
@@ -22,7 +22,7 @@ open({pids!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = BASE.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
-    server = script("stubborn", code)
+    server = inline_server("stubborn", code)
     program = Program(tmp_path)
     file = program.servers(stubborn={"command": server.command, "args": list(server.args)})
     with program.pipe("--mcp-config", file) as pipe:
@@ -41,8 +41,8 @@ def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path:
 def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     code = BASE.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
-    server = script("stubborn", code)
-    quiet = script("quiet", BASE.format(call="pass", start=""))
+    server = inline_server("stubborn", code)
+    quiet = inline_server("quiet", BASE.format(call="pass", start=""))
     program = Program(tmp_path)
     file = program.servers(
         stubborn={"command": server.command, "args": list(server.args)},

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import Pipe, Program
+from tests.flows.program import PipeClient, Program
 
 FOUND = {"content": [{"type": "text", "text": "gold"}]}
 
@@ -90,7 +90,7 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def begin(pipe: Pipe, server: Mine) -> int:
+def begin(pipe: PipeClient, server: Mine) -> int:
     pipe.ask("connect", server="mine")
     call = pipe.send("call", server="mine", tool="dig", arguments={})
     pipe.event("progress")

@@ -8,7 +8,7 @@ from threading import Thread
 import pytest
 
 from tests.flows.program import DEMO, Program
-from tests.packaging.openai_stub import openai_stub
+from tests.packaging.openai_stub import run_openai_stub
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_an_answer_that_is_not_complete_is_printed_and_exits_7(
 @pytest.mark.parametrize(("rule", "code", "said"), [("demo", 0, "2 + 40 = 42"), ("demo/other", 5, "declined")])
 def test_consent_decides_with_a_real_wire_format_too(program: Program, rule: str, code: int, said: str) -> None:
     file = program.servers(demo=DEMO)
-    with openai_stub("add", {"a": 2, "b": 40}) as stub:
+    with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
         flags = ("--model", "openai/x", "--api-base", stub.api_base, "--api-key-env", "K", "--mcp-config", file)
         out = program.text("run", "what is 2 + 40?", "--allow", rule, *flags, code=code, seconds=100, K="sk-test")
     assert out.startswith("The tool said: ")

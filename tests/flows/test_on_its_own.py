@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse
+from mcphost.config.rules import parse_rule
 from mcphost.config.schema import Limits
 from mcphost.errors import UsageError
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
@@ -14,8 +14,8 @@ from mcphost.host.events import AutoApprovalChanged, ToolStarted
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny
 from mcphost.serialization import replace
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import HANGS, ScriptedModel, calls, says
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost
 
 pytestmark = pytest.mark.anyio
@@ -33,8 +33,8 @@ async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
 
 
 async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(open_host: OpenHost) -> None:
-    front = ScriptedFront(Deny())
-    async with open_host(ScriptedModel(calls(ADD, NOTE), says("ok")), front) as host:
+    front = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD, NOTE), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
         running = host.auto_approval.start(PICKED, AutoApprovalBudget(calls=5))
@@ -46,8 +46,8 @@ async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(ope
 
 
 async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
-    front = ScriptedFront(Deny())
-    async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
+    front = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         assert await turn(host) == []
     assert len(front.asked) == 1
@@ -82,8 +82,10 @@ async def test_a_budget_has_bounds(open_host: OpenHost, budget: AutoApprovalBudg
 
 
 async def test_its_calls_end_it(open_host: OpenHost) -> None:
-    front = ScriptedFront(AllowOnce())
-    async with open_host(ScriptedModel(calls(ADD), calls(ADD), calls(ADD), says("ok")), front) as host:
+    front = ScriptedFrontend(AllowOnce())
+    async with open_host(
+        ScriptedModel(tool_round(ADD), tool_round(ADD), tool_round(ADD), text_round("ok")), front
+    ) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=2))
@@ -95,8 +97,8 @@ async def test_its_calls_end_it(open_host: OpenHost) -> None:
 
 async def test_its_tokens_end_it(open_host: OpenHost) -> None:
     # Each round of the scripted model uses 27 tokens.
-    front = ScriptedFront(AllowOnce())
-    async with open_host(ScriptedModel(calls(ADD), calls(ADD), says("ok")), front) as host:
+    front = ScriptedFrontend(AllowOnce())
+    async with open_host(ScriptedModel(tool_round(ADD), tool_round(ADD), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(tokens=50))
         assert await turn(host) == [("add", "autonomy"), ("add", "once")]
@@ -115,8 +117,8 @@ async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: Open
 
 
 async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    front, woken = ScriptedFront(Deny()), time.time() + 90
-    async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
+    front, woken = ScriptedFrontend(Deny()), time.time() + 90
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=60))
         monkeypatch.setattr(time, "time", lambda: woken)
@@ -129,8 +131,8 @@ async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, mo
 
 
 async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
-    front = ScriptedFront(Deny())
-    async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
+    front = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         host.new_conversation()
@@ -140,8 +142,10 @@ async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
 
 
 async def test_what_the_configuration_never_allows_stays_forbidden(open_host: OpenHost) -> None:
-    front = ScriptedFront()
-    async with open_host(ScriptedModel(calls(ADD), says("ok")), front, never=(parse("demo/add?a=1"),)) as host:
+    front = ScriptedFrontend()
+    async with open_host(
+        ScriptedModel(tool_round(ADD), text_round("ok")), front, never_rules=(parse_rule("demo/add?a=1"),)
+    ) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         assert await turn(host) == []
@@ -149,7 +153,7 @@ async def test_what_the_configuration_never_allows_stays_forbidden(open_host: Op
 
 
 async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
-    model = ScriptedModel([HANGS])
+    model = ScriptedModel([HANG])
     async with open_host(model) as host, anyio.create_task_group() as tasks:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
@@ -168,9 +172,9 @@ async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
 
 
 async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open_host: OpenHost) -> None:
-    front = ScriptedFront(Deny(), False)
-    rounds = [calls(ADD)] * 6
-    async with open_host(ScriptedModel(*rounds, says("ok")), front, limits=Limits(max_rounds=2)) as host:
+    front = ScriptedFrontend(Deny(), False)
+    rounds = [tool_round(ADD)] * 6
+    async with open_host(ScriptedModel(*rounds, text_round("ok")), front, limits=Limits(max_rounds=2)) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=3))
         ran = await turn(host)
@@ -179,8 +183,8 @@ async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open
 
 
 async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: OpenHost) -> None:
-    front = ScriptedFront(Deny())
-    async with open_host(ScriptedModel(calls(ADD), says("ok")), front) as host:
+    front = ScriptedFrontend(Deny())
+    async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
         await host.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         connection = next(iter(host.auto_approval.candidates())).connection

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.flows.forked import sdk_server
-from tests.flows.program import DEMO, MCPHOST, Program, faulty
+from tests.flows.forked import sdk_server_command
+from tests.flows.program import DEMO, MCPHOST, Program, faulty_server
 from tests.peers import node
 
 
@@ -75,13 +75,13 @@ def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Pro
 
 
 def test_server_that_dies_at_start_exits_4_with_its_last_words(program: Program) -> None:
-    file = program.servers(bad=faulty("dies at start"))
+    file = program.servers(bad=faulty_server("dies at start"))
     assert "cannot read licence.key" in program.error("--mcp-config", file, "call", "bad", "echo", code=4)
 
 
 @pytest.mark.parametrize("tool", ["die", "half", "wrong shape", "huge"])
 def test_server_that_fails_in_a_call_exits_4_and_says_so(program: Program, tool: str) -> None:
-    code = Path(faulty("")["args"][0]).read_text().replace('[{"name": "echo"', f'[{{"name": "{tool}"')
+    code = Path(faulty_server("")["args"][0]).read_text().replace('[{"name": "echo"', f'[{{"name": "{tool}"')
     peer = program.home / "peer.py"
     peer.write_text(code)
     file = program.servers(bad={"command": sys.executable, "args": [str(peer)]})
@@ -98,7 +98,7 @@ def test_timeout_is_the_hard_limit_and_exits_4(program: Program) -> None:
 
 
 def test_server_that_never_answers_exits_4_in_time(program: Program) -> None:
-    file = program.servers(mute=faulty("never answers"))
+    file = program.servers(mute=faulty_server("never answers"))
     began = time.monotonic()
     program.error("--mcp-config", file, "--timeout", "1", "call", "mute", "echo", code=4)
     assert time.monotonic() - began < 25
@@ -106,13 +106,13 @@ def test_server_that_never_answers_exits_4_in_time(program: Program) -> None:
 
 @pytest.mark.parametrize("fault", ["banner", "stderr flood", "BOM and CRLF", "silent on discover", "dies of discover"])
 def test_faults_a_server_survives_cost_nothing(program: Program, fault: str) -> None:
-    file = program.servers(odd=faulty(fault))
+    file = program.servers(odd=faulty_server(fault))
     assert program.text("--mcp-config", file, "call", "odd", "echo", "text=hi") == "hi\n"
 
 
 @pytest.mark.req("sec.terminal-escape")
 def test_output_for_a_file_is_as_it_came_and_for_a_terminal_is_cleaned(program: Program) -> None:
-    file = program.servers(odd=faulty(""))
+    file = program.servers(odd=faulty_server(""))
     raw = program.text("--mcp-config", file, "call", "odd", "echo", "--args", '{"text": "a\\u001b[31mb"}')
     assert raw == "a\x1b[31mb\n"
     shown = in_terminal(program, "--mcp-config", file, "call", "odd", "echo", "--args", '{"text": "a\\u001b[31mb"}')
@@ -209,7 +209,7 @@ def test_call_works_over_http_in_both_eras(program: Program, way: str) -> None:
     import subprocess
 
     peer = str(Path(node.__file__).with_name("sdk_server.py"))
-    with subprocess.Popen(sdk_server(peer, *way.split()), stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(sdk_server_command(peer, *way.split()), stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout
             file = program.servers(web={"url": f"http://127.0.0.1:{int(server.stdout.readline())}/mcp"})
@@ -291,7 +291,7 @@ def test_interrupt_ends_a_call_with_130_and_leaves_no_server(program: Program) -
 @pytest.mark.peer
 @pytest.mark.usefixtures("npm_peers")
 def test_reference_server_adds_as_promised(program: Program) -> None:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     file = program.servers(everything={"command": command, "args": arguments})
     out = program.text("--mcp-config", file, "call", "everything", "get-sum", "a=2", "b=40")
     assert out == "The sum of 2 and 40 is 42.\n"
@@ -349,9 +349,9 @@ def test_a_listing_without_an_entry_says_so_to_people_only(program: Program) -> 
 
 
 def test_what_a_server_said_and_the_hint_are_two_sentences() -> None:
-    from mcphost.cli.output import paragraph
+    from mcphost.cli.output import format_error
     from mcphost.errors import McpHostError
 
-    assert paragraph(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"
-    assert paragraph(McpHostError("It is not there.", "See: x")) == "It is not there. See: x"
-    assert paragraph(McpHostError("It says: no such prompt")) == "It says: no such prompt"
+    assert format_error(McpHostError("It says: no such prompt", "See: x")) == "It says: no such prompt. See: x"
+    assert format_error(McpHostError("It is not there.", "See: x")) == "It is not there. See: x"
+    assert format_error(McpHostError("It says: no such prompt")) == "It says: no such prompt"

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from mcphost.config.schema import ServerConfig
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.flows.conftest import OpenHost
 from tests.processes import command_line
 
@@ -32,7 +32,7 @@ def status(process: psutil.Process) -> str:
 async def test_a_server_runs_behind_a_wrapper_with_few_rights_and_variables_and_ends_with_it(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrapper = shutil.which("setpriv") or missing("setpriv is not installed")
+    wrapper = shutil.which("setpriv") or skip_or_fail("setpriv is not installed")
     monkeypatch.setenv("OF_OURS", "hidden")
     behind = ("--no-new-privs", sys.executable, "-m", "mcphost.demo.server")
     config = ServerConfig(name="boxed", command=wrapper, args=behind, env={"GIVEN": "yes"}, source="flag")

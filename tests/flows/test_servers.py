@@ -13,9 +13,9 @@ from mcphost.errors import ConnectionLost, ConsentDenied, ServerError, StartupEr
 from mcphost.host.events import CatalogChanged, NoticeEvent, ServerLog, ServerState
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
 from mcphost.serialization import replace
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.flows.conftest import DEMO, OpenHost, heard, script
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import DEMO, OpenHost, inline_server, read_events
 from tests.processes import is_alive
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ for line in sys.stdin:
 
 
 def server(name: str, call: str = "pass", start: str = "") -> ServerConfig:
-    return script(name, BASE.format(call=call, start=start))
+    return inline_server(name, BASE.format(call=call, start=start))
 
 
 def state(name: str, wanted: str):  # type: ignore[no-untyped-def]
@@ -51,8 +51,8 @@ def state(name: str, wanted: str):  # type: ignore[no-untyped-def]
 
 @pytest.mark.req("ui.partial-failure")
 async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(open_host: OpenHost) -> None:
-    silent = script("silent", "import sys\nfor line in sys.stdin: pass")
-    model = ScriptedModel(says("here"))
+    silent = inline_server("silent", "import sys\nfor line in sys.stdin: pass")
+    model = ScriptedModel(text_round("here"))
     async with open_host(model, servers=(silent, DEMO)) as host:
         host.start()
         with anyio.fail_after(20):
@@ -70,7 +70,7 @@ async def test_a_missing_command_is_named_before_the_connect_limit(open_host: Op
 
 
 async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host: OpenHost) -> None:
-    dying = script("dying", "import sys; print('loading', file=sys.stderr); sys.exit('no licence found')")
+    dying = inline_server("dying", "import sys; print('loading', file=sys.stderr); sys.exit('no licence found')")
     async with open_host(servers=(dying, DEMO)) as host:
         host.start()
         with anyio.fail_after(20), pytest.raises(ServerError, match="no licence found"):
@@ -81,14 +81,14 @@ async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host
 
 async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_host: OpenHost) -> None:
     dying = server("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
-    model = ScriptedModel(calls(("dying__t", {})), says("I see."))
+    model = ScriptedModel(tool_round(("dying__t", {})), text_round("I see."))
     async with open_host(model, servers=(dying,)) as host:
         await host.ensure_ready("dying")
         feed = host.subscribe()
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await host.call_tool("dying", "t", {})
         with anyio.fail_after(10):
-            await heard(feed, state("dying", "ready"))
+            await read_events(feed, state("dying", "ready"))
 
 
 @pytest.mark.req("stdio.stdout-noise")
@@ -141,7 +141,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
 
 @pytest.mark.req("tools.list-changed.legacy")
 async def test_a_burst_of_changes_is_one_look_and_says_what_changed(open_host: OpenHost) -> None:
-    changing = script(
+    changing = inline_server(
         "changing",
         """
 import json, sys
@@ -169,7 +169,7 @@ for line in sys.stdin:
         feed = host.subscribe()
         assert (await host.call_tool("changing", "same", {})).text == "1"
         with anyio.fail_after(20):
-            events = await heard(feed, lambda event: isinstance(event, CatalogChanged))
+            events = await read_events(feed, lambda event: isinstance(event, CatalogChanged))
         assert events[-1] == CatalogChanged("changing", ("t2",), ("t1",), ("same",))
         assert (await host.call_tool("changing", "t2", {})).text == "2"
 
@@ -178,7 +178,7 @@ for line in sys.stdin:
 async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host: OpenHost, tmp_path: Path) -> None:
     mark = tmp_path / "started"
     touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")
-    front = ScriptedFront(DoNotTrust())
+    front = ScriptedFrontend(DoNotTrust())
     async with open_host(front=front, servers=(touching,)) as host:
         with pytest.raises(ConsentDenied, match="not approved"):
             await host.ensure_ready("files")
@@ -187,12 +187,12 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
     assert isinstance(question, TrustServer)
     assert question.command == touching.argv
     for answers, asked in (([TrustOnce()], 1), ([TrustAlways()], 1), ([], 0)):
-        front = ScriptedFront(*answers)
+        front = ScriptedFrontend(*answers)
         async with open_host(front=front, servers=(touching,)) as host:
             await host.ensure_ready("files")
         assert len(front.asked) == asked
     changed = replace(touching, args=(*touching.args, "--more"))
-    front = ScriptedFront(DoNotTrust())
+    front = ScriptedFrontend(DoNotTrust())
     async with open_host(front=front, servers=(changed,)) as host:
         with pytest.raises(ConsentDenied):
             await host.ensure_ready("files")
@@ -207,14 +207,14 @@ async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_hos
         feed = host.subscribe()
         host.restart("who")
         with anyio.fail_after(10):
-            await heard(feed, state("who", "ready"))
+            await read_events(feed, state("who", "ready"))
         second = (await host.call_tool("who", "t", {})).text
     assert first != second
     assert not psutil.pid_exists(int(first))
 
 
 async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: OpenHost) -> None:
-    model = ScriptedModel(says("ok"))
+    model = ScriptedModel(text_round("ok"))
     async with open_host(model, limits=Limits(tools_to_model=3)) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
@@ -263,7 +263,7 @@ async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_sta
     """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     mark = tmp_path / "hung"
-    hangs_once = script(
+    hangs_once = inline_server(
         "hangs",
         f"""
 import json, os, sys, time
@@ -285,11 +285,11 @@ for line in sys.stdin:
         await host.ensure_ready("hangs")
         feed = host.subscribe()
         with anyio.fail_after(15):
-            events = await heard(
+            events = await read_events(
                 feed, lambda event: isinstance(event, ServerState) and "pings in a row" in event.detail
             )
             assert (
                 len([event for event in events if isinstance(event, ServerLog) and "missed a ping" in event.text]) == 3
             )
-            await heard(feed, state("hangs", "ready"))
+            await read_events(feed, state("hangs", "ready"))
         assert host.server("hangs").counts["pings missed"] >= 3

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.program import DEMO, Program, faulty
+from tests.flows.program import DEMO, Program, faulty_server
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_projects_file_counts_after_exactly_its_content_was_approved(program: Pr
 
 
 def test_check_connects_and_says_what_is_wrong(program: Program) -> None:
-    file = program.servers(demo=DEMO, bad=faulty("dies at start"))
+    file = program.servers(demo=DEMO, bad=faulty_server("dies at start"))
     done = program.run("--mcp-config", file, "servers", "check")
     assert done.returncode == 4
     rows = {line.split()[0]: line for line in done.stdout.decode().splitlines()}

@@ -14,20 +14,20 @@ import pytest
 from anyio.abc import Process
 
 from tests.flows.program import Program
-from tests.unit.auth.peer import Peer, peer, query
-from tests.unit.transport.raw_http import Seen
+from tests.unit.auth.peer import OAuthPeer, query, run_peer
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
 
 
-class Talking(Peer):
+class Talking(OAuthPeer):
     """A peer that can be connected to once somebody signed in."""
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await Peer.mcp(self, one)
-        elif one.verb != "POST":
+            await OAuthPeer.mcp(self, one)
+        elif one.method != "POST":
             await one.reply(405, b"")
         elif one.message["method"] == "server/discover":
             await one.error(404, -32601)
@@ -65,7 +65,7 @@ def started(program: Program, *arguments: str) -> Any:
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
 async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(
             program, "login", "tracker", "--no-browser", "--json", "--mcp-config", config
@@ -88,7 +88,7 @@ async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(pr
 
 @pytest.mark.req("auth.callback.manual")
 async def test_login_takes_a_pasted_address(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             asked = query(await address(process, bytearray()))
@@ -101,7 +101,7 @@ async def test_login_takes_a_pasted_address(program: Program) -> None:
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             asked = query(await address(process, bytearray()))
@@ -128,7 +128,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
 async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
     program: Program, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    async with peer(kind=Talking) as one, peer() as free:
+    async with run_peer(kind=Talking) as one, run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(
             tracker={"url": one.url},
@@ -150,7 +150,7 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
 
 @pytest.mark.req("auth.401-starts")
 async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "pipe", "--mcp-config", config) as process:
             step, events = await events_until(process, "signing_in", b"")
@@ -171,7 +171,7 @@ async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered
 
 
 async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure(program: Program) -> None:
-    async with peer() as free:
+    async with run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(open={"url": free.url})
         command = program.command("login", "open", "--mcp-config", config)
@@ -182,7 +182,7 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
 
 
 async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "pipe", "--mcp-config", config) as process:
             rest = b""
@@ -202,7 +202,7 @@ async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
 
 
 async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"")
@@ -219,7 +219,7 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
 
 
 async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         command = program.command("tools", "tracker", "--mcp-config", config)
         done = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
@@ -253,7 +253,7 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
 ) -> None:
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config, empty = program.servers(tracker={"url": one.url}), program.servers()
 
         async def signed_in(name: str) -> None:
@@ -292,7 +292,7 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
 
 
 async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"", kind="sign_in")
@@ -323,7 +323,10 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
 
 
 async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configured_in(program: Program) -> None:
-    async with peer(kind=Talking) as one, peer(kind=Talking, resource={"resource": "https://other.example"}) as two:
+    async with (
+        run_peer(kind=Talking) as one,
+        run_peer(kind=Talking, resource={"resource": "https://other.example"}) as two,
+    ):
         oauth = {"grant": "client_credentials", "clientId": "c", "issuer": one.origin, "key": "no key at all"}
         config = program.servers(keyed={"url": one.url, "mcphost": {"oauth": oauth}}, moved={"url": two.url})
         for words in (("login", "keyed"), ("tools", "keyed")):

@@ -13,14 +13,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from mcphost.auth.interactive_flow import FOREIGN_ANSWER
+from mcphost.auth.interactive_flow import FOREIGN_RESPONSE
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
-from tests.unit.auth.peer import Peer, peer, query
-from tests.unit.transport.raw_http import Seen
+from tests.unit.auth.peer import OAuthPeer, query, run_peer
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-STRAYED = f"waiting for you; {FOREIGN_ANSWER}"
+STRAYED = f"waiting for you; {FOREIGN_RESPONSE}"
 GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
 
 
@@ -54,9 +54,9 @@ def commands(tmp_path: Path) -> Commands:
 class Moved(Talking):
     """It takes the tokens of another authorization server only, once it has one."""
 
-    signer: Peer | None = None
+    signer: OAuthPeer | None = None
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         own = self.valid
         self.valid = own if self.signer is None else self.signer.valid
         try:
@@ -69,7 +69,7 @@ class Moved(Talking):
 async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_to_anew_there(
     commands: Commands, tmp_path: Path
 ) -> None:
-    async with peer(kind=Moved) as one, peer() as new:
+    async with run_peer(kind=Moved) as one, run_peer() as new:
         assert isinstance(one, Moved)
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         assert (await commands.run("login", "tracker", *config))["issuer"] == one.origin
@@ -97,7 +97,7 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
 )
 @pytest.mark.parametrize("has_metadata", [True, False], ids=["metadata", "paths"])
 async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Commands, has_metadata: bool) -> None:
-    async with peer(kind=Talking, challenge="Bearer") as one:
+    async with run_peer(kind=Talking, challenge="Bearer") as one:
         one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
         one.document = {"code_challenge_methods_supported": None}
         if not has_metadata:
@@ -127,7 +127,7 @@ async def test_an_answer_of_another_issuer_ends_login_and_its_code_goes_nowhere(
     commands: Commands, redirect: dict[str, str | None], promised: bool, said: str
 ) -> None:
     document = {"authorization_response_iss_parameter_supported": promised}
-    async with peer(kind=Talking, redirect=redirect, document=document) as one:
+    async with run_peer(kind=Talking, redirect=redirect, document=document) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         told = await commands.refused("login", "tracker", *config)
     assert said in told
@@ -142,9 +142,9 @@ class Climbing(Talking):
 
     more = "tools:write"
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         token = one.headers.get("authorization", "").removeprefix("Bearer ")
-        called = one.verb == "POST" and one.message.get("method") == "tools/call"
+        called = one.method == "POST" and one.message.get("method") == "tools/call"
         if called and token in self.valid and not self.valid[token].issuperset(self.more.split()):
             await one.reply(403, b"", www_authenticate=f'Bearer error="insufficient_scope", scope="{self.more}"')
         elif called and token in self.valid:
@@ -155,7 +155,7 @@ class Climbing(Talking):
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
 async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_goes_on(commands: Commands) -> None:
-    async with peer(kind=Climbing) as one:
+    async with run_peer(kind=Climbing) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         await commands.run("login", "tracker", *config)
 
@@ -181,7 +181,7 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_g
 async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_timeout(
     commands: Commands, state: str | None
 ) -> None:
-    async with peer(kind=Talking, redirect={"state": state}) as one:
+    async with run_peer(kind=Talking, redirect={"state": state}) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", "--yes", *config))
 
@@ -211,11 +211,11 @@ async def test_a_server_that_is_reached_without_a_person_says_so_and_keeps_nothi
     commands: Commands, tmp_path: Path
 ) -> None:
     class Bank(Talking):
-        async def token(self, one: Seen) -> None:
+        async def token(self, one: ReceivedRequest) -> None:
             self.forms.append(query(f"?{one.body.decode()}"))
             await self.grant(one, "machine", "tools:read")
 
-    async with peer(kind=Bank, refresh=False) as one:
+    async with run_peer(kind=Bank, refresh=False) as one:
         grant = {"grant": "client_credentials", "clientId": "me", "clientSecret": "a-secret-7", "issuer": one.origin}
         entry = {"url": one.url, "mcphost": {"oauth": grant}}
         config = ("--mcp-config", commands.program.servers(tracker=entry))

@@ -12,10 +12,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.flows.program import MCPHOST, Program
 from tests.flows.test_sign_in import Talking
-from tests.unit.auth.peer import peer
+from tests.unit.auth.peer import run_peer
 
 pytestmark = pytest.mark.anyio
 NEEDED = ("dbus-run-session", "gnome-keyring-daemon")
@@ -35,7 +35,7 @@ for command in (["login", "tracker"], ["tools", "tracker"], ["accounts"], ["logo
 @pytest.mark.req("auth.token.storage", "auth.signout")
 async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -> None:
     if absent := [name for name in NEEDED if shutil.which(name) is None]:
-        missing(f"not installed: {absent}")
+        skip_or_fail(f"not installed: {absent}")
     program = Program(tmp_path)
     visit = tmp_path / "browser"
     visit.write_text(
@@ -46,7 +46,7 @@ async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -
     runtime.mkdir(mode=0o700)
     env = {**program.env, "PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(runtime), "BROWSER": str(visit)}
     script = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null; exec "$@"'
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         command = ["timeout", "45", "dbus-run-session", "--", "sh", "-c", script, "sh", sys.executable, "-c", COMMANDS]
         done = await anyio.run_process(

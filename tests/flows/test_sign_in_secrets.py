@@ -11,7 +11,7 @@ import pytest
 from tests.flows.program import MCPHOST, Program
 from tests.flows.test_sign_in import Talking, events_until, visit
 from tests.unit.auth.attacks.test_canaries import secrets_of
-from tests.unit.auth.peer import peer, query
+from tests.unit.auth.peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
 # A local server of the same configuration: what it was started with is what every process of ours could have seen.
@@ -57,7 +57,7 @@ def written(folder: Path) -> list[Path]:
 async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None:
     program = Program(tmp_path)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with peer(kind=Lapsing, lifetime=1, document=document) as one:
+    async with run_peer(kind=Lapsing, lifetime=1, document=document) as one:
         assert isinstance(one, Lapsing)
         note = tmp_path / "note"
         config = program.servers(

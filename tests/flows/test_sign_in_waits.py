@@ -12,7 +12,7 @@ from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking, address, started
 from tests.peers.oidc import provider
 from tests.peers.visitor import visit
-from tests.unit.auth.peer import peer
+from tests.unit.auth.peer import run_peer
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
 
 
 async def test_a_sign_in_that_nobody_answers_ends_at_its_bound_and_says_so(program: Program) -> None:
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url, "mcphost": {"oauth": {"seconds": 1}}})
         command = ("login", "tracker", "--no-browser", "--mcp-config", config)
         async with await started(program, *command) as process:
@@ -56,7 +56,7 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
         (folder / name).chmod(0o755)
     program.env["PATH"] = f"{folder}:{program.env['PATH']}"
     program.env["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "login", "tracker", "--json", "--mcp-config", config) as process:
             said = bytearray()
@@ -69,7 +69,7 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
 
 async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_no_file(program: Program) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=Talking, document=nobody) as one:
         config = program.servers(tracker={"url": one.url})
         async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             said = bytearray()

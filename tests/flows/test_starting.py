@@ -9,12 +9,12 @@ import pytest
 
 from mcphost.config import package_runners
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
-from mcphost.config.settings import Overrides, override
+from mcphost.config.settings import Overrides, apply_overrides
 from mcphost.errors import RequestTimeout, StartupError
 from mcphost.host.events import ServerState
 from mcphost.host.servers import connection
 from mcphost.serialization import replace
-from tests.flows.conftest import OpenHost, heard, script
+from tests.flows.conftest import OpenHost, inline_server, read_events
 
 pytestmark = pytest.mark.anyio
 
@@ -29,7 +29,7 @@ def installer(folder: Path, code: str) -> ServerConfig:
 
 async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host: OpenHost) -> None:
     code = "import sys; print('one\\n\\ntwo\\n\\x1b[31mthree\\nBearer abcdefghijkl', file=sys.stderr); sys.exit(1)"
-    async with open_host(servers=(script("dying", code),)) as host:
+    async with open_host(servers=(inline_server("dying", code),)) as host:
         with anyio.fail_after(20), pytest.raises(StartupError) as caught:
             await host.ensure_ready("dying")
         cause = "exited with status 1; it last said: two | ␛[31mthree | Bearer [secret]."
@@ -39,7 +39,7 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
 
 async def test_a_server_that_never_answers_is_told_with_what_it_said_last(open_host: OpenHost) -> None:
     code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
-    async with open_host(servers=(script("stuck", code),), limits=Limits(connect_timeout=2)) as host:
+    async with open_host(servers=(inline_server("stuck", code),), limits=Limits(connect_timeout=2)) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="it last said: waiting for the database"):
             await host.ensure_ready("stuck")
 
@@ -58,7 +58,7 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
         feed = host.subscribe()
         host.start()
         with anyio.fail_after(20):
-            events = await heard(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
+            events = await read_events(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
             assert (events[-1].state, events[-1].detail) == (  # type: ignore[attr-defined]
                 "connecting", f"{fetched.command} may still be downloading the program.",
             )  # fmt: skip
@@ -74,8 +74,8 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
 ) -> None:
     from mcphost.cli import session_opener
 
-    assert package_runners.START_SECONDS == 120
-    monkeypatch.setattr(session_opener, "START_SECONDS", 1.0)
+    assert package_runners.INSTALLER_START_TIMEOUT == 120
+    monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=told):
             await host.ensure_ready("fetched")
@@ -83,7 +83,7 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
 
 async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_host: OpenHost, tmp_path: Path) -> None:
     usual = Limits()
-    config = override(HostConfig(limits=usual), Overrides(timeout=60), {})
+    config = apply_overrides(HostConfig(limits=usual), Overrides(timeout=60), {})
     assert config.limits.connect_timeout == usual.connect_timeout, "so it is not what the user chose for starting"
     hard = replace(config.limits, request_timeout=1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
@@ -105,7 +105,7 @@ async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_
 async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: OpenHost) -> None:
     code = "import runpy, sys; sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')"
     before = set(threading.enumerate())
-    async with open_host(servers=tuple(script(f"s{number}", code) for number in range(10))) as host:
+    async with open_host(servers=tuple(inline_server(f"s{number}", code) for number in range(10))) as host:
         host.start()
         with anyio.fail_after(60):
             for view in host.servers():

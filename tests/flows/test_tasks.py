@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.program import Pipe, Program
+from tests.flows.program import PipeClient, Program
 from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
@@ -20,7 +20,7 @@ def reference(program: Program) -> str:
     # It asks for the folders when it likes to, and a call that begins after that waits for a person's answer.
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text("roots = []\n")
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})
 
 
@@ -29,7 +29,7 @@ def test_a_tool_that_runs_as_a_task_is_one_call_on_the_command_line(program: Pro
     assert out.startswith("# Research Report: tea\n")
 
 
-def ask(pipe: Pipe, tool: str, **arguments: object) -> int:
+def ask(pipe: PipeClient, tool: str, **arguments: object) -> int:
     pipe.ask("connect", server="everything")
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 

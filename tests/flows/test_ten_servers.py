@@ -14,22 +14,22 @@ from mcphost.host.events import HostEvent, ServerState
 from mcphost.host.questions.questions import AllowOnce, AllowSession
 from mcphost.host.servers import connection
 from mcphost.serialization import replace
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.flows.conftest import DEMO, OpenHost, heard
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import DEMO, OpenHost, read_events
 from tests.processes import command_line
 from tests.unit.client.test_http_servers import Handler, legacy, modern
-from tests.unit.transport.raw_http import RawServer, Seen, serve
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
 
 
-async def lists(one: Seen) -> object:
+async def lists(one: ReceivedRequest) -> object:
     return await one.result({"resultType": "complete", **TOOLS})
 
 
-async def never(one: Seen) -> object:
+async def never(one: ReceivedRequest) -> object:
     return await anyio.sleep(60)
 
 
@@ -38,7 +38,7 @@ def late(seconds: float) -> Handler:
     ready = legacy(lists)
     begun = time.monotonic()
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         await anyio.sleep(max(0.0, begun + seconds - time.monotonic()))
         return await ready(one)
 
@@ -80,7 +80,7 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
             with pytest.raises(StartupError):
                 await host.ensure_ready("dead")
             with anyio.fail_after(20):
-                await heard(feed, becomes("silent", "silent"))
+                await read_events(feed, becomes("silent", "silent"))
                 assert "No response for" in host.server("silent").detail
                 await host.ensure_ready("slow")
                 with pytest.raises(RequestTimeout):
@@ -94,14 +94,14 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.05)
     silent = True
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         return await (never if silent else legacy(lists))(one)
 
     async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
         feed = host.subscribe()
         host.start()
         with anyio.fail_after(20):
-            await heard(feed, becomes("s", "silent"))
+            await read_events(feed, becomes("s", "silent"))
             silent = False
             host.restart("s")
             await host.ensure_ready("s")
@@ -110,17 +110,17 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
 
 @pytest.mark.req("base.conversation-private", "base.isolation")
 async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conversation(open_host: OpenHost) -> None:
-    async def answer(one: Seen) -> object:
+    async def answer(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call":
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "told-by-a"}]})
         return await lists(one)
 
     model = ScriptedModel(
-        calls(("a__t", {"x": "for-a"}), text="thought-of-a"),
-        calls(("b__t", {"x": "for-b"}), text="thought-of-b"),
-        says("done-and-said"),
+        tool_round(("a__t", {"x": "for-a"}), text="thought-of-a"),
+        tool_round(("b__t", {"x": "for-b"}), text="thought-of-b"),
+        text_round("done-and-said"),
     )
-    front = ScriptedFront(AllowOnce(), AllowOnce())
+    front = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with (
         running({"a": modern(answer), "b": legacy(answer)}) as (seen, configs),
         open_host(model, front, servers=tuple(configs)) as host,
@@ -142,9 +142,12 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
         return {child.pid for child in psutil.Process().children() if "mcphost.demo.server" in command_line(child)}
 
     model = ScriptedModel(
-        calls(("demo__add", {"a": 1, "b": 2})), says("3"), calls(("demo__add", {"a": 2, "b": 2})), says("4")
+        tool_round(("demo__add", {"a": 1, "b": 2})),
+        text_round("3"),
+        tool_round(("demo__add", {"a": 2, "b": 2})),
+        text_round("4"),
     )
-    front = ScriptedFront(AllowSession())
+    front = ScriptedFrontend(AllowSession())
     async with open_host(model, front, servers=(replace(DEMO, era="stateless"),)) as host:
         assert (await host.ensure_ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
         started = processes()
@@ -162,7 +165,7 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
 async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> None:
     """Neither arguments nor headers nor what the first one said; and two calls of one server share nothing hidden."""
 
-    async def answer(one: Seen) -> object:
+    async def answer(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call":
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
         return await lists(one)

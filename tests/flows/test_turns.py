@@ -23,14 +23,14 @@ from mcphost.host.questions.questions import (
     ReviewToolChanges,
 )
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart
-from mcphost.llm.model import Finished, ToolUseReady
+from mcphost.llm.model import StreamFinished, ToolUseReady
 from mcphost.llm.model import TextDelta as Text
 from mcphost.tui.screens.conversation import build_blocks
 from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.widgets.tool_card import ToolCard
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import HANGS, ScriptedModel, calls, says
-from tests.flows.conftest import OpenHost, heard, script
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
+from tests.flows.conftest import OpenHost, inline_server, read_events
 
 pytestmark = pytest.mark.anyio
 
@@ -44,8 +44,8 @@ def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
 @pytest.mark.req("sec.consent.tools")
 @pytest.mark.req("tools.confirm")
 async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host: OpenHost) -> None:
-    model = ScriptedModel(calls(("demo__add", {"a": 2, "b": 40})), says("It is 42."))
-    front = ScriptedFront(AllowOnce())
+    model = ScriptedModel(tool_round(("demo__add", {"a": 2, "b": 40})), text_round("It is 42."))
+    front = ScriptedFrontend(AllowOnce())
     async with open_host(model, front) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
@@ -68,9 +68,11 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
 @pytest.mark.req("tools.cancelled-result")
 async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_host: OpenHost) -> None:
     model = ScriptedModel(
-        calls(("demo__add_note", {"text": "secret"})), calls(("demo__list_notes", {})), says("All right.")
+        tool_round(("demo__add_note", {"text": "secret"})),
+        tool_round(("demo__list_notes", {})),
+        text_round("All right."),
     )
-    front = ScriptedFront(Deny("not that one"), AllowOnce())
+    front = ScriptedFrontend(Deny("not that one"), AllowOnce())
     async with open_host(model, front) as host:
         await host.ensure_ready("demo")
         result = await host.send("note it")
@@ -85,13 +87,13 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
 
 async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used(open_host: OpenHost) -> None:
     model = ScriptedModel(
-        calls(("demo__add_note", {"text": "secret"}), ("demo__add", {"a": 1, "b": 2}), ("no_such_tool", {})),
-        says("Done."),
+        tool_round(("demo__add_note", {"text": "secret"}), ("demo__add", {"a": 1, "b": 2}), ("no_such_tool", {})),
+        text_round("Done."),
     )
-    async with open_host(model, ScriptedFront(Deny("no"), AllowOnce())) as host:
+    async with open_host(model, ScriptedFrontend(Deny("no"), AllowOnce())) as host:
         await host.ensure_ready("demo")
         await host.send("note it")
-    async with open_host(model, ScriptedFront()) as host:
+    async with open_host(model, ScriptedFrontend()) as host:
         (row,) = await host.list_conversations()
         await host.open_conversation(row.id)
         cards = [block for block in build_blocks(host.messages) if isinstance(block, ToolCard)]
@@ -106,14 +108,14 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used
 @pytest.mark.req("tools.parallel")
 async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(open_host: OpenHost) -> None:
     model = ScriptedModel(
-        calls(
+        tool_round(
             ("demo__count_slowly", {"to": 2, "seconds": 0.2}),
             ("demo__add", {"a": 1, "b": 1}),
             ("demo__multiply", {"a": 3, "b": 3}),
         ),
-        says("done"),
+        text_round("done"),
     )
-    async with open_host(model, ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce())) as host:
+    async with open_host(model, ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
         await host.send("all three")
@@ -127,8 +129,8 @@ async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(
 
 async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: OpenHost) -> None:
     uses = [("demo__count_slowly", {"to": 1, "seconds": 0.01}) for _ in range(3)]
-    model = ScriptedModel(calls(*uses), says("done"))
-    async with open_host(model, ScriptedFront(*[AllowOnce()] * 3), limits=Limits(parallel_calls=1)) as host:
+    model = ScriptedModel(tool_round(*uses), text_round("done"))
+    async with open_host(model, ScriptedFrontend(*[AllowOnce()] * 3), limits=Limits(parallel_calls=1)) as host:
         await host.ensure_ready("demo")
         feed = host.subscribe()
         await host.send("all three")
@@ -137,7 +139,7 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
     assert order == ["ToolStarted", "ToolFinished"] * 3
 
 
-class SecondAnswers(ScriptedFront):
+class SecondAnswers(ScriptedFrontend):
     """The first question waits for ever; the second gets the answer."""
 
     async def ask(self, question: Question[Any]) -> Any:
@@ -150,7 +152,7 @@ class SecondAnswers(ScriptedFront):
 async def test_for_the_session_settles_the_question_about_the_same_tool_that_already_waits(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
     front = SecondAnswers()
-    async with open_host(ScriptedModel(calls(add, add), calls(add), says("done")), front) as host:
+    async with open_host(ScriptedModel(tool_round(add, add), tool_round(add), text_round("done")), front) as host:
         await host.ensure_ready("demo")
         with anyio.fail_after(10):
             assert (await host.send("twice, then again")).outcome == "done"
@@ -160,11 +162,11 @@ async def test_for_the_session_settles_the_question_about_the_same_tool_that_alr
 
 async def test_always_is_remembered_by_the_next_host_until_the_definition_changes(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
-    async with open_host(ScriptedModel(calls(add), says("a")), ScriptedFront(AllowAlways())) as host:
+    async with open_host(ScriptedModel(tool_round(add), text_round("a")), ScriptedFrontend(AllowAlways())) as host:
         await host.ensure_ready("demo")
         await host.send("one")
-    front = ScriptedFront()
-    async with open_host(ScriptedModel(calls(add), says("b")), front) as host:
+    front = ScriptedFrontend()
+    async with open_host(ScriptedModel(tool_round(add), text_round("b")), front) as host:
         await host.ensure_ready("demo")
         assert (await host.send("two")).outcome == "done"
         assert front.asked == []
@@ -194,13 +196,13 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     words = tmp_path / "words"
-    server = script("shape", SHAPESHIFTER, env={"WORDS": str(words)})
+    server = inline_server("shape", SHAPESHIFTER, env={"WORDS": str(words)})
 
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
         """The questions of one run of the program, the tools the model was offered, and what it heard of its call."""
         words.write_text(text)
-        front = ScriptedFront(*answers)
-        model = ScriptedModel(calls(("shape__t", {})), says("ok"))
+        front = ScriptedFrontend(*answers)
+        model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))
         async with open_host(model, front, servers=(server,)) as host:
             await host.ensure_ready("shape")
             with anyio.fail_after(10):
@@ -227,9 +229,9 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
 
 @pytest.mark.req("llm.loop-limit")
 async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) -> None:
-    add = calls(("demo__add", {"a": 1, "b": 1}))
-    model = ScriptedModel(add, add, add, add, says("never reached"))
-    front = ScriptedFront(AllowSession(), lambda question: True, lambda question: False)
+    add = tool_round(("demo__add", {"a": 1, "b": 1}))
+    model = ScriptedModel(add, add, add, add, text_round("never reached"))
+    front = ScriptedFrontend(AllowSession(), lambda question: True, lambda question: False)
     async with open_host(model, front, limits=Limits(max_rounds=2)) as host:
         await host.ensure_ready("demo")
         result = await host.send("for ever")
@@ -239,7 +241,7 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
 
 
 async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host: OpenHost) -> None:
-    model = ScriptedModel([Text("half an ans"), HANGS])
+    model = ScriptedModel([Text("half an ans"), HANG])
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
         feed = host.subscribe()
         tasks.start_soon(host.send, "tell me")
@@ -248,13 +250,13 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
         assert host.is_busy
         assert host.stop()
         with anyio.fail_after(20):
-            events = await heard(feed, lambda event: isinstance(event, TurnFinished))
+            events = await read_events(feed, lambda event: isinstance(event, TurnFinished))
         assert [event.outcome for event in events if isinstance(event, TurnFinished)] == ["stopped"]
         assert model.open_streams == 0
         assert host.messages[-1].text == "half an ans"
         assert host.messages[-1].cut
         ident = host.conversation_id
-    async with open_host(ScriptedModel(says("again")), servers=()) as host:
+    async with open_host(ScriptedModel(text_round("again")), servers=()) as host:
         await host.open_conversation(ident)
         assert [message.text for message in host.messages] == ["tell me", "half an ans"]
         assert (await host.send("go on")).text == "again"
@@ -265,18 +267,19 @@ async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host:
 @pytest.mark.req("cancel.ui")
 async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(open_host: OpenHost) -> None:
     model = ScriptedModel(
-        calls(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})), says("later")
+        tool_round(("demo__count_slowly", {"to": 100, "seconds": 60}), ("demo__add", {"a": 1, "b": 1})),
+        text_round("later"),
     )
-    front = ScriptedFront(AllowSession(), AllowSession())
+    front = ScriptedFrontend(AllowSession(), AllowSession())
     async with open_host(model, front) as host, anyio.create_task_group() as tasks:
         await host.ensure_ready("demo")
         feed = host.subscribe()
         tasks.start_soon(host.send, "count")
         with anyio.fail_after(10):
-            await heard(feed, lambda event: isinstance(event, ToolProgress))
+            await read_events(feed, lambda event: isinstance(event, ToolProgress))
         host.stop()
         with anyio.fail_after(10):
-            events = await heard(feed, lambda event: isinstance(event, TurnFinished))
+            events = await read_events(feed, lambda event: isinstance(event, TurnFinished))
         assert isinstance(events[-1], TurnFinished)
         assert events[-1].outcome == "stopped"
         assert any(isinstance(event, ToolFinished) and event.outcome == "stopped" for event in events)
@@ -288,9 +291,9 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
 
 @pytest.mark.req("tools.call.arguments-object")
 async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_end_the_turn(open_host: OpenHost) -> None:
-    broken = calls(("demo__add", None))
-    model = ScriptedModel(broken, calls(("demo__nothing_like_that", {})), broken, says("never"))
-    front = ScriptedFront()
+    broken = tool_round(("demo__add", None))
+    model = ScriptedModel(broken, tool_round(("demo__nothing_like_that", {})), broken, text_round("never"))
+    front = ScriptedFrontend()
     async with open_host(model, front) as host:
         await host.ensure_ready("demo")
         result = await host.send("go")
@@ -316,8 +319,12 @@ async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_me
 async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_whole(
     open_host: OpenHost, reason: str
 ) -> None:
-    cut: list[Any] = [Text("half an"), ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 1})), Finished(reason)]
-    model = ScriptedModel(cut, says("whole"))
+    cut: list[Any] = [
+        Text("half an"),
+        ToolUseReady(ToolUsePart("use-1", "demo__add", {"a": 1})),
+        StreamFinished(reason),
+    ]
+    model = ScriptedModel(cut, text_round("whole"))
     async with open_host(model, servers=()) as host:
         feed = host.subscribe()
         result = await host.send("hi")
@@ -336,7 +343,7 @@ async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_who
 async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_without_saying_anything_twice(
     open_host: OpenHost,
 ) -> None:
-    model = ScriptedModel([Finished("unknown")], says("whole"))
+    model = ScriptedModel([StreamFinished("unknown")], text_round("whole"))
     async with open_host(model, servers=()) as host:
         result = await host.send("hi")
         assert (result.exit_code, result.error) == (7, "The model's answer was cut off before anything came.")
@@ -355,7 +362,7 @@ async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open
 
 
 async def test_a_call_by_hand_asks_nothing_and_is_told_as_the_users_own(open_host: OpenHost) -> None:
-    front = ScriptedFront()
+    front = ScriptedFrontend()
     async with open_host(None, front) as host:
         feed = host.subscribe()
         outcome = await host.call_tool("demo", "multiply", {"a": 6, "b": 7})

@@ -16,7 +16,7 @@ def main() -> int:
     given = parser.parse_args()
     run = {"lines": lines.run, "streams": streams.run}[given.what]
     report = run(given.count, given.seed, given.first)
-    print(report.text(given.what))
+    print(report.summary(given.what))
     return 1 if report.faults else 0
 
 

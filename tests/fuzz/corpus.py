@@ -2,10 +2,10 @@
 
 from typing import Any
 
-Plain = dict[str, Any]
+JsonObject = dict[str, Any]
 
 INFO = {"name": "fuzz", "version": "1", "title": "Fuzz é ✓ 漢"}
-CAPABILITIES: Plain = {
+CAPABILITIES: JsonObject = {
     "tools": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
@@ -17,7 +17,7 @@ CAPABILITIES: Plain = {
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "x-mcp-header": "A"}}, "required": ["a"]}
 ICON = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
 ANNOTATIONS = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-01T00:00:00Z"}
-CONTENT: list[Plain] = [
+CONTENT: list[JsonObject] = [
     {"type": "text", "text": "hé ✓ 漢 \ud83d\ude00", "annotations": ANNOTATIONS},
     {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
     {"type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav"},
@@ -35,7 +35,7 @@ SKILL = {
 }
 PAGE = {"ttlMs": 100, "cacheScope": "private"}
 COMPLETION = {"completion": {"values": ["a", "b"], "total": 2, "hasMore": False}}
-RESULTS: dict[str, list[Plain]] = {
+RESULTS: dict[str, list[JsonObject]] = {
     "tools/list": [{"tools": [TOOL, LONG_TOOL]}],
     "tools/call": [
         {"content": CONTENT, "isError": False},
@@ -60,15 +60,15 @@ RESULTS: dict[str, list[Plain]] = {
     "skills/list": [{"skills": [SKILL]}],
     "skills/get": [{"skill": SKILL}],
 }  # fmt: skip
-CREATE: Plain = {"messages": [{"role": "user", "content": CONTENT[0]}], "maxTokens": 10, "systemPrompt": "s"}
-FORM: Plain = {
+CREATE: JsonObject = {"messages": [{"role": "user", "content": CONTENT[0]}], "maxTokens": 10, "systemPrompt": "s"}
+FORM: JsonObject = {
     "type": "object",
     "properties": {"name": {"type": "string", "minLength": 1}, "n": {"type": "integer", "default": 3}},
     "required": ["name"],
 }
-LINK: Plain = {"mode": "url", "message": "m", "url": "https://a.example", "elicitationId": "e"}
-ELICIT: Plain = {"message": "Who?", "requestedSchema": FORM}
-ASKS: list[Plain] = [
+LINK: JsonObject = {"mode": "url", "message": "m", "url": "https://a.example", "elicitationId": "e"}
+ELICIT: JsonObject = {"message": "Who?", "requestedSchema": FORM}
+SERVER_REQUESTS: list[JsonObject] = [
     {"method": "ping"},
     {"method": "roots/list"},
     {"method": "sampling/createMessage", "params": CREATE},
@@ -77,7 +77,7 @@ ASKS: list[Plain] = [
     {"method": "tasks/get", "params": {"taskId": "t1"}},
     {"method": "unknown/method", "params": {}},
 ]  # fmt: skip
-NOTICES: list[Plain] = [
+NOTIFICATIONS: list[JsonObject] = [
     {"method": "notifications/progress", "params": {"progressToken": 1, "progress": 0.5, "total": 1, "message": "m"}},
     {"method": "notifications/message", "params": {"level": "info", "logger": "l", "data": {"a": [1]}}},
     {"method": "notifications/tools/list_changed"},
@@ -89,31 +89,31 @@ NOTICES: list[Plain] = [
     {"method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}},
     {"method": "notifications/subscriptions/acknowledged", "params": {"notifications": {"toolsListChanged": True}}},
 ]
-ERRORS: list[Plain] = [
+ERRORS: list[JsonObject] = [
     {"code": -32601, "message": "Method not found"},
     {"code": -32602, "message": "Invalid params", "data": {"why": [1, {"a": None}]}},
     {"code": -32022, "message": "Unsupported", "data": {"supported": ["2026-07-28"], "requested": "x"}},
     {"code": -32042, "message": "URL", "data": {"elicitations": [LINK]}},
 ]  # fmt: skip
-INPUT_REQUIRED: list[Plain] = [
+INPUT_REQUIRED: list[JsonObject] = [
     {"inputRequests": {"q": {"method": "elicitation/create", "params": ELICIT}}, "requestState": "s"},
     {"inputRequests": {"q": {"method": "roots/list"}, "r": {"method": "sampling/createMessage", "params": CREATE}}},
     {"requestState": "again"},
 ]
 
 
-def initialize(revision: str) -> Plain:
+def initialize_result(revision: str) -> JsonObject:
     """The answer to `initialize`."""
     return {"protocolVersion": revision, "capabilities": CAPABILITIES, "serverInfo": INFO, "instructions": "Be kind."}
 
 
-def discover() -> Plain:
+def discover_result() -> JsonObject:
     """The answer to `server/discover`."""
     return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, **PAGE,
             "_meta": {"io.modelcontextprotocol/serverInfo": INFO}}  # fmt: skip
 
 
-def answer(method: str, *, stateless: bool, which: int = 0) -> Plain:
+def result_for(method: str, *, stateless: bool, which: int = 0) -> JsonObject:
     """A valid result for a request."""
     choices = RESULTS.get(method, [{}])
     body = dict(choices[which % len(choices)])

@@ -43,16 +43,16 @@ from mcphost.transport.line_splitter import LineSplitter
 from mcphost.transport.multiplexer import MAX_KEPT_LINES, Multiplexer
 from tests.fuzz import corpus
 from tests.fuzz.mutate import Mutator
-from tests.fuzz.watching import Report, watched
-from tests.unit.client.people import Answers, Notes
+from tests.fuzz.watching import FuzzReport, run_monitored
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 LINE_LIMIT = 1024 * 1024
-A_SESSION = 200
-AT_ONCE = 6
-PATIENCE = 5.0
+LINES_PER_SESSION = 200
+CONCURRENT_SESSIONS = 6
+REQUEST_TIMEOUT = 5.0
 # Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
 FLOODED = "asks without end"  # a thousand requests in one array, twice: such a server is stopped
-LONGEST_CALL = 11 * (PATIENCE + 5.0) + 1.0
+LONGEST_CALL = 11 * (REQUEST_TIMEOUT + 5.0) + 1.0
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 ARGUMENT = CompletionArgument("x", "a")
 CALLS: tuple[ClientRequest[Any], ...] = (
@@ -70,7 +70,7 @@ CALLS: tuple[ClientRequest[Any], ...] = (
     GetSkill("skill://a/SKILL.md"),
 )
 LISTINGS = (list_tools, list_resources, list_resource_templates, list_prompts, list_tasks, list_skills)
-WHOLE = ReadResource("demo://asked/once")
+VALID_REQUEST = ReadResource("demo://asked/once")
 """Asked at the end; lists may be remembered from before."""
 
 
@@ -109,14 +109,14 @@ class Peer:
         if method == "subscriptions/listen":
             return
         # A task that went on for ever would be followed for ever.
-        message = self.right(ident, method, 1 if method == "tasks/get" else which)
-        self.later(Mutator(random.Random(0)).written(message) + b"\n")
+        message = self.valid_answer(ident, method, 1 if method == "tasks/get" else which)
+        self.write_later(Mutator(random.Random(0)).encode(message) + b"\n")
 
-    def right(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
+    def valid_answer(self, ident: int | str, method: str, which: int = 0) -> dict[str, Any]:
         """A request's right answer."""
-        return right_answer(ident, method, self.revision, which)
+        return valid_answer_for(ident, method, self.revision, which)
 
-    def later(self, data: bytes) -> None:
+    def write_later(self, data: bytes) -> None:
         """Say it in the next turn of the loop, as a pipe would."""
         asyncio.get_running_loop().call_soon(self.feed, data)
 
@@ -134,32 +134,34 @@ class Peer:
             self.mux.receive_line(line)
 
 
-def right_answer(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
+def valid_answer_for(ident: int | str, method: str, revision: str, which: int) -> dict[str, Any]:
     """What a server of that revision answers, one of several."""
     stateless = revision == REVISIONS[-1]
     if method == "server/discover" and not stateless:
         return {"jsonrpc": "2.0", "id": ident, "error": {"code": -32601, "message": "Method not found"}}
     if method == "initialize":
-        return {"jsonrpc": "2.0", "id": ident, "result": corpus.initialize(revision)}
+        return {"jsonrpc": "2.0", "id": ident, "result": corpus.initialize_result(revision)}
     if method == "server/discover":
-        return {"jsonrpc": "2.0", "id": ident, "result": corpus.discover()}
-    return {"jsonrpc": "2.0", "id": ident, "result": corpus.answer(method, stateless=stateless, which=which)}
+        return {"jsonrpc": "2.0", "id": ident, "result": corpus.discover_result()}
+    return {"jsonrpc": "2.0", "id": ident, "result": corpus.result_for(method, stateless=stateless, which=which)}
 
 
 class FuzzOpener(ClientSessionOpener):
     """The product's opener with the pipe of a peer in it."""
 
     def __init__(self, peer: Peer) -> None:
-        super().__init__(expand=str, limits=Limits(request_timeout=PATIENCE, request_timeout_max=PATIENCE))
+        super().__init__(
+            expand=str, limits=Limits(request_timeout=REQUEST_TIMEOUT, request_timeout_max=REQUEST_TIMEOUT)
+        )
         self._peer = peer
 
     def _create_connector(self, server: ServerConfig, observer: object) -> Any:
         return self._peer
 
 
-def responder() -> Answers:
+def request_handler() -> FakeRequestHandler:
     """Answers everything that can be asked."""
-    return Answers(
+    return FakeRequestHandler(
         {
             "roots/list": ListRootsResult((Root("file:///project", "project"),)),
             "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
@@ -168,7 +170,7 @@ def responder() -> Answers:
     )
 
 
-async def use(session: Session, rng: random.Random) -> None:
+async def exercise(session: Session, rng: random.Random) -> None:
     """Ask for something and look into what comes, as the host does."""
     if rng.random() < 0.2:
         listing = await rng.choice(LISTINGS)(session)
@@ -186,7 +188,7 @@ async def use(session: Session, rng: random.Random) -> None:
 class Trial:
     """One session's worth of broken lines."""
 
-    def __init__(self, report: Report, seed: str, lines: int) -> None:
+    def __init__(self, report: FuzzReport, seed: str, lines: int) -> None:
         self.report = report
         self.where = f"lines {seed}"
         self.rng = random.Random(seed)
@@ -200,20 +202,20 @@ class Trial:
         rng, peer = self.rng, self.peer
         if rng.random() < 0.1:
             for _ in range(rng.randrange(20)):
-                peer.later(self.line() + b"\n")
+                peer.write_later(self.broken_line() + b"\n")
                 self.report.inputs += 1
                 self.lines -= 1
         era = "auto" if rng.random() < 0.5 else "stateless" if peer.stateless else "handshake"
         config = ServerConfig(name="fuzz", command="fuzz", era=era)  # type: ignore[arg-type]
         try:
-            async with FuzzOpener(peer).open(config, responder(), Notes()) as session:
-                await self.break_and_mend(session)
+            async with FuzzOpener(peer).open(config, request_handler(), RecordingObserver()) as session:
+                await self.break_and_recover(session)
         except McpHostError as error:
             # Lines before the handshake may spoil it; afterwards nothing may end the block with an error.
             self.report.outcomes[f"not opened ({type(error).__name__})"] += 1
         self.report.sessions += 1
 
-    async def break_and_mend(self, session: Session) -> None:
+    async def break_and_recover(self, session: Session) -> None:
         """The part with the broken lines."""
         async with anyio.create_task_group() as group:
             group.start_soon(self.watch, session)
@@ -221,9 +223,9 @@ class Trial:
             self.peer.behaves = False
             await self.send_lines(session, group)
             self.peer.feed(b"\n")
-            await self.mend()
+            await self.answer_open_requests()
             if not self.peer.lost:
-                await self.survived(session)
+                await self.check_session(session)
             group.cancel_scope.cancel()
 
     async def send_lines(self, session: Session, group: Any) -> None:
@@ -232,18 +234,20 @@ class Trial:
             some = min(left, 1 + self.rng.randrange(12))
             left -= some
             self.report.inputs += some
-            data = b"".join(self.line() + b"\n" for _ in range(some))
-            for _ in range(AT_ONCE - self.calls):  # and no further ones: they may all fail at once, for ever
+            data = b"".join(self.broken_line() + b"\n" for _ in range(some))
+            for _ in range(
+                CONCURRENT_SESSIONS - self.calls
+            ):  # and no further ones: they may all fail at once, for ever
                 self.calls += 1
                 group.start_soon(self.call, session)
                 await anyio.lowlevel.checkpoint()
-            for piece in self.mutator.pieces(data):
+            for piece in self.mutator.split(data):
                 begun = time.perf_counter()
                 self.peer.feed(piece)
                 await anyio.lowlevel.checkpoint()
-                self.report.took(self.where, time.perf_counter() - begun)
+                self.report.add_duration(self.where, time.perf_counter() - begun)
 
-    def line(self) -> bytes:
+    def broken_line(self) -> bytes:
         """One broken line, or one that is whole and does not belong here."""
         rng, peer = self.rng, self.peer
         roll = rng.random()
@@ -255,37 +259,37 @@ class Trial:
         ident = rng.choice(idents)
         if roll < 0.55:
             method = peer.open.get(ident, "tools/call")
-            message = peer.right(ident, method, rng.randrange(4))
+            message = peer.valid_answer(ident, method, rng.randrange(4))
             if roll < 0.1:
                 message = {"jsonrpc": "2.0", "id": ident, "error": rng.choice(corpus.ERRORS)}
             elif roll < 0.2:
                 message["result"] = {"resultType": "input_required", **rng.choice(corpus.INPUT_REQUIRED)}
         elif roll < 0.75:
-            message = {"jsonrpc": "2.0", **rng.choice(corpus.NOTICES)}
+            message = {"jsonrpc": "2.0", **rng.choice(corpus.NOTIFICATIONS)}
             if "progress" in message["method"]:
                 message["params"] = {**message["params"], "progressToken": ident}
         else:
-            message = {"jsonrpc": "2.0", "id": rng.choice((ident, "q1", 7)), **rng.choice(corpus.ASKS)}
+            message = {"jsonrpc": "2.0", "id": rng.choice((ident, "q1", 7)), **rng.choice(corpus.SERVER_REQUESTS)}
         if rng.random() < 0.03:
-            return self.mutator.message([message] * rng.choice((1, 2, 2, 3, 50, 50, 50, 1001)))
-        return self.mutator.message(message)
+            return self.mutator.encode_mutated([message] * rng.choice((1, 2, 2, 3, 50, 50, 50, 1001)))
+        return self.mutator.encode_mutated(message)
 
     async def call(self, session: Session) -> None:
         """One call to its end, whichever that is."""
         begun = anyio.current_time()
         try:
-            await use(session, self.rng)
+            await exercise(session, self.rng)
             outcome = "results"
         except McpHostError as error:
             outcome = type(error).__name__
         except Exception:  # noqa: BLE001 - the very thing this is about
             outcome = "uncaught"
-            self.report.fault(self.where, traceback.format_exc())
+            self.report.add_fault(self.where, traceback.format_exc())
         finally:
             self.calls -= 1
         self.report.outcomes[outcome] += 1
         if (took := anyio.current_time() - begun) > LONGEST_CALL:
-            self.report.fault(self.where, f"a call took {took:.0f} s of its clock")
+            self.report.add_fault(self.where, f"a call took {took:.0f} s of its clock")
 
     async def watch(self, session: Session) -> None:
         """Somebody listens for changes, too."""
@@ -297,7 +301,7 @@ class Trial:
         except McpHostError:
             return
 
-    async def mend(self) -> None:
+    async def answer_open_requests(self) -> None:
         """The peer answers everything that is open, until nobody waits."""
         peer = self.peer
         peer.behaves = True
@@ -307,37 +311,37 @@ class Trial:
                 peer.answer(ident)
             await anyio.sleep(0.01)
             if anyio.current_time() > until:
-                self.report.fault(self.where, f"{self.calls} calls never ended")
+                self.report.add_fault(self.where, f"{self.calls} calls never ended")
                 return
 
-    async def survived(self, session: Session) -> None:
+    async def check_session(self, session: Session) -> None:
         """A whole answer after all of this is taken as such, and nothing is left over."""
         mux = self.peer.mux
         try:
-            got = await session.request(WHOLE)
+            got = await session.request(VALID_REQUEST)
         except McpHostError as error:
             if isinstance(error, ConnectionLost) and FLOODED in error.message:
                 self.report.outcomes["sessions stopped for a flood"] += 1
             else:
-                self.report.fault(self.where, f"the session is broken: {error}")
+                self.report.add_fault(self.where, f"the session is broken: {error}")
             return
         if len(got.contents) != 2:
-            self.report.fault(self.where, "a whole answer was not read as such")
+            self.report.add_fault(self.where, "a whole answer was not read as such")
         left = [one for one in mux._pending.values() if one._request.method != "subscriptions/listen"]
         if left or len(mux.malformed_lines) > MAX_KEPT_LINES or len(mux.unsolicited()._items) > MAX_QUEUED:
-            self.report.fault(self.where, "something grew without a bound")
+            self.report.add_fault(self.where, "something grew without a bound")
         self.report.outcomes["sessions survived"] += 1
 
 
-def run(count: int, seed: int, first: int = 0) -> Report:
+def run(count: int, seed: int, first: int = 0) -> FuzzReport:
     """Send `count` lines, from session number `first` on."""
-    report = Report(seed)
+    report = FuzzReport(seed)
 
     async def work() -> None:
         number = first
         while report.inputs < count:
-            left = min(A_SESSION, count - report.inputs)
+            left = min(LINES_PER_SESSION, count - report.inputs)
             await Trial(report, f"{seed}:{number}", left).run()
             number += 1
 
-    return watched(report, work)
+    return run_monitored(report, work)

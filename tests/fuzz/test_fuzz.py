@@ -8,7 +8,7 @@ from tests.fuzz import lines, streams
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
     report = lines.run(10_000, seed)
-    assert report.faults == [], report.text("lines")
+    assert report.faults == [], report.summary("lines")
     assert report.inputs == 10_000
     # Were it otherwise, the mutations would be so wild that nothing behind the first check is tried.
     assert report.outcomes["results"] > 500
@@ -19,7 +19,7 @@ def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutated_event_streams_end_calls_and_never_the_session(seed: int) -> None:
     report = streams.run(2_000, seed)
-    assert report.faults == [], report.text("streams")
+    assert report.faults == [], report.summary("streams")
     assert report.inputs >= 2_000
     assert report.outcomes["results"] > 200
     survived, forgotten = report.outcomes["sessions survived"], report.outcomes["sessions forgotten by the server"]

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from tests.loops import alone
+from tests.loops import run_in_new_thread
 
 HANG_SECONDS = 1.0
 GROWTH_LIMIT = 100 * 1024 * 1024
 
 
-class Skipping(selectors.DefaultSelector):
+class SkippingSelector(selectors.DefaultSelector):
     """A selector that does not wait: the clock of its loop jumps to the next timer instead."""
 
     skipped = 0.0
@@ -33,11 +33,11 @@ class Skipping(selectors.DefaultSelector):
         return []
 
 
-class Loop(asyncio.SelectorEventLoop):
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop without waiting: an hour of time limits passes in no time, in the right order."""
 
     def __init__(self) -> None:
-        self.skipping = Skipping()
+        self.skipping = SkippingSelector()
         super().__init__(self.skipping)
 
     def time(self) -> float:
@@ -46,7 +46,7 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 @dataclass
-class Report:
+class FuzzReport:
     """What a run did and what was wrong in it."""
 
     seed: int
@@ -56,56 +56,56 @@ class Report:
     faults: list[str] = field(default_factory=list)
     slowest: float = 0.0
     seconds: float = 0.0
-    grown: int = 0
+    memory_growth: int = 0
 
-    def fault(self, where: str, what: str) -> None:
+    def add_fault(self, where: str, what: str) -> None:
         """Something that must not happen."""
         if len(self.faults) < 20:
             self.faults.append(f"{where}: {what}")
 
-    def took(self, where: str, seconds: float) -> None:
+    def add_duration(self, where: str, seconds: float) -> None:
         """How long one input was worked on."""
         self.slowest = max(self.slowest, seconds)
         if seconds > HANG_SECONDS:
-            self.fault(where, f"{seconds:.2f} s for one input")
+            self.add_fault(where, f"{seconds:.2f} s for one input")
 
-    def text(self, noun: str) -> str:
+    def summary(self, noun: str) -> str:
         """The report for a person."""
         outcomes = ", ".join(f"{count:,} {name}" for name, count in self.outcomes.most_common())
         return "\n".join([
             f"{self.inputs:,} mutated {noun} in {self.sessions:,} sessions, seed {self.seed}: {self.seconds:.0f} s, "
-            f"slowest {1000 * self.slowest:.1f} ms, memory grew by {self.grown / 1e6:.0f} MB",
+            f"slowest {1000 * self.slowest:.1f} ms, memory grew by {self.memory_growth / 1e6:.0f} MB",
             f"  {outcomes}",
             *(f"FAULT {fault}" for fault in self.faults),
         ])  # fmt: skip
 
 
-def memory() -> int:
+def peak_memory() -> int:
     """The most memory this process ever had, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def watched(report: Report, work: Callable[[], Coroutine[Any, Any, None]]) -> Report:
+def run_monitored(report: FuzzReport, work: Callable[[], Coroutine[Any, Any, None]]) -> FuzzReport:
     """Run it on a loop without waiting; whatever nobody caught becomes a fault of the report."""
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
 
         def unhandled(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-            report.fault("event loop", f"{context.get('message')}: {context.get('exception')!r}")
+            report.add_fault("event loop", f"{context.get('message')}: {context.get('exception')!r}")
 
         loop.set_exception_handler(unhandled)
         await work()
 
-    before, started = memory(), time.perf_counter()
+    before, started = peak_memory(), time.perf_counter()
     try:
         # Ids of requests begin at random, and mutations name them: the same seed shall give the same lines.
         with patch.object(secrets, "randbelow", lambda most: 999):
-            alone(main, backend_options={"loop_factory": Loop})
+            run_in_new_thread(main, backend_options={"loop_factory": VirtualTimeLoop})
     except Exception:  # noqa: BLE001 - the very thing this is about
-        report.fault(f"run, after {report.sessions} sessions", traceback.format_exc())
+        report.add_fault(f"run, after {report.sessions} sessions", traceback.format_exc())
     report.seconds = time.perf_counter() - started
-    report.grown = memory() - before
-    if report.grown > GROWTH_LIMIT:
-        report.fault("run", f"memory grew by {report.grown / 1e6:.0f} MB")
+    report.memory_growth = peak_memory() - before
+    if report.memory_growth > GROWTH_LIMIT:
+        report.add_fault("run", f"memory grew by {report.memory_growth / 1e6:.0f} MB")
     return report

@@ -57,7 +57,7 @@ def modules_at_first_frame(folder: Path) -> set[str]:
         while not notes.exists() and time.monotonic() < deadline and process.poll() is None:
             seen += _read(master, 0.1)
     finally:
-        _end(process, master)
+        _kill(process, master)
     assert notes.exists(), f"no frame within {SECONDS} s; the terminal got {seen[-2000:]!r}"
     return set(json.loads(notes.read_text()))
 
@@ -71,7 +71,7 @@ def _read(master: int, seconds: float) -> bytes:
         return b""
 
 
-def _end(process: subprocess.Popen[bytes], master: int) -> None:
+def _kill(process: subprocess.Popen[bytes], master: int) -> None:
     process.send_signal(signal.SIGTERM)
     deadline = time.monotonic() + 10
     while process.poll() is None and time.monotonic() < deadline:
@@ -83,7 +83,7 @@ def _end(process: subprocess.Popen[bytes], master: int) -> None:
     os.close(master)
 
 
-def _spy(notes: Path) -> None:
+def _record_modules(notes: Path) -> None:
     """Make Textual's driver write down `sys.modules` before the first frame leaves."""
     from textual.drivers.linux_driver import LinuxDriver
 
@@ -102,7 +102,7 @@ def _spy(notes: Path) -> None:
 if __name__ == "__main__":
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # the new session's terminal, so that the program is where it expects to be
     notes_path, *program_arguments = sys.argv[1:]
-    _spy(Path(notes_path))
+    _record_modules(Path(notes_path))
     sys.argv = ["mcphost", *program_arguments]
     from mcphost.__main__ import main
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.house.tree import module_name, parse, sources
+from tests.house.tree import module_name, module_paths, parse
 
 FUNCTIONS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 LIBRARIES = ("regex", "re2", "sre_compile")
@@ -29,20 +29,20 @@ _SEARCHING = ("sub", "subn", "findall", "finditer", "split", "search", "match")
 _FLAGS_AT = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
 _PARSER: Any = importlib.import_module("re._parser")
 
-SCREENED = 1_000
+SCREENING_LENGTH = 1_000
 """Characters of the input that every pump is tried with."""
 SHORT, LONG = 500, 10_000
-SUSPECT = 0.0002
+SUSPECT_SECONDS = 0.0002
 """Seconds for the screened input from which on a pump is measured in earnest."""
 FEW, MANY = 10, 1_000
 """A pattern with at most MANY ways and no repetition of more than FEW is linear: it tries those at each place."""
 GROWTH = 3.0 * LONG / SHORT
-HOPELESS = 3 * GROWTH
+CERTAIN_GROWTH = 3 * GROWTH
 """No noise of a measurement makes a linear cost grow like this; a quadratic one grows twice as much."""
 
 
 @dataclass
-class Found:
+class RegexPattern:
     """One pattern and the methods it is used with."""
 
     where: str
@@ -51,50 +51,50 @@ class Found:
     methods: set[str] = field(default_factory=set[str])
 
 
-class Unread(Exception):
+class DynamicPattern(Exception):
     """A pattern that is made while the program runs: the test needs an example of it."""
 
 
-def found(examples: dict[str, list[str]]) -> list[Found]:
+def find_patterns(examples: dict[str, list[str]]) -> list[RegexPattern]:
     """Every pattern. `examples` gives those that are made at run time, by `module:line's function`."""
-    result: list[Found] = []
+    result: list[RegexPattern] = []
     used = _methods_by_name()
-    for path in _with(r"\bre\."):
+    for path in _modules_containing(r"\bre\."):
         tree = parse(path)
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function(node)]
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _function_name(node)]
         if not calls:
             continue
         module = importlib.import_module(module_name(path))
-        names = _assigned(tree)
+        names = _assigned_names(tree)
         # `split` is a method of texts, too.
         here = {
             node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in METHODS - {"split"}
         }
         for call in calls:
-            where = f"{module_name(path)}:{_owner(tree, call)}"
-            function = _function(call)
+            where = f"{module_name(path)}:{_owner_name(tree, call)}"
+            function = _function_name(call)
             methods = {function} if function != "compile" else used.get(names.get(id(call), ""), here)
             try:
-                pattern = _value(call.args[0], module)
+                pattern = _evaluate(call.args[0], module)
             except Exception as error:
                 if where not in examples:
-                    raise Unread(f"{where}, line {call.lineno}") from error
-                result += [Found(where, one, 0, methods or METHODS) for one in examples[where]]
+                    raise DynamicPattern(f"{where}, line {call.lineno}") from error
+                result += [RegexPattern(where, one, 0, methods or METHODS) for one in examples[where]]
                 continue
-            result.append(Found(f"{where}:{call.lineno}", pattern, _flags(call, module), methods or METHODS))
+            result.append(RegexPattern(f"{where}:{call.lineno}", pattern, _flags(call, module), methods or METHODS))
     return result
 
 
-def _with(*parts: str) -> list[Path]:
+def _modules_containing(*parts: str) -> list[Path]:
     """The modules with such a text in them: the others need not be parsed."""
     any_part = re.compile("|".join(parts))
-    return [path for path in sources() if any_part.search(path.read_text(encoding="utf-8"))]
+    return [path for path in module_paths() if any_part.search(path.read_text(encoding="utf-8"))]
 
 
-def other_ways() -> list[str]:
+def find_indirect_imports() -> list[str]:
     """Imports by which a pattern could escape: another name of `re`, its functions alone, another library."""
     ways: list[str] = []
-    for path in _with(r"\bre\b", *LIBRARIES):
+    for path in _modules_containing(r"\bre\b", *LIBRARIES):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Import):
                 odd = [one for one in node.names if one.name in LIBRARIES or (one.name == "re" and one.asname)]
@@ -112,14 +112,14 @@ def _is_called(tree: ast.Module, attribute: ast.Attribute) -> bool:
     return any(isinstance(node, ast.Call) and node.func is attribute for node in ast.walk(tree))
 
 
-def _function(call: ast.Call) -> str:
+def _function_name(call: ast.Call) -> str:
     func = call.func
     if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "re":
         return func.attr if func.attr in FUNCTIONS else ""
     return ""
 
 
-def _owner(tree: ast.Module, call: ast.Call) -> str:
+def _owner_name(tree: ast.Module, call: ast.Call) -> str:
     owner = "module"
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.lineno <= call.lineno <= (
@@ -129,7 +129,7 @@ def _owner(tree: ast.Module, call: ast.Call) -> str:
     return owner
 
 
-def _assigned(tree: ast.Module) -> dict[int, str]:
+def _assigned_names(tree: ast.Module) -> dict[int, str]:
     """By the id of a call node: the name that its pattern is assigned to."""
     names: dict[int, str] = {}
     for node in ast.walk(tree):
@@ -148,7 +148,7 @@ def _assigned(tree: ast.Module) -> dict[int, str]:
 def _methods_by_name() -> dict[str, set[str]]:
     """The methods of patterns that are called on each name, anywhere: names that several modules use are one here."""
     used: dict[str, set[str]] = {}
-    for path in _with(rf"\.(?:{'|'.join(METHODS)})\b"):
+    for path in _modules_containing(rf"\.(?:{'|'.join(METHODS)})\b"):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Attribute) and node.attr in METHODS:
                 name = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
@@ -156,7 +156,7 @@ def _methods_by_name() -> dict[str, set[str]]:
     return used
 
 
-def _value(node: ast.expr, module: Any) -> Any:
+def _evaluate(node: ast.expr, module: Any) -> Any:
     value = eval(compile(ast.Expression(node), "pattern", "eval"), vars(module))
     if not isinstance(value, str | bytes):
         raise TypeError(value)
@@ -164,13 +164,13 @@ def _value(node: ast.expr, module: Any) -> Any:
 
 
 def _flags(call: ast.Call, module: Any) -> int:
-    at = _FLAGS_AT.get(_function(call), 2)
+    at = _FLAGS_AT.get(_function_name(call), 2)
     given = [word.value for word in call.keywords if word.arg == "flags"] or call.args[at : at + 1]
     return int(eval(compile(ast.Expression(given[0]), "flags", "eval"), vars(module))) if given else 0
 
 
 # -- inputs
-def pumps(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
+def attack_inputs(pattern: str, flags: int) -> Iterator[tuple[str, str, str]]:
     """Beginnings, pieces to repeat and ends that keep a matcher trying."""
     tree = _PARSER.parse(pattern, flags)
     literals: dict[str, None] = {}
@@ -192,27 +192,27 @@ def _beginnings(tree: Any, before: str, literals: dict[str, None]) -> Iterator[s
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             low, _, body = value
             yield from _beginnings(body, before, literals)
-            yield before + _example(body, literals)
-            before += _example(body, literals) * min(low, 40)
+            yield before + _matching_text(body, literals)
+            before += _matching_text(body, literals) * min(low, 40)
         elif kind == "SUBPATTERN":
             yield from _beginnings(value[-1], before, literals)
-            before += _example(value[-1], literals)
+            before += _matching_text(value[-1], literals)
         elif kind == "ATOMIC_GROUP":
             yield from _beginnings(value, before, literals)
-            before += _example(value, literals)
+            before += _matching_text(value, literals)
         elif kind == "BRANCH":
             for branch in value[1][:12]:
                 yield from _beginnings(branch, before, literals)
-                yield before + _example(branch, literals)
-            before += _example(value[1][0], literals)
+                yield before + _matching_text(branch, literals)
+            before += _matching_text(value[1][0], literals)
         elif kind in ("ASSERT", "ASSERT_NOT"):
             yield from _beginnings(value[1], before, literals)
         else:
-            before += _example([(op, value)], literals)
+            before += _matching_text([(op, value)], literals)
             yield before
 
 
-def _example(tree: Any, literals: dict[str, None]) -> str:
+def _matching_text(tree: Any, literals: dict[str, None]) -> str:
     """One text that fits a part of a pattern, or nearly."""
     text = ""
     for op, value in tree:
@@ -226,19 +226,19 @@ def _example(tree: Any, literals: dict[str, None]) -> str:
         elif kind == "ANY":
             text += "a"
         elif kind == "IN":
-            text += _member(value, literals)
+            text += _class_member(value, literals)
         elif kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
-            text += _example(value[2], literals) * min(value[0], 40)
+            text += _matching_text(value[2], literals) * min(value[0], 40)
         elif kind == "SUBPATTERN":
-            text += _example(value[-1], literals)
+            text += _matching_text(value[-1], literals)
         elif kind == "ATOMIC_GROUP":
-            text += _example(value, literals)
+            text += _matching_text(value, literals)
         elif kind == "BRANCH":
-            text += next(_example(branch, literals) for branch in value[1])
+            text += next(_matching_text(branch, literals) for branch in value[1])
     return text
 
 
-def _member(members: Any, literals: dict[str, None]) -> str:
+def _class_member(members: Any, literals: dict[str, None]) -> str:
     negated, chars = False, ""
     for op, value in members:
         kind = str(op)
@@ -255,48 +255,48 @@ def _member(members: Any, literals: dict[str, None]) -> str:
     return next(char for char in "ab0 -z\x01" if char not in chars)
 
 
-def ways_of(pattern: str, flags: int = 0) -> float:
+def count_texts(pattern: str, flags: int = 0) -> float:
     """How many texts, by kinds of characters, a pattern fits at most."""
-    return _ways(_PARSER.parse(pattern, flags))
+    return _count_texts(_PARSER.parse(pattern, flags))
 
 
-def _ways(tree: Any) -> float:
+def _count_texts(tree: Any) -> float:
     """How many texts, by kinds of characters, a part of a pattern fits at most; infinite where a repetition is."""
     product = 1.0
     for op, value in tree:
         kind = str(op)
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             low, high, body = value
-            one = _ways(body)
+            one = _count_texts(body)
             product *= sum(one**times for times in range(low, high + 1)) if high <= FEW else math.inf
         elif kind in ("SUBPATTERN", "ATOMIC_GROUP", "ASSERT", "ASSERT_NOT"):
-            product *= _ways(value if kind == "ATOMIC_GROUP" else value[-1])
+            product *= _count_texts(value if kind == "ATOMIC_GROUP" else value[-1])
         elif kind == "BRANCH":
-            product *= sum(_ways(branch) for branch in value[1])
+            product *= sum(_count_texts(branch) for branch in value[1])
         elif kind not in ("LITERAL", "NOT_LITERAL", "ANY", "IN", "AT"):
             product = math.inf
     return product
 
 
 # -- measuring
-def slow(one: Found) -> str:
+def find_slow_input(one: RegexPattern) -> str:
     """An input whose cost grows faster than its length, described; empty when none was found."""
     compiled = re.compile(one.pattern, one.flags)
     text = one.pattern if isinstance(one.pattern, str) else one.pattern.decode("latin-1")
     flags = one.flags & ~re.ASCII if isinstance(one.pattern, bytes) else one.flags
-    if ways_of(text, flags) <= MANY:
+    if count_texts(text, flags) <= MANY:
         return ""
-    for method in distinct(one.methods):
-        run, suspect = _runner(compiled, method), SUSPECT
-        for begin, piece, end in pumps(text, flags):
+    for method in distinct_methods(one.methods):
+        run, suspect = _bind_method(compiled, method), SUSPECT_SECONDS
+        for begin, piece, end in attack_inputs(text, flags):
 
             def made(size: int, begin: str = begin, piece: str = piece, end: str = end) -> str | bytes:
                 text = begin + piece * (size // len(piece)) + end
                 return text if isinstance(one.pattern, str) else text.encode("latin-1", "replace")
 
-            screened = made(SCREENED)
+            screened = made(SCREENING_LENGTH)
             # Elapsed time is never less than CPU time, and reading it costs a tenth.
-            if _cost(run, screened, time.perf_counter) <= suspect or (cost := _cost(run, screened)) <= suspect:
+            if _measure(run, screened, time.perf_counter) <= suspect or (cost := _measure(run, screened)) <= suspect:
                 continue
             suspect = max(suspect, 1.5 * cost)
             if (growth := _growth(run, made)) > GROWTH:
@@ -305,7 +305,7 @@ def slow(one: Found) -> str:
     return ""
 
 
-def distinct(methods: set[str]) -> list[str]:
+def distinct_methods(methods: set[str]) -> list[str]:
     """Leave out the methods that cost no more than another one of them on any text."""
     return [*[method for method in _SEARCHING if method in methods][:1], *sorted(methods.difference(_SEARCHING))]
 
@@ -314,23 +314,23 @@ def _growth(run: Callable[[Any], object], made: Callable[[int], str | bytes]) ->
     """How many times more the long input costs than the short; measured again where it looks bad, but not hopeless."""
     growth = 0.0
     for _ in range(3):
-        short = max(min(_cost(run, made(SHORT)) for _ in range(5)), 20e-6)
-        growth = _cost(run, made(LONG)) / short
-        if growth <= GROWTH or growth > HOPELESS:
+        short = max(min(_measure(run, made(SHORT)) for _ in range(5)), 20e-6)
+        growth = _measure(run, made(LONG)) / short
+        if growth <= GROWTH or growth > CERTAIN_GROWTH:
             break
-        growth = min(growth, _cost(run, made(LONG)) / short)
+        growth = min(growth, _measure(run, made(LONG)) / short)
         if growth <= GROWTH:
             break
     return growth
 
 
-def _cost(run: Callable[[Any], object], text: str | bytes, clock: Callable[[], float] = time.thread_time) -> float:
+def _measure(run: Callable[[Any], object], text: str | bytes, clock: Callable[[], float] = time.thread_time) -> float:
     began = clock()
     run(text)
     return clock() - began
 
 
-def _runner(compiled: Any, method: str) -> Callable[[Any], object]:
+def _bind_method(compiled: Any, method: str) -> Callable[[Any], object]:
     empty: Any = b"" if isinstance(compiled.pattern, bytes) else ""
     if method in ("sub", "subn"):
         return lambda text: getattr(compiled, method)(empty, text)
@@ -342,14 +342,14 @@ def _runner(compiled: Any, method: str) -> Callable[[Any], object]:
 def main() -> None:
     seconds, *rest = sys.argv[1:]
     if rest[0] == "--pattern":
-        everything = [Found("given", rest[1], 0, {"search"})]
+        everything = [RegexPattern("given", rest[1], 0, {"search"})]
     else:
         examples, bounded = json.loads(rest[0]), json.loads(rest[1])
-        everything = [one for one in found(examples | bounded) if one.where not in bounded]
+        everything = [one for one in find_patterns(examples | bounded) if one.where not in bounded]
     for one in everything:
         print(json.dumps({"begun": one.where}), flush=True)
         signal.setitimer(signal.ITIMER_PROF, float(seconds))
-        if why := slow(one):
+        if why := find_slow_input(one):
             print(json.dumps({"slow": f"{one.where} {one.pattern!r}: {why}"}), flush=True)
 
 

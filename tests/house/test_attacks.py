@@ -16,14 +16,14 @@ def names(file: str) -> set[str]:
 def test_every_attack_that_is_listed_is_tried_by_tests_that_exist() -> None:
     known = {file: names(file) for file in {test.partition("::")[0] for row in ROWS for test in row.tests}}
     missing = [
-        (row.what, test)
+        (row.description, test)
         for row in ROWS
         for test in row.tests
         if test.partition("::")[2] not in known[test.partition("::")[0]]
     ]
     assert missing == []
     assert all(row.tests for row in ROWS)
-    assert len({(row.kind, row.what) for row in ROWS}) == len(ROWS)
+    assert len({(row.kind, row.description) for row in ROWS}) == len(ROWS)
 
 
 def test_no_attack_is_tried_that_the_list_does_not_name() -> None:

@@ -11,12 +11,12 @@ from tests.conftest import (
     HERE,
     LONGEST_FIRST,
     MODEL_SERVERS,
-    PARSING,
-    SLOW,
-    SPLIT,
-    START_PROCESSES,
-    mixed,
-    unit_of_work,
+    PROCESS_TESTS,
+    SLOW_TESTS,
+    SPLIT_FILES,
+    SYNTAX_TREE_TESTS,
+    interleave_tests,
+    scheduling_scope,
 )
 
 WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
@@ -24,9 +24,9 @@ WIDER_THAN_A_TEST = re.compile(r"scope=\"(?:class|module|package|session)\"")
 
 def test_every_listed_name_is_the_beginning_of_a_file_with_tests() -> None:
     files = [path.relative_to(HERE).as_posix() for path in HERE.rglob("test_*.py")]
-    for name in (*START_PROCESSES, *LONGEST_FIRST, *SPLIT):
+    for name in (*PROCESS_TESTS, *LONGEST_FIRST, *SPLIT_FILES):
         assert any(file.startswith(name) for file in files), name
-    for name in (MODEL_SERVERS, *SLOW):
+    for name in (MODEL_SERVERS, *SLOW_TESTS):
         assert any(file.startswith(name.removeprefix("tests/")) for file in files), name
 
 
@@ -35,11 +35,11 @@ def test_tests_that_share_a_fixture_stay_on_one_worker() -> None:
     assert files
     for file in files:
         path = f"tests/{file.relative_to(HERE).as_posix()}"
-        assert unit_of_work(f"{path}::test_it[one]") == unit_of_work(f"{path}::test_more")
+        assert scheduling_scope(f"{path}::test_it[one]") == scheduling_scope(f"{path}::test_more")
 
 
 def test_a_split_file_is_given_out_test_by_test() -> None:
-    assert unit_of_work("tests/screens/test_chat.py::test_it[one]") == "tests/screens/test_chat.py::test_it[one]"
+    assert scheduling_scope("tests/screens/test_chat.py::test_it[one]") == "tests/screens/test_chat.py::test_it[one]"
 
 
 def test_a_quick_test_cannot_start_a_process(request: pytest.FixtureRequest) -> None:
@@ -63,17 +63,17 @@ def _shares(source: Path) -> bool:
 
 
 def test_one_worker_starts_the_servers_of_models() -> None:
-    assert unit_of_work("tests/peers/models/test_aimock.py::test_it") == "tests/peers/models"
+    assert scheduling_scope("tests/peers/models/test_aimock.py::test_it") == "tests/peers/models"
 
 
 def test_one_worker_reads_the_syntax_trees_of_all_modules() -> None:
-    assert {unit_of_work(f"tests/house/test_{name}.py::test_it") for name in PARSING} == {"tests/house"}
+    assert {scheduling_scope(f"tests/house/test_{name}.py::test_it") for name in SYNTAX_TREE_TESTS} == {"tests/house"}
 
 
 def test_tests_that_wait_are_spread_among_those_that_compute() -> None:
     names = [f"tests/{folder}/test_it.py::test_{n}" for folder in ("screens", "terminal") for n in range(100)]
     names += [f"tests/unit/test_{n // 10}.py::test_{n}" for n in range(50)]
-    order = mixed(names, str)
+    order = interleave_tests(names, str)
     assert sorted(order) == sorted(names)
     for start in range(0, 250, 50):
         part = order[start : start + 50]

@@ -4,7 +4,7 @@ import ast
 import re
 
 from mcphost.cli.parser import COMMANDS
-from tests.house.tree import module_name, parse, sources
+from tests.house.tree import module_name, module_paths, parse
 
 _VERBS = "|".join(sorted(COMMANDS))
 _COMMAND = re.compile(
@@ -30,13 +30,13 @@ def bare(tree: ast.Module) -> list[int]:
 
 
 def _is_quoted(value: ast.expr) -> bool:
-    """Whether something in it quotes; `rule` is made by `rule_for`, `usage` and `command` are our own words."""
+    """Whether something in it quotes; `rule` is made by `quote_rule`, `usage` and `command` are our own words."""
     names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-    return bool(names & {"quote", "rule_for", "rule", "usage", "command"})
+    return bool(names & {"quote", "quote_rule", "rule", "usage", "command"})
 
 
 def test_every_name_in_a_command_line_of_a_hint_is_quoted() -> None:
-    assert {module_name(path): lines for path in sources() if (lines := bare(parse(path)))} == {}
+    assert {module_name(path): lines for path in module_paths() if (lines := bare(parse(path)))} == {}
 
 
 def test_a_bare_name_in_a_command_line_is_found() -> None:

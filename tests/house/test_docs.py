@@ -2,15 +2,15 @@
 
 import re
 
-from tests.house.tree import ROOT, module_name, purpose, sources
+from tests.house.tree import ROOT, docstring_summary, module_name, module_paths
 
 
 def modules() -> dict[str, str]:
-    return {module_name(path): purpose(path) for path in sources() if path.name != "__init__.py"}
+    return {module_name(path): docstring_summary(path) for path in module_paths() if path.name != "__init__.py"}
 
 
 def rooms() -> dict[str, str]:
-    return {module_name(path): purpose(path) for path in sources() if path.name == "__init__.py"}
+    return {module_name(path): docstring_summary(path) for path in module_paths() if path.name == "__init__.py"}
 
 
 def test_every_module_opens_with_a_sentence_that_fits_a_table() -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.house.tree import ROOT, module_name, sources
+from tests.house.tree import ROOT, module_name, module_paths
 
 SCREEN_AND_MODELS = (
     "textual",
@@ -130,7 +130,7 @@ def loaded_by(*arguments: str) -> set[str]:
 
 
 def core() -> list[str]:
-    names = [module_name(path) for path in sources()]
+    names = [module_name(path) for path in module_paths()]
     return [name for name in names if not any(name == out or name.startswith(f"{out}.") for out in OUTSIDE_THE_CORE)]
 
 

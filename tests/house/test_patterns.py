@@ -9,11 +9,11 @@ from math import inf
 import pytest
 
 from mcphost.llm.demo_model import RULES
-from tests.house.patterns import FUNCTIONS, METHODS, distinct, other_ways, ways_of
+from tests.house.patterns import FUNCTIONS, METHODS, count_texts, distinct_methods, find_indirect_imports
 from tests.house.tree import ROOT
 
 EXAMPLES = {
-    "mcphost.llm.demo_model:wishes_in": [rule.pattern for rule in RULES],
+    "mcphost.llm.demo_model:find_requests": [rule.pattern for rule in RULES],
     "mcphost.unicode_forms:_long_mark_runs": ["[\u0300\u0315\u0f73]{31,}"],
 }
 """Patterns that are no literals, by module and function: examples of what they are."""
@@ -41,7 +41,7 @@ def test_every_pattern_of_the_package_takes_linear_time() -> None:
 
 
 def test_no_pattern_can_escape_the_search_for_them() -> None:
-    assert other_ways() == []
+    assert find_indirect_imports() == []
     assert {"compile", "match", "search", "sub"} <= FUNCTIONS
 
 
@@ -71,10 +71,10 @@ def test_a_pattern_that_is_not_linear_is_noticed(pattern: str) -> None:
     ],
 )  # fmt: skip
 def test_only_a_pattern_with_few_ways_is_linear_without_being_tried(pattern: str, number: float) -> None:
-    assert ways_of(pattern) == number
+    assert count_texts(pattern) == number
 
 
 def test_a_method_that_another_one_includes_is_not_tried_twice() -> None:
-    assert distinct({"match", "search", "sub", "fullmatch"}) == ["sub", "fullmatch"]
-    assert distinct({"match", "fullmatch"}) == ["match", "fullmatch"]
-    assert distinct(METHODS) == ["sub", "fullmatch"]
+    assert distinct_methods({"match", "search", "sub", "fullmatch"}) == ["sub", "fullmatch"]
+    assert distinct_methods({"match", "fullmatch"}) == ["match", "fullmatch"]
+    assert distinct_methods(METHODS) == ["sub", "fullmatch"]

@@ -33,12 +33,12 @@ def test_every_command_it_names_explains_itself(command: str) -> None:
 
 
 def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -> None:
-    from mcphost.config.loader import load
+    from mcphost.config.loader import load_config
     from mcphost.config.settings import Overrides
 
     (tmp_path / "mcp.json").write_text(next(block for language, block in BLOCKS if language == "json"))
     (tmp_path / "config.toml").write_text(next(block for language, block in BLOCKS if language == "toml"))
-    config = load(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    config = load_config(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
     assert config.problems == ()
     assert [server.name for server in config.servers] == ["files", "tracker"]
     assert config.model.name == "anthropic/claude-sonnet-4-5"
@@ -61,10 +61,10 @@ def test_what_the_page_about_sign_in_tells_people_to_type_is_understood() -> Non
 
 
 def test_the_accounts_of_that_page_are_read_without_a_complaint(tmp_path: Path) -> None:
-    from mcphost.config.loader import load
+    from mcphost.config.loader import load_config
     from mcphost.config.settings import Overrides
 
     (tmp_path / "mcp.json").write_text(re.findall(r"^```json\n(.*?)^```", SIGN_IN, re.MULTILINE | re.DOTALL)[0])
-    config = load(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    config = load_config(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
     assert config.problems == ()
     assert [server.oauth.account for server in config.servers] == ["work", "personal"]

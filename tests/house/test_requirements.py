@@ -2,23 +2,23 @@
 
 import pytest
 
-from tests.spec.coverage import table
+from tests.spec.coverage import coverage_table
 from tests.spec.manifest import (
     AREAS,
     GOALS,
     HERE,
     LEVELS,
     REVISIONS,
-    Entry,
+    ManifestEntry,
     claims,
     manifest,
-    marks,
+    marked_claims,
     reasons,
     requirements,
 )
 
 
-def demanded() -> list[Entry]:
+def demanded() -> list[ManifestEntry]:
     return [one for one in manifest() if one.row.area in AREAS and one.row.level in GOALS]
 
 
@@ -28,7 +28,7 @@ def test_every_claimed_id_is_in_the_list() -> None:
 
 
 def test_each_claim_is_made_by_a_test_and_for_revisions_the_requirement_applies_to() -> None:
-    at = {one.id: set(one.at) for one in requirements()}
+    at = {one.id: set(one.applicable_revisions) for one in requirements()}
     for ident, bearers in claims().items():
         for claim in bearers:
             assert claim.test.startswith("test_") or claim.test == "*", f"{claim} bears a mark and is no test"
@@ -42,7 +42,7 @@ def test_each_requirement_stands_there_once_with_a_level_and_real_revisions() ->
     for one in every:
         named = one.revisions.replace("..", ",").split(",")
         assert one.revisions == "any" or set(named) <= set(REVISIONS), one
-        assert one.at, one
+        assert one.applicable_revisions, one
 
 
 def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sentence() -> None:
@@ -50,7 +50,7 @@ def test_every_reason_belongs_to_a_requirement_that_no_test_claims_and_is_a_sent
     for ident, given in reasons().items():
         assert ident in rows, f"{ident} is not in the list"
         for revision, why in given.items():
-            assert revision in (*rows[ident].row.at, "*"), f"{ident} does not apply to {revision}"
+            assert revision in (*rows[ident].row.applicable_revisions, "*"), f"{ident} does not apply to {revision}"
             assert why.endswith("."), f"{ident}: a reason is a sentence"
         both = [at for at in rows[ident].reasons if rows[ident].tests[at]]
         # A reason without a revision stands for those that tests leave over, so it must be needed somewhere.
@@ -80,7 +80,7 @@ def test_what_no_test_covers_has_a_reason() -> None:
 
 def test_coverage_is_counted_over_all_requirements_and_claims() -> None:
     """The last row adds up: covered, reasoned and open requirements are all there are."""
-    *_, covered, _, _, reasoned, left = table().splitlines()[-1].split()
+    *_, covered, _, _, reasoned, left = coverage_table().splitlines()[-1].split()
     claimed, total = covered.split("/")
     assert int(total) == len(requirements()) == int(claimed) + int(reasoned) + int(left)
 
@@ -96,7 +96,7 @@ def test_this() -> None: ...
 @pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.req("three"))])
 async def test_that(x) -> None: ...
 """
-    found = {ident: (claim.test, claim.revisions) for ident, claim in marks(source, "here.py")}
+    found = {ident: (claim.test, claim.revisions) for ident, claim in marked_claims(source, "here.py")}
     assert found == {
         "whole.file": ("*", ()),
         "one": ("test_this", ("2025-06-18",)),

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.house.tree import ROOT, tracked
+from tests.house.tree import ROOT, tracked_files
 
 # Classes such as [p] keep this file from finding itself.
 FORBIDDEN = {
@@ -18,7 +18,7 @@ PICTURES = {".png", ".svg", ".ico", ".gif"}
 
 def test_tracked_files_name_no_registry_and_no_workplace() -> None:
     found = []
-    for path in tracked():
+    for path in tracked_files():
         if path.suffix in PICTURES:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -28,4 +28,4 @@ def test_tracked_files_name_no_registry_and_no_workplace() -> None:
 
 def test_no_python_lock_file_is_tracked() -> None:
     """It would carry the registry's address; the ranges in pyproject.toml are what is supported."""
-    assert [path.name for path in tracked() if path.name in {"uv.lock", "poetry.lock", "Pipfile.lock"}] == []
+    assert [path.name for path in tracked_files() if path.name in {"uv.lock", "poetry.lock", "Pipfile.lock"}] == []

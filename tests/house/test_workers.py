@@ -2,13 +2,13 @@
 
 import ast
 
-from tests.house.tree import module_name, parse, sources
+from tests.house.tree import module_name, module_paths, parse
 
 
 def test_a_worker_is_given_a_function_to_call() -> None:
     given = {
         f"{module_name(path)}:{node.lineno}": ast.unparse(node.args[0])
-        for path in sources()
+        for path in module_paths()
         for node in ast.walk(parse(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".run_worker") and node.args
     }

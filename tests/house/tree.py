@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "mcphost"
 
 
-def sources() -> list[Path]:
+def module_paths() -> list[Path]:
     """Every module of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -26,13 +26,13 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def purpose(path: Path) -> str:
+def docstring_summary(path: Path) -> str:
     """The first paragraph of a module's docstring on one line, or nothing."""
     docstring = ast.get_docstring(parse(path)) or ""
     return " ".join(docstring.split("\n\n")[0].split())
 
 
-def tracked() -> list[Path]:
+def tracked_files() -> list[Path]:
     """Every file that git carries; in an unpacked source archive, every file there is."""
     try:
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout

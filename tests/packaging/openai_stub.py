@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 
-class Stub(ThreadingHTTPServer):
+class OpenAiStub(ThreadingHTTPServer):
     """`requests` holds every body it was sent; it wants the tool whose name ends with `tool`, or, empty, just talks."""
 
     daemon_threads = True
@@ -24,7 +24,7 @@ class Stub(ThreadingHTTPServer):
         """What goes after --api-base."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
-    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The deltas of one turn: the tool call, or the text once the conversation ends with a tool's result."""
         last = body["messages"][-1]
         if last["role"] == "tool":
@@ -41,7 +41,7 @@ class Stub(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Stub
+    server: OpenAiStub
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -50,7 +50,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
         calls = False
-        for delta in self.server.answer(body):
+        for delta in self.server.stream_deltas(body):
             calls = calls or "tool_calls" in delta
             self._event([{"index": 0, "delta": delta, "finish_reason": None}])
         self._event([{"index": 0, "delta": {}, "finish_reason": "tool_calls" if calls else "stop"}])
@@ -65,9 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def openai_stub(tool: str, arguments: dict[str, Any]) -> Iterator[Stub]:
+def run_openai_stub(tool: str, arguments: dict[str, Any]) -> Iterator[OpenAiStub]:
     """The server, running until the block ends."""
-    with Stub(tool, arguments) as stub:
+    with OpenAiStub(tool, arguments) as stub:
         thread = Thread(target=stub.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

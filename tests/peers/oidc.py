@@ -16,11 +16,11 @@ from mcphost.config.schema import ServerConfig
 from tests.peers import node
 from tests.peers.visitor import visit
 
-VISITOR = Path(__file__).with_name("visitor.py")
+BROWSER_SCRIPT = Path(__file__).with_name("visitor.py")
 
 
 @dataclass
-class Provider:
+class OidcProvider:
     """Where it is, and every event it told so far."""
 
     origin: str
@@ -45,15 +45,15 @@ class Provider:
 
 
 @asynccontextmanager
-async def provider(seconds: int = 60) -> AsyncIterator[Provider]:
+async def provider(seconds: int = 60) -> AsyncIterator[OidcProvider]:
     """One whose access tokens live for so long."""
     script = str(Path(__file__).with_name("oidc.mjs"))
-    command = [node.node(), script, str(node.package_root() / "node_modules"), str(seconds)]
+    command = [node.node_executable(), script, str(node.package_root() / "node_modules"), str(seconds)]
     async with await anyio.open_process(command, stderr=None) as process:
         try:
             assert process.stdout
-            lines = _lines(process.stdout)
-            one = Provider(json.loads(await anext(lines))["origin"])
+            lines = _read_lines(process.stdout)
+            one = OidcProvider(json.loads(await anext(lines))["origin"])
 
             async def listen() -> None:
                 async for line in lines:
@@ -70,7 +70,7 @@ async def provider(seconds: int = 60) -> AsyncIterator[Provider]:
             process.kill()
 
 
-async def _lines(stream: Any) -> AsyncIterator[str]:
+async def _read_lines(stream: Any) -> AsyncIterator[str]:
     rest = b""
     async for chunk in stream:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -79,7 +79,7 @@ async def _lines(stream: Any) -> AsyncIterator[str]:
 
 
 @dataclass
-class Someone:
+class BrowserUser:
     """Fills in the login form and the consent form, as a person does."""
 
     times: int = 0
@@ -97,9 +97,9 @@ class Someone:
         return ""
 
 
-def browser(folder: Path, login: str) -> str:
+def create_browser(folder: Path, login: str) -> str:
     """A program for $BROWSER in which that person sits."""
     program = folder / f"browser-{login}"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{VISITOR}" {login} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{BROWSER_SCRIPT}" {login} "$@"\n')
     program.chmod(0o755)
     return str(program)

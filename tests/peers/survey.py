@@ -5,23 +5,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.flows.program import Pipe, Program
+from tests.flows.program import PipeClient, Program
 
 SERVER = "peer"
 # The reference server asks for roots by itself, a third of a second after the handshake.
-STANDING = {"share_roots": "session"}
+DEFAULT_ANSWERS = {"share_roots": "session"}
 
 
-class Survey:
+class PipeSurvey:
     """Commands on a pipe; questions that come meanwhile get the prepared answers, by their kind."""
 
-    def __init__(self, program: Program, pipe: Pipe, config: str) -> None:
+    def __init__(self, program: Program, pipe: PipeClient, config: str) -> None:
         self.program = program
         self.pipe = pipe
         self.config = config
         self.questions: list[dict[str, Any]] = []
 
-    def do(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
+    def run(self, do: str, answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
         """A command's result; a question with no answer prepared fails the test."""
         self.questions = []
         ident = self.pipe.send(do, server=SERVER, **fields)
@@ -29,7 +29,7 @@ class Survey:
             if event["event"] == "question":
                 self.questions.append(event)
                 self.pipe.send(
-                    "answer", question=event["question"], answer={**STANDING, **(answers or {})}[event["kind"]]
+                    "answer", question=event["question"], answer={**DEFAULT_ANSWERS, **(answers or {})}[event["kind"]]
                 )
             elif event["event"] == "result" and event["id"] == ident:
                 return event
@@ -37,34 +37,34 @@ class Survey:
 
     def call(self, tool: str, answers: dict[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
         """What came of a tool that works."""
-        result = self.do("call", answers, tool=tool, arguments=arguments)
+        result = self.run("call", answers, tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"]) == (True, 0), result
         return result["result"]
 
-    def refused(self, tool: str, **arguments: Any) -> str:
+    def call_failing(self, tool: str, **arguments: Any) -> str:
         """The text of a tool that ran and reported an error."""
-        result = self.do("call", tool=tool, arguments=arguments)
+        result = self.run("call", tool=tool, arguments=arguments)
         assert (result["ok"], result["exit"], result["result"]["isError"]) == (True, 8, True), result
         return result["result"]["text"]
 
-    def names(self, kind: str, *, refresh: bool = True) -> list[str]:
+    def list_names(self, kind: str, *, refresh: bool = True) -> list[str]:
         """What is offered of a kind, read anew or as it is known."""
-        offered = self.do("list", kind=kind, refresh=refresh)["result"][kind]
+        offered = self.run("list", kind=kind, refresh=refresh)["result"][kind]
         return [one.get("name") or one["uri"] for one in offered]
 
-    def one_shot(self, command: str, *arguments: str, code: int = 0) -> Any:
+    def run_command(self, command: str, *arguments: str, code: int = 0) -> Any:
         """A command of its own, which starts or reaches the server anew; its JSON."""
         flags = ("--mcp-config", self.config, "--json")
         return json.loads(self.program.text(command, *arguments, *flags, code=code))
 
-    def since(self, mark: int) -> list[dict[str, Any]]:
+    def events_since(self, mark: int) -> list[dict[str, Any]]:
         """The events read after there were `mark` of them."""
         return self.pipe.events[mark:]
 
-    def later(self, mark: int, **wanted: Any) -> dict[str, Any]:
+    def wait_for_event(self, mark: int, **wanted: Any) -> dict[str, Any]:
         """The first event with these fields after there were `mark` of them, read already or yet to come."""
         while True:
-            for event in self.since(mark):
+            for event in self.events_since(mark):
                 if wanted.items() <= event.items():
                     return event
             assert self.pipe.read(), f"the output ended before {wanted}"
@@ -75,19 +75,19 @@ class Survey:
         return len(self.pipe.events)
 
     @contextmanager
-    def beside(self, *flags: str) -> Iterator["Survey"]:
+    def second_pipe(self, *flags: str) -> Iterator["PipeSurvey"]:
         """Another pipe with the same server."""
         with self.program.pipe("--mcp-config", self.config, *flags) as pipe:
-            yield Survey(self.program, pipe, self.config)
+            yield PipeSurvey(self.program, pipe, self.config)
 
 
 @contextmanager
-def surveying(program: Program, entry: dict[str, Any], *flags: str) -> Iterator[Survey]:
+def open_survey(program: Program, entry: dict[str, Any], *flags: str) -> Iterator[PipeSurvey]:
     """A pipe with one server, named `peer`, and the demo model."""
     config = program.servers(**{SERVER: entry})
     with program.pipe("--model", "demo", "--mcp-config", config, *flags) as pipe:
-        survey = Survey(program, pipe, config)
-        ready = survey.do("connect")
+        survey = PipeSurvey(program, pipe, config)
+        ready = survey.run("connect")
         assert ready["ok"], ready
         yield survey
         pipe.end()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.flows.program import Pipe, Program
+from tests.flows.program import PipeClient, Program
 from tests.peers import node
 
 SERVER = str(Path(__file__).with_name("sdk_server.py"))
@@ -18,7 +18,7 @@ SERVER = str(Path(__file__).with_name("sdk_server.py"))
 class Answering:
     """Answers the questions of a pipe as they come, each once, and keeps them."""
 
-    def __init__(self, pipe: Pipe, *, refuses_folders: bool = False) -> None:
+    def __init__(self, pipe: PipeClient, *, refuses_folders: bool = False) -> None:
         self.pipe = pipe
         self.refuses_folders = refuses_folders
         self.questions: dict[str, dict[str, Any]] = {}
@@ -58,15 +58,15 @@ def program(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def everything(program: Program, npm_peers: Path) -> str:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})
 
 
-def call(pipe: Pipe, tool: str, **arguments: Any) -> int:
+def call(pipe: PipeClient, tool: str, **arguments: Any) -> int:
     return pipe.send("call", server="everything", tool=tool, arguments=arguments)
 
 
-def edited(pipe: Pipe, user: Answering, program: Program) -> None:
+def edited(pipe: PipeClient, user: Answering, program: Program) -> None:
     """The server lists again after each change of the folders; what is new is asked about with its next call."""
     added = pipe.ask("roots", add=str(program.work), name="w\u00f6rk", keep="project")["result"]
     assert [(one["source"], one["keep"]) for one in added["folders"]] == [
@@ -87,7 +87,7 @@ def edited(pipe: Pipe, user: Answering, program: Program) -> None:
     assert f"{program.home}/b" not in listed(pipe, 2)
 
 
-def listed(pipe: Pipe, count: int) -> str:
+def listed(pipe: PipeClient, count: int) -> str:
     """What the server knows, once it has heard of so many."""
     pipe.wait(lambda event: event["event"] == "roots_told" and len(event["uris"]) == count)
     for _ in range(50):  # the answer to its request and our next one may overtake each other inside of it
@@ -229,7 +229,7 @@ def sdk(request: pytest.FixtureRequest, program: Program, address: str) -> str:
     return program.servers(everything={"command": sys.executable, "args": [SERVER, "stdio"]})
 
 
-def survey(pipe: Pipe, user: Answering, form: Any) -> dict[str, Any]:
+def survey(pipe: PipeClient, user: Answering, form: Any) -> dict[str, Any]:
     ident = call(pipe, "survey")
     question = user.answer("fill_form", form)
     assert [(field["name"], field["kind"], field["default"]) for field in question["fields"]] == [

@@ -26,7 +26,7 @@ from mcphost.protocol.tasks import CancelTask, GetTask, TaskStatusNotification
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.serialization import Raw
 from tests.peers import node
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 
@@ -52,7 +52,7 @@ def listening(transport: str) -> Iterator[str]:
         port = probe.getsockname()[1]
     environment = {**os.environ, "PORT": str(port)}
     process = subprocess.Popen(
-        node.everything(transport), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        node.everything_command(transport), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         until = time.monotonic() + 20
@@ -76,7 +76,7 @@ def words(result: CallToolResult) -> str:
 @pytest.mark.req("sse.detect")
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse", "sse found by itself"])
 async def test_the_reference_server_can_be_listed_and_used(transport: str, address: str, sse_address: str) -> None:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     if transport == "stdio":
         server = ServerConfig(name="everything", command=command, args=tuple(arguments))
     elif transport == "sse":
@@ -84,8 +84,8 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
     else:
         server = ServerConfig(name="everything", url=address if transport == "http" else sse_address)
     heard: list[Notification] = []
-    notes = Notes()
-    async with ClientSessionOpener(expand=str).open(server, Answers(), notes) as session:
+    notes = RecordingObserver()
+    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), notes) as session:
         tools = [tool.name for tool in (await list_tools(session)).values]
         assert {"echo", "get-sum"} <= set(tools)
         result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
@@ -106,15 +106,15 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
 
 @pytest.mark.req("samp.legacy-wire")
 async def test_its_sampling_and_roots_requests_are_answered() -> None:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     server = ServerConfig(name="everything", command=command, args=tuple(arguments))
-    answers = Answers(
+    answers = FakeRequestHandler(
         {
             "roots/list": ListRootsResult((Root("file:///project", "project"),)),
             "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m"),
         }
     )
-    async with ClientSessionOpener(expand=str).open(server, answers, Notes()) as session:
+    async with ClientSessionOpener(expand=str).open(server, answers, RecordingObserver()) as session:
         with anyio.fail_after(10):
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
     assert "Paris" in words(result)
@@ -124,7 +124,7 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
 @pytest.mark.req("task.old.any-stream")
 @pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
 async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, address: str, sse_address: str) -> None:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     servers = {
         "stdio": ServerConfig(name="everything", command=command, args=tuple(arguments)),
         "http": ServerConfig(name="everything", url=address),
@@ -132,10 +132,10 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
     }
     snake = ElicitResult("accept", {"interpretation": "snake", "name": "Ada"})
     said = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
-    answers = Answers({"elicitation/create": snake, "sampling/createMessage": said})
+    answers = FakeRequestHandler({"elicitation/create": snake, "sampling/createMessage": said})
     results: dict[str, str] = {}
     heard: list[Notification] = []
-    notes = Notes()
+    notes = RecordingObserver()
     async with ClientSessionOpener(expand=str).open(servers[transport], answers, notes) as session:
         support = {tool.name: tool.execution for tool in (await list_tools(session)).values}
         required = support["simulate-research-query"]

@@ -20,7 +20,7 @@ def program(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def everything(program: Program) -> str:
-    command, *arguments = node.everything()
+    command, *arguments = node.everything_command()
     return program.servers(everything={"command": command, "args": arguments})
 
 

@@ -3,27 +3,27 @@
 import pytest
 
 from mcphost.client import negotiation
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.peers import node
 from tests.peers.interop import probes
-from tests.peers.interop.peers import ALWAYS, Cell, always
+from tests.peers.interop.peers import ALWAYS_RUN, Cell, always_run_cells
 
 pytestmark = [pytest.mark.peer, pytest.mark.anyio]
 
 
-@pytest.mark.parametrize("cell", always(), ids=str)
+@pytest.mark.parametrize("cell", always_run_cells(), ids=str)
 async def test_everything_that_a_peer_supports_works(cell: Cell) -> None:
     try:
         cell.peer.command(cell.transport, cell.delay)  # installs it
     except node.PeersMissing as error:
-        missing(f"{cell} cannot be had: {error}")
+        skip_or_fail(f"{cell} cannot be had: {error}")
     outcomes = await probes.run(cell)
     assert [one.probe for one in outcomes] == probes.probes_of(cell)
     assert [one for one in outcomes if not one.is_good] == []
 
 
 def test_every_cell_that_is_always_run_is_one_of_the_matrix() -> None:
-    assert len(always()) == len(ALWAYS)
+    assert len(always_run_cells()) == len(ALWAYS_RUN)
 
 
 @pytest.mark.parametrize("name", ["TypeScript 2.x dual", "Python 2.x"])
@@ -31,7 +31,7 @@ async def test_a_peer_that_read_both_openings_at_once_is_used_in_the_era_that_it
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(negotiation._SECOND_OPENING_DELAYS, "hedged", 0.0)
-    (cell,) = (one for one in always() if str(one) == f"{name} stdio")
+    (cell,) = (one for one in always_run_cells() if str(one) == f"{name} stdio")
     outcomes = await probes.run(cell)
     assert [one for one in outcomes if not one.is_good] == []
     # The TypeScript SDK obeys the later opening, the Python SDK refuses it.

@@ -25,7 +25,7 @@ def test_server_everything_is_the_pinned_one_and_answers(npm_peers: Path) -> Non
         "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}},
     }
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(node.everything(), **pipes) as process:
+    with subprocess.Popen(node.everything_command(), **pipes) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(hello).encode() + b"\n")
@@ -39,7 +39,7 @@ def test_server_everything_is_the_pinned_one_and_answers(npm_peers: Path) -> Non
 
 
 def test_aimock_starts(npm_peers: Path) -> None:
-    help_text = subprocess.run(node.aimock("--help"), capture_output=True, check=True, timeout=20).stdout
+    help_text = subprocess.run(node.aimock_command("--help"), capture_output=True, check=True, timeout=20).stdout
     assert b"--fixtures" in help_text
     manifest = npm_peers / "node_modules/@copilotkit/aimock/package.json"
     assert json.loads(manifest.read_text())["version"] == "1.43.0"

@@ -14,8 +14,8 @@ import anyio.to_thread
 import pytest
 
 from tests.flows.keyring import secret_service
-from tests.flows.program import Pipe, Program
-from tests.peers.oidc import Provider, browser, provider
+from tests.flows.program import PipeClient, Program
+from tests.peers.oidc import OidcProvider, create_browser, provider
 from tests.peers.visitor import visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
@@ -34,7 +34,7 @@ class Machine:
 
     async def run(self, *arguments: str, code: int = 0, login: str = "ada") -> Any:
         """The document of one command."""
-        env = {"BROWSER": browser(self.folder, login)}
+        env = {"BROWSER": create_browser(self.folder, login)}
         work = partial(self.program.text, *arguments, "--json", code=code, seconds=60, **env)
         out = await anyio.to_thread.run_sync(work)
         return json.loads(out) if out else None
@@ -46,7 +46,7 @@ async def machine(npm_peers: Path, tmp_path: Path) -> AsyncIterator[Machine]:
         yield Machine(tmp_path, keyring)
 
 
-def accounts(one: Provider, *names: str) -> dict[str, Any]:
+def accounts(one: OidcProvider, *names: str) -> dict[str, Any]:
     """An entry for each account of the one server."""
     return {name: {"url": one.url, "mcphost": {"oauth": {"account": name}}} for name in names}
 
@@ -110,7 +110,7 @@ async def two_programs_renew(machine: Machine) -> None:
                 tasks.start_soon(partial(machine.run, "login", name, *config, login=name))
         begun, calls = time.monotonic(), list[int]()
 
-        def result(pipe: Pipe, ident: int) -> dict[str, Any]:
+        def result(pipe: PipeClient, ident: int) -> dict[str, Any]:
             # Nobody is asked to sign in again; whoever waited for that would wait for ever.
             found = pipe.wait(lambda event: event["event"] == "question" or event.get("id") == ident)
             assert found["event"] == "result", found

@@ -13,7 +13,7 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.protocol.tools import CallTool
 from tests.peers import node
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import words
 
 pytestmark = [pytest.mark.peer, pytest.mark.anyio, pytest.mark.usefixtures("npm_peers")]
@@ -23,7 +23,9 @@ pytestmark = [pytest.mark.peer, pytest.mark.anyio, pytest.mark.usefixtures("npm_
 def everything(port: int) -> Iterator[None]:
     environment = {**os.environ, "PORT": str(port)}
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(node.everything("streamableHttp"), env=environment, stdout=quiet, stderr=quiet) as server:
+    with subprocess.Popen(
+        node.everything_command("streamableHttp"), env=environment, stdout=quiet, stderr=quiet
+    ) as server:
         try:
             until = time.monotonic() + 20
             while time.monotonic() < until:
@@ -42,11 +44,11 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    notes = Notes()
+    notes = RecordingObserver()
     with ExitStack() as first:
         first.enter_context(everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
-        async with ClientSessionOpener(expand=str).open(config, Answers(), notes) as session:
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), notes) as session:
             assert words(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
             with everything(port):

@@ -19,8 +19,8 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool, CallToolResult
-from tests.flows.forked import sdk_server
-from tests.unit.client.people import Answers, Notes
+from tests.flows.forked import sdk_server_command
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 SERVER = str(Path(__file__).with_name("sdk_server.py"))
@@ -39,7 +39,7 @@ def addresses() -> Iterator[dict[str, str]]:
     found: dict[str, str] = {}
     try:
         for name in ("http", "http json"):
-            process = subprocess.Popen(sdk_server(SERVER, *name.split()), stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(sdk_server_command(SERVER, *name.split()), stdout=subprocess.PIPE, text=True)
             processes.append(process)
             assert process.stdout is not None
             found[name] = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
@@ -52,7 +52,7 @@ def addresses() -> Iterator[dict[str, str]]:
 
 def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     if transport == "stdio":
-        command, *arguments = sdk_server(SERVER, "stdio")
+        command, *arguments = sdk_server_command(SERVER, "stdio")
         return ServerConfig(name="sdk", command=command, args=tuple(arguments), era=era)
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
 
@@ -63,8 +63,8 @@ def words(result: CallToolResult) -> str:
     return block.text
 
 
-def opened(server: ServerConfig, answers: Answers | None = None, notes: Notes | None = None):  # type: ignore[no-untyped-def]
-    return ClientSessionOpener(expand=str).open(server, answers or Answers(), notes or Notes())
+def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, notes: RecordingObserver | None = None):  # type: ignore[no-untyped-def]
+    return ClientSessionOpener(expand=str).open(server, answers or FakeRequestHandler(), notes or RecordingObserver())
 
 
 @pytest.mark.req("tools.list")
@@ -73,7 +73,7 @@ def opened(server: ServerConfig, answers: Answers | None = None, notes: Notes | 
 async def test_everything_a_server_offers_can_be_listed_and_used(
     transport: str, era: Era, revision: Revision, addresses: dict[str, str]
 ) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(config(transport, era, addresses), notes=notes) as session:
         assert session.facts.revision is revision
         assert (session.facts.info.name, session.facts.info.version) == ("sdk-peer", "1.2.3")
@@ -126,7 +126,7 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
 @pytest.mark.req("mrtr.retry.new-id")
 @pytest.mark.parametrize("transport", ["stdio", "http", "http json"])
 async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str, addresses: dict[str, str]) -> None:
-    answers = Answers({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {"name": "Ada"})})
     answers.capabilities = {"elicitation": {"form": {}}}
     async with opened(config(transport, "stateless", addresses), answers) as session:
         result = await session.request(CallTool("greet"))

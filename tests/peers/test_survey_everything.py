@@ -13,7 +13,7 @@ import pytest
 from mcphost.host.tools.executor import RELISTING_PROGRESS
 from tests.flows.program import Program
 from tests.peers import node
-from tests.peers.survey import SERVER, Survey, surveying
+from tests.peers.survey import SERVER, PipeSurvey, open_survey
 from tests.peers.test_everything import listening
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
@@ -36,20 +36,20 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survey]:
+def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
     """One pipe for all that is asked of one transport."""
     program = Program(tmp_path_factory.mktemp(f"survey-{transport}"))
     (program.home / "config").mkdir()
     roots = [{"path": str(program.work), "name": "alpha"}, str(program.home)]
     (program.home / "config" / "config.toml").write_text(f"roots = {_toml(roots)}\n")
     if transport == "stdio":
-        command, *arguments = node.everything()
-        with surveying(program, {"command": command, "args": arguments}) as one:
+        command, *arguments = node.everything_command()
+        with open_survey(program, {"command": command, "args": arguments}) as one:
             yield one
         return
     with listening(transport) as origin:
         entry = {"url": f"{origin}/sse", "type": "sse"} if transport == "sse" else {"url": f"{origin}/mcp"}
-        with surveying(program, entry) as one:
+        with open_survey(program, entry) as one:
             yield one
 
 
@@ -59,18 +59,18 @@ def _toml(value: Any) -> str:
     return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
-def test_all_it_offers_is_listed(survey: Survey) -> None:
-    assert set(survey.names("tools")) == ALWAYS | BY_CAPABILITY
-    assert len([name for name in survey.names("resources") if name.endswith(".md")]) == 7
-    assert survey.names("templates") == ["Dynamic Text Resource", "Dynamic Blob Resource"]
-    assert survey.names("prompts") == ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]
+def test_all_it_offers_is_listed(survey: PipeSurvey) -> None:
+    assert set(survey.list_names("tools")) == ALWAYS | BY_CAPABILITY
+    assert len([name for name in survey.list_names("resources") if name.endswith(".md")]) == 7
+    assert survey.list_names("templates") == ["Dynamic Text Resource", "Dynamic Blob Resource"]
+    assert survey.list_names("prompts") == ["simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"]
 
 
-def test_text_goes_there_and_back_unchanged_and_mistakes_are_results(survey: Survey) -> None:
+def test_text_goes_there_and_back_unchanged_and_mistakes_are_results(survey: PipeSurvey) -> None:
     assert survey.call("echo", message="hé ✓ 漢")["text"] == "Echo: hé ✓ 漢"
     assert survey.call("get-sum", a=2, b=40)["text"] == "The sum of 2 and 40 is 42."
-    assert "MCP error -32602" in survey.refused("echo")
-    unknown = survey.do("call", tool="no-such-tool", arguments={})
+    assert "MCP error -32602" in survey.call_failing("echo")
+    unknown = survey.run("call", tool="no-such-tool", arguments={})
     assert (unknown["ok"], unknown["exit"]) == (False, 2)
 
 
@@ -78,7 +78,7 @@ def test_text_goes_there_and_back_unchanged_and_mistakes_are_results(survey: Sur
     ("kind", "priority", "audience"),
     [("error", 1.0, ["user", "assistant"]), ("success", 0.7, ["user"]), ("debug", 0.3, ["assistant"])],
 )
-def test_annotations_are_kept(survey: Survey, kind: str, priority: float, audience: list[str]) -> None:
+def test_annotations_are_kept(survey: PipeSurvey, kind: str, priority: float, audience: list[str]) -> None:
     text, image = survey.call("get-annotated-message", messageType=kind, includeImage=True)["content"]
     assert (text["annotations"]["priority"], text["annotations"]["audience"]) == (priority, audience)
     assert (image["type"], image["annotations"]) == ("image", {"audience": ["user"], "priority": 0.5})
@@ -93,7 +93,7 @@ WEATHER = {
 
 @pytest.mark.parametrize(("place", "weather"), WEATHER.items())
 def test_structured_content_fits_its_schema_and_says_the_same_as_its_text(
-    survey: Survey, place: str, weather: tuple[int, str, int]
+    survey: PipeSurvey, place: str, weather: tuple[int, str, int]
 ) -> None:
     result = survey.call("get-structured-content", location=place)
     assert result["structuredContent"] == dict(zip(("temperature", "conditions", "humidity"), weather, strict=True))
@@ -101,7 +101,7 @@ def test_structured_content_fits_its_schema_and_says_the_same_as_its_text(
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
 
 
-def test_links_embedded_resources_and_pictures_arrive(survey: Survey) -> None:
+def test_links_embedded_resources_and_pictures_arrive(survey: PipeSurvey) -> None:
     text, *links = survey.call("get-resource-links", count=4)["content"]
     assert text["type"] == "text"
     assert [link["type"] for link in links] == ["resource_link"] * 4
@@ -109,14 +109,14 @@ def test_links_embedded_resources_and_pictures_arrive(survey: Survey) -> None:
     _, embedded, _ = survey.call("get-resource-reference", resourceType="Blob", resourceId=7)["content"]
     assert embedded["resource"]["uri"] == "demo://resource/dynamic/blob/7"
     assert base64.b64decode(embedded["resource"]["blob"]).startswith(b"Resource 7")
-    assert "Must be a finite positive integer" in survey.refused(
+    assert "Must be a finite positive integer" in survey.call_failing(
         "get-resource-reference", resourceType="Blob", resourceId=0
     )
     _, image, _ = survey.call("get-tiny-image")["content"]
     assert (image["mimeType"], len(image["data"])) == ("image/png", 5380)
 
 
-def test_a_server_of_ours_sees_few_variables_and_none_of_our_own(survey: Survey, transport: str) -> None:
+def test_a_server_of_ours_sees_few_variables_and_none_of_our_own(survey: PipeSurvey, transport: str) -> None:
     seen = json.loads(survey.call("get-env")["text"])
     if transport == "stdio":
         assert (
@@ -127,65 +127,65 @@ def test_a_server_of_ours_sees_few_variables_and_none_of_our_own(survey: Survey,
         assert not [name for name in seen if name.startswith(("MCPHOST", "PYTHON"))]
 
 
-def test_a_file_becomes_a_resource_that_is_read_and_listed_without_being_asked_for(survey: Survey) -> None:
+def test_a_file_becomes_a_resource_that_is_read_and_listed_without_being_asked_for(survey: PipeSurvey) -> None:
     data, tool = "data:text/plain;base64," + base64.b64encode(b"hello hello").decode(), "gzip-file-as-resource"
     (block,) = survey.call(tool, name="in.gz", data=data, outputType="resource")["content"]
     inside = block["resource"]
     assert (inside["uri"], inside["mimeType"]) == ("demo://resource/session/in.gz", "application/gzip")
     assert gzip.decompress(base64.b64decode(inside["blob"])) == b"hello hello"
     (link,) = survey.call(tool, name="out.gz", data=data, outputType="resourceLink")["content"]
-    read = survey.do("read", uri=link["uri"])["result"]["contents"][0]
+    read = survey.run("read", uri=link["uri"])["result"]["contents"][0]
     assert gzip.decompress(base64.b64decode(read["blob"])) == b"hello hello"
     until = time.monotonic() + 10
-    while not {"in.gz", "out.gz"} <= set(survey.names("resources", refresh=False)):
+    while not {"in.gz", "out.gz"} <= set(survey.list_names("resources", refresh=False)):
         assert time.monotonic() < until, "the changed list was not read again"
-        survey.do("wait", seconds=0.05)
+        survey.run("wait", seconds=0.05)
 
 
-def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_usable(survey: Survey) -> None:
+def test_progress_comes_in_order_and_a_call_that_is_given_up_leaves_the_session_usable(survey: PipeSurvey) -> None:
     mark = survey.mark
     done = survey.call("trigger-long-running-operation", duration=1, steps=4)["text"]
     assert done == "Long running operation completed. Duration: 1 seconds, Steps: 4."
     # The server may have changed its tools since they were listed; that the host lists them anew is progress, too.
-    progress = [event for event in survey.since(mark) if event["event"] == "progress"]
+    progress = [event for event in survey.events_since(mark) if event["event"] == "progress"]
     steps = [
         (event["progress"], event["total"]) for event in progress if event["message"] != RELISTING_PROGRESS.message
     ]
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    with survey.beside("--timeout", "5") as other:
-        given_up = other.do("call", tool="trigger-long-running-operation", arguments={"duration": 60, "steps": 2})
+    with survey.second_pipe("--timeout", "5") as other:
+        given_up = other.run("call", tool="trigger-long-running-operation", arguments={"duration": 60, "steps": 2})
         assert (given_up["ok"], given_up["error"]["kind"]) == (False, "timeout")
         assert other.call("echo", message="still")["text"] == "Echo: still"
 
 
-def test_prompts_are_filled_in(survey: Survey) -> None:
+def test_prompts_are_filled_in(survey: PipeSurvey) -> None:
     def words(prompt: str, /, **arguments: str) -> list[dict[str, Any]]:
-        return [one["content"] for one in survey.do("prompt", name=prompt, arguments=arguments)["result"]["messages"]]
+        return [one["content"] for one in survey.run("prompt", name=prompt, arguments=arguments)["result"]["messages"]]
 
     assert words("simple-prompt")[0]["text"] == "This is a simple prompt without arguments."
     assert words("args-prompt", city="Oslo", state="NO")[0]["text"] == "What's weather in Oslo, NO?"
     assert words("completable-prompt", department="Sales", name="David")[0]["type"] == "text"
     embedded = words("resource-prompt", resourceType="Text", resourceId="2")[1]
     assert (embedded["type"], embedded["resource"]["uri"]) == ("resource", "demo://resource/dynamic/text/2")
-    missing = survey.do("prompt", name="args-prompt")
+    missing = survey.run("prompt", name="args-prompt")
     assert (missing["exit"], "city" in missing["error"]["message"]) == (2, True)
 
 
-def test_resources_and_templates_are_read(survey: Survey) -> None:
-    for one in survey.do("list", kind="resources")["result"]["resources"]:
-        assert survey.do("read", uri=one["uri"])["result"]["contents"][0]["uri"] == one["uri"]
-    templates = {one["name"]: one["uriTemplate"] for one in survey.do("list", kind="templates")["result"]["templates"]}
-    text = survey.do("read", template=templates["Dynamic Text Resource"], values={"resourceId": "3"})["result"]
+def test_resources_and_templates_are_read(survey: PipeSurvey) -> None:
+    for one in survey.run("list", kind="resources")["result"]["resources"]:
+        assert survey.run("read", uri=one["uri"])["result"]["contents"][0]["uri"] == one["uri"]
+    templates = {one["name"]: one["uriTemplate"] for one in survey.run("list", kind="templates")["result"]["templates"]}
+    text = survey.run("read", template=templates["Dynamic Text Resource"], values={"resourceId": "3"})["result"]
     assert text["contents"][0]["text"].startswith("Resource 3")
-    blob = survey.do("read", template=templates["Dynamic Blob Resource"], values={"resourceId": "4"})["result"]
+    blob = survey.run("read", template=templates["Dynamic Blob Resource"], values={"resourceId": "4"})["result"]
     assert base64.b64decode(blob["contents"][0]["blob"]).startswith(b"Resource 4")
-    none = survey.do("read", uri="demo://resource/dynamic/text/x")
+    none = survey.run("read", uri="demo://resource/dynamic/text/x")
     assert (none["ok"], none["exit"]) == (False, 4)
 
 
-def test_arguments_are_completed_with_what_is_filled_in_already(survey: Survey) -> None:
+def test_arguments_are_completed_with_what_is_filled_in_already(survey: PipeSurvey) -> None:
     def values(**fields: Any) -> list[str]:
-        return survey.do("complete", **fields)["result"]["values"]
+        return survey.run("complete", **fields)["result"]["values"]
 
     prompt, template = "completable-prompt", "demo://resource/dynamic/text/{resourceId}"
     assert values(prompt=prompt, argument="department", value="S") == ["Sales", "Support"]
@@ -199,7 +199,7 @@ def test_arguments_are_completed_with_what_is_filled_in_already(survey: Survey) 
     assert values(template=template, argument="resourceId", value="x") == []
 
 
-def test_the_shared_folders_are_told(survey: Survey) -> None:
+def test_the_shared_folders_are_told(survey: PipeSurvey) -> None:
     told = survey.call("get-roots-list", {"share_roots": "session"})["text"]
     assert told.startswith("Current MCP Roots (2 total)")
     assert "1. alpha" in told
@@ -207,7 +207,7 @@ def test_the_shared_folders_are_told(survey: Survey) -> None:
     assert survey.program.work.as_uri() in told
 
 
-def test_sampling_shows_what_is_asked_and_sends_back_what_was_agreed_to(survey: Survey) -> None:
+def test_sampling_shows_what_is_asked_and_sends_back_what_was_agreed_to(survey: PipeSurvey) -> None:
     reply = {"accept": {"content": [{"type": "text", "text": "Paris, of course"}]}}
     told = survey.call(
         "trigger-sampling-request", {"review_sampling": "once", "review_reply": reply}, prompt="Capital?", maxTokens=7
@@ -218,7 +218,7 @@ def test_sampling_shows_what_is_asked_and_sends_back_what_was_agreed_to(survey: 
     assert asked["messages"][0]["content"]["text"] == "Resource trigger-sampling-request context: Capital?"
 
 
-def test_a_form_of_every_kind_of_field_has_three_ways_out(survey: Survey) -> None:
+def test_a_form_of_every_kind_of_field_has_three_ways_out(survey: PipeSurvey) -> None:
     accepted = survey.call("trigger-elicitation-request", {"fill_form": {"accept": {"name": "Ada"}}})["text"]
     fields = {field["name"]: field for field in survey.questions[0]["fields"]}
     assert len(fields) == 13
@@ -235,7 +235,7 @@ def test_a_form_of_every_kind_of_field_has_three_ways_out(survey: Survey) -> Non
     assert '"action": "cancel"' in cancelled
 
 
-def test_an_address_is_shown_before_and_after_the_call(survey: Survey) -> None:
+def test_an_address_is_shown_before_and_after_the_call(survey: PipeSurvey) -> None:
     answers = {"visit_url": "once", "retry_call": "once"}
     tool, url = "trigger-url-elicitation", "https://example.com/a"
     told = survey.call(tool, answers, url=url, elicitationId="e1")["text"]
@@ -249,7 +249,7 @@ def test_an_address_is_shown_before_and_after_the_call(survey: Survey) -> None:
     assert kinds[0][0] == "visit_url"
     assert kinds[0][1] != url
     assert ("retry_call", None) in kinds
-    stopped = survey.do(
+    stopped = survey.run(
         "call",
         {"visit_url": "decline"},
         tool="trigger-url-elicitation",
@@ -258,7 +258,7 @@ def test_an_address_is_shown_before_and_after_the_call(survey: Survey) -> None:
     assert stopped["ok"] is False
 
 
-def test_a_task_tells_its_steps_asks_in_between_and_reports(survey: Survey) -> None:
+def test_a_task_tells_its_steps_asks_in_between_and_reports(survey: PipeSurvey) -> None:
     mark = survey.mark
     report = survey.call(
         "simulate-research-query",
@@ -267,12 +267,12 @@ def test_a_task_tells_its_steps_asks_in_between_and_reports(survey: Survey) -> N
         ambiguous=True,
     )
     assert "python (snake)" in report["text"].splitlines()[0]
-    said = [event["message"] for event in survey.since(mark) if event["event"] == "progress"]
+    said = [event["message"] for event in survey.events_since(mark) if event["event"] == "progress"]
     assert said[0] == "Gathering sources..."
     assert any("Requesting clarification" in words for words in said)
 
 
-def test_our_answers_run_as_tasks_when_a_server_asks_so(survey: Survey) -> None:
+def test_our_answers_run_as_tasks_when_a_server_asks_so(survey: PipeSurvey) -> None:
     once = {"review_sampling": "once", "review_reply": "once"}
     sampled = survey.call("trigger-sampling-request-async", once, prompt="Capital?", maxTokens=50)["text"]
     assert sampled.startswith("[COMPLETED]")
@@ -281,31 +281,33 @@ def test_our_answers_run_as_tasks_when_a_server_asks_so(survey: Survey) -> None:
     assert "- Name: Ada" in filled
 
 
-def test_a_watched_resource_announces_its_changes_until_it_is_let_go(survey: Survey) -> None:
+def test_a_watched_resource_announces_its_changes_until_it_is_let_go(survey: PipeSurvey) -> None:
     gone, kept = (f"demo://resource/dynamic/text/{number}" for number in (1, 2))
     for uri in (gone, kept):
-        assert survey.do("subscribe", uri=uri)["ok"]
+        assert survey.run("subscribe", uri=uri)["ok"]
     mark = survey.mark
     survey.call("toggle-subscriber-updates")
     for uri in (gone, kept):
-        survey.later(mark, event="resource_updated", server=SERVER, uri=uri)
+        survey.wait_for_event(mark, event="resource_updated", server=SERVER, uri=uri)
     survey.call("toggle-subscriber-updates")
-    assert survey.do("unsubscribe", uri=gone)["result"] == {"was_subscribed": True}
+    assert survey.run("unsubscribe", uri=gone)["result"] == {"was_subscribed": True}
     mark = survey.mark
     survey.call("toggle-subscriber-updates")
     # The server goes through them in the order in which they were subscribed to: what was let go would come first.
-    survey.later(mark, event="resource_updated", uri=kept)
+    survey.wait_for_event(mark, event="resource_updated", uri=kept)
     survey.call("toggle-subscriber-updates")
-    assert survey.do("unsubscribe", uri=kept)["result"] == {"was_subscribed": True}
-    assert {event["uri"] for event in survey.since(mark) if event["event"] == "resource_updated"} == {kept}
+    assert survey.run("unsubscribe", uri=kept)["result"] == {"was_subscribed": True}
+    assert {event["uri"] for event in survey.events_since(mark) if event["event"] == "resource_updated"} == {kept}
 
 
-def test_log_messages_come_at_the_level_that_was_set_and_not_below_it(survey: Survey) -> None:
+def test_log_messages_come_at_the_level_that_was_set_and_not_below_it(survey: PipeSurvey) -> None:
     uri = "demo://resource/dynamic/text/3"
 
     def logged(mark: int) -> list[str]:
         return [
-            event["text"] for event in survey.since(mark) if event["event"] == "log" and event["source"] == "server"
+            event["text"]
+            for event in survey.events_since(mark)
+            if event["event"] == "log" and event["source"] == "server"
         ]
 
     def until(mark: int, words: str) -> None:
@@ -313,31 +315,31 @@ def test_log_messages_come_at_the_level_that_was_set_and_not_below_it(survey: Su
             assert survey.pipe.read()
 
     # It says at level info that it got a subscription, and that one ended, before it answers.
-    assert survey.do("log_level", level="warning")["ok"]
+    assert survey.run("log_level", level="warning")["ok"]
     mark = survey.mark
-    assert survey.do("subscribe", uri=uri)["ok"]
-    assert survey.do("log_level", level="info")["ok"]
-    assert survey.do("unsubscribe", uri=uri)["ok"]
+    assert survey.run("subscribe", uri=uri)["ok"]
+    assert survey.run("log_level", level="info")["ok"]
+    assert survey.run("unsubscribe", uri=uri)["ok"]
     until(mark, "Received Unsubscribe Resource request")
     assert not [text for text in logged(mark) if "Received Subscribe" in text], "that was below the level"
-    assert survey.do("subscribe", uri=uri)["ok"]
+    assert survey.run("subscribe", uri=uri)["ok"]
     until(mark, "Received Subscribe Resource request")
 
-    assert survey.do("log_level", level="debug")["ok"]
+    assert survey.run("log_level", level="debug")["ok"]
     mark = survey.mark
     survey.call("toggle-simulated-logging")
     until(mark, "essage")  # the level of that one is left to chance
     survey.call("toggle-simulated-logging")
-    assert survey.do("unsubscribe", uri=uri)["ok"]
-    assert survey.do("log_level", level="nonsense")["exit"] == 2
+    assert survey.run("unsubscribe", uri=uri)["ok"]
+    assert survey.run("log_level", level="nonsense")["exit"] == 2
 
 
-def test_one_shot_commands_do_the_same(survey: Survey) -> None:
-    assert survey.one_shot("call", SERVER, "get-sum", "a=2", "b=40")["text"] == "The sum of 2 and 40 is 42."
-    assert len(survey.one_shot("templates", SERVER)) == 2
+def test_one_shot_commands_do_the_same(survey: PipeSurvey) -> None:
+    assert survey.run_command("call", SERVER, "get-sum", "a=2", "b=40")["text"] == "The sum of 2 and 40 is 42."
+    assert len(survey.run_command("templates", SERVER)) == 2
     uri = "demo://resource/static/document/features.md"
-    assert survey.one_shot("read", SERVER, uri)["contents"][0]["uri"] == uri
-    filled = survey.one_shot("prompt", SERVER, "args-prompt", "city=Oslo")
+    assert survey.run_command("read", SERVER, uri)["contents"][0]["uri"] == uri
+    filled = survey.run_command("prompt", SERVER, "args-prompt", "city=Oslo")
     assert "Oslo" in filled["messages"][0]["content"]["text"]
-    found = survey.one_shot("complete", SERVER, "prompt", "completable-prompt", "department", "S")
+    found = survey.run_command("complete", SERVER, "prompt", "completable-prompt", "department", "S")
     assert found["values"] == ["Sales", "Support"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.flows.forked import sdk_server
+from tests.flows.forked import sdk_server_command
 from tests.flows.program import Program
-from tests.peers.survey import SERVER, Survey, surveying
+from tests.peers.survey import SERVER, PipeSurvey, open_survey
 
 SERVERS = Path(__file__).with_name("sdk_gallery.py")
 ADA = {"fill_form": {"accept": {"name": "Ada"}}}
@@ -22,53 +22,55 @@ def transport(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survey]:
+def survey(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PipeSurvey]:
     """One pipe for all that is asked of one transport."""
     program = Program(tmp_path_factory.mktemp("survey"))
     if transport == "stdio":
-        command, *arguments = sdk_server(SERVERS, "stdio")
-        with surveying(program, {"command": command, "args": arguments}) as one:
+        command, *arguments = sdk_server_command(SERVERS, "stdio")
+        with open_survey(program, {"command": command, "args": arguments}) as one:
             yield one
         return
-    with subprocess.Popen(sdk_server(SERVERS, *transport.split()), stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        sdk_server_command(SERVERS, *transport.split()), stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stdout
             address = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
-            with surveying(program, {"url": address}) as one:
+            with open_survey(program, {"url": address}) as one:
                 yield one
         finally:
             process.kill()
 
 
-def test_it_speaks_the_newest_revision_and_all_it_offers_is_listed(survey: Survey) -> None:
-    facts = survey.do("connect")["result"]
+def test_it_speaks_the_newest_revision_and_all_it_offers_is_listed(survey: PipeSurvey) -> None:
+    facts = survey.run("connect")["result"]
     assert (facts["revision"], facts["era"]) == ("2026-07-28", "stateless")
     tools = {"add", "slow", "fail", "big", "greet", "survey", "change", "weather", "gallery", "note", "touch", "rounds"}
-    assert tools <= set(survey.names("tools"))
-    assert set(survey.names("resources")) == {"greeting", "pixel"}
-    assert set(survey.names("templates")) == {"item", "locked"}
-    assert set(survey.names("prompts")) == {"review", "letter"}
+    assert tools <= set(survey.list_names("tools"))
+    assert set(survey.list_names("resources")) == {"greeting", "pixel"}
+    assert set(survey.list_names("templates")) == {"item", "locked"}
+    assert set(survey.list_names("prompts")) == {"review", "letter"}
 
 
-def test_tools_answer_with_every_kind_of_content(survey: Survey) -> None:
+def test_tools_answer_with_every_kind_of_content(survey: PipeSurvey) -> None:
     assert survey.call("add", a=2, b=40)["structuredContent"] == {"result": 42}
     weather = survey.call("weather", city="Oslo")
     assert (weather["structuredContent"], weather["check"]["outcome"]) == ({"city": "Oslo", "degrees": 21.5}, "fits")
     text, image, link = survey.call("gallery")["content"]
     assert (text["text"], image["mimeType"], link["type"]) == ("text", "image/png", "resource_link")
-    assert "it went wrong" in survey.refused("fail")
+    assert "it went wrong" in survey.call_failing("fail")
     assert len(survey.call("big", size=2_000_000)["content"][0]["text"]) == 2_000_000
 
 
-def test_progress_comes_in_order(survey: Survey, transport: str) -> None:
+def test_progress_comes_in_order(survey: PipeSurvey, transport: str) -> None:
     mark = survey.mark
     assert survey.call("slow", steps=3, seconds=0.15)["content"][0]["text"] == "done"
-    steps = [(one["progress"], one["message"]) for one in survey.since(mark) if one["event"] == "progress"]
+    steps = [(one["progress"], one["message"]) for one in survey.events_since(mark) if one["event"] == "progress"]
     # An answer of plain JSON has no room for anything before it.
     assert steps == ([] if transport == "http json" else [(1, "step 1"), (2, "step 2"), (3, "step 3")])
 
 
-def test_input_rounds_of_tools_are_answered_with_forms_the_model_and_folders(survey: Survey) -> None:
+def test_input_rounds_of_tools_are_answered_with_forms_the_model_and_folders(survey: PipeSurvey) -> None:
     assert survey.call("greet", ADA)["text"] == "Hello Ada, state remember me"
     reply = {"accept": {"content": [{"type": "text", "text": "Paris"}]}}
     told = survey.call("rounds", {"review_sampling": "once", "review_reply": reply, **ADA})["text"]
@@ -78,19 +80,19 @@ def test_input_rounds_of_tools_are_answered_with_forms_the_model_and_folders(sur
     assert {"review_sampling", "review_reply"} <= set(kinds[1:])
 
 
-def test_an_input_round_that_is_declined_ends_the_call_and_not_the_session(survey: Survey) -> None:
-    declined = survey.do("call", {"fill_form": "decline"}, tool="greet", arguments={})
+def test_an_input_round_that_is_declined_ends_the_call_and_not_the_session(survey: PipeSurvey) -> None:
+    declined = survey.run("call", {"fill_form": "decline"}, tool="greet", arguments={})
     assert declined["exit"] != 0
     assert survey.call("add", a=1, b=1)["structuredContent"] == {"result": 2}
 
 
-def test_prompts_and_resources_are_used_and_may_ask_back(survey: Survey) -> None:
+def test_prompts_and_resources_are_used_and_may_ask_back(survey: PipeSurvey) -> None:
     def prompt(name: str, answers: dict[str, Any] | None = None, **arguments: str) -> str:
-        filled = survey.do("prompt", answers, name=name, arguments=arguments)
+        filled = survey.run("prompt", answers, name=name, arguments=arguments)
         return filled["result"]["messages"][0]["content"]["text"]
 
     def read(answers: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
-        return survey.do("read", answers, **fields)["result"]["contents"][0]
+        return survey.run("read", answers, **fields)["result"]["contents"][0]
 
     assert prompt("review", code="x = 1") == "Please review: x = 1"
     assert prompt("letter", ADA, to="Bob") == "Write to Bob, signed Ada"
@@ -98,44 +100,44 @@ def test_prompts_and_resources_are_used_and_may_ask_back(survey: Survey) -> None
     assert base64.b64decode(read(uri="demo://pixel")["blob"]).startswith(b"\x89PNG")
     assert read(template="demo://items/{ident}", values={"ident": "7"})["text"] == "item 7"
     assert read(ADA, template="demo://locked/{name}", values={"name": "diary"})["text"] == "diary of Ada"
-    assert survey.do("read", uri="demo://nothing")["exit"] == 4
+    assert survey.run("read", uri="demo://nothing")["exit"] == 4
 
 
-def test_arguments_are_completed(survey: Survey) -> None:
+def test_arguments_are_completed(survey: PipeSurvey) -> None:
     def values(**fields: Any) -> list[str]:
-        return survey.do("complete", **fields)["result"]["values"]
+        return survey.run("complete", **fields)["result"]["values"]
 
     assert values(prompt="review", argument="code", value="p") == ["python", "pascal"]
     assert values(prompt="review", argument="code", value="p", arguments={"style": "old"}) == ["pascal"]
     assert values(template="demo://items/{ident}", argument="ident", value="7") == ["7", "77"]
 
 
-def test_log_messages_come_once_a_level_is_set(survey: Survey, transport: str) -> None:
-    assert survey.do("log_level", level="info")["ok"]
+def test_log_messages_come_once_a_level_is_set(survey: PipeSurvey, transport: str) -> None:
+    assert survey.run("log_level", level="info")["ok"]
     mark = survey.mark
     assert survey.call("note", text="look here")["text"] == "noted look here"
-    logs = [one for one in survey.since(mark) if one["event"] == "log" and one["source"] == "server"]
+    logs = [one for one in survey.events_since(mark) if one["event"] == "log" and one["source"] == "server"]
     logged = [(one["level"], one["text"]) for one in logs]
     assert logged == ([] if transport == "http json" else [("warning", "look here")])
 
 
-def test_changes_of_lists_and_of_watched_resources_are_told(survey: Survey) -> None:
-    assert survey.do("subscribe", uri="demo://greeting")["ok"]
+def test_changes_of_lists_and_of_watched_resources_are_told(survey: PipeSurvey) -> None:
+    assert survey.run("subscribe", uri="demo://greeting")["ok"]
     survey.call("touch")
     told = survey.pipe.wait(lambda event: event["event"] == "resource_updated")
     assert told["uri"] == "demo://greeting"
-    assert survey.do("unsubscribe", uri="demo://greeting")["result"] == {"was_subscribed": True}
+    assert survey.run("unsubscribe", uri="demo://greeting")["result"] == {"was_subscribed": True}
     survey.call("change")
     survey.pipe.wait(lambda event: event["event"] == "tools_changed" and "added" in str(event))
-    assert "added" in survey.names("tools", refresh=False)
+    assert "added" in survey.list_names("tools", refresh=False)
 
 
-def test_one_shot_commands_do_the_same(survey: Survey, transport: str) -> None:
-    assert survey.one_shot("call", SERVER, "add", "a=2", "b=40")["structuredContent"] == {"result": 42}
+def test_one_shot_commands_do_the_same(survey: PipeSurvey, transport: str) -> None:
+    assert survey.run_command("call", SERVER, "add", "a=2", "b=40")["structuredContent"] == {"result": 42}
     if transport == "stdio":
         return  # each start of this server takes seconds, and the rest is the same behind the transport
-    assert survey.one_shot("read", SERVER, "demo://greeting")["contents"][0]["text"] == "hello"
-    filled = survey.one_shot("prompt", SERVER, "review", "code=y")
+    assert survey.run_command("read", SERVER, "demo://greeting")["contents"][0]["text"] == "hello"
+    filled = survey.run_command("prompt", SERVER, "review", "code=y")
     assert filled["messages"][0]["content"]["text"] == "Please review: y"
-    assert len(survey.one_shot("templates", SERVER)) == 2
-    assert survey.one_shot("complete", SERVER, "prompt", "review", "code", "p")["values"] == ["python", "pascal"]
+    assert len(survey.run_command("templates", SERVER)) == 2
+    assert survey.run_command("complete", SERVER, "prompt", "review", "code", "p")["values"] == ["python", "pascal"]

@@ -16,20 +16,20 @@ XSRF = re.compile(r'name="xsrf" value="(\w+)"')
 PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
-class _Ended(Exception):
+class _OtherMachine(Exception):
     """The browser was sent to a machine that it is not on."""
 
 
-def ended(address: str, login: str) -> str:
+def visit_elsewhere(address: str, login: str) -> str:
     """The same in a browser on another machine: the address that it ended at, where no page can be shown."""
 
     def elsewhere(request: httpx.Request) -> None:
         if request.url.path.startswith("/callback"):
-            raise _Ended(str(request.url))
+            raise _OtherMachine(str(request.url))
 
     try:
         page = visit(address, login, hooks=[elsewhere])
-    except _Ended as error:
+    except _OtherMachine as error:
         return str(error)
     raise AssertionError(page)
 

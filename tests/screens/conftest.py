@@ -16,11 +16,11 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.chat import ChatScreen
 from tests.screens.fake_host import FakeHost
-from tests.screens.settled import draw, frames_on_demand, messages_handled, settled
+from tests.screens.settled import draw, frames_on_demand, wait_messages_handled, wait_settled
 from tests.screens.stylesheets import share_parsed_rules
 
 
-class Running:
+class AppDriver:
     """What a test needs of one run; `draws_behind` is whether dialogs are drawn with the dimmed chat behind them."""
 
     def __init__(self, app: McpHostApp, host: FakeHost, front: TuiFrontend, pilot: Pilot[None]) -> None:
@@ -54,7 +54,7 @@ class Running:
         screen = self.app.screen
         return screen if hasattr(screen, "is_guarded") and not screen.is_guarded else None
 
-    async def question(self) -> Any:
+    async def enter_question(self) -> Any:
         """Wait for a question, enter it as a person does, and wait until it may be answered."""
         await self.until(
             lambda: (
@@ -93,7 +93,7 @@ class Running:
         }
         await self.pilot.press(*(names.get(char, char) for char in text))
 
-    def at_once(self, *keys: str) -> None:
+    def press_together(self, *keys: str) -> None:
         """Press keys before the first of them is handled, as a slow connection brings them: in one piece."""
         for key in keys:
             typed = {"enter": "\r", "escape": "\x1b"}.get(key, key if len(key) == 1 else None)
@@ -112,25 +112,25 @@ class Running:
         return "\n".join(piece.content.plain for block in blocks for piece in block.render(100))
 
 
-Run = Callable[..., AbstractAsyncContextManager[Running]]
+Run = Callable[..., AbstractAsyncContextManager[AppDriver]]
 GUARD_SECONDS = answer_guard.GUARD_SECONDS
 
 
 @pytest.fixture(autouse=True)
-def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+def _patch_idle_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that was pressed, or a pause of no time, is over when the app has nothing left to do."""
-    monkeypatch.setattr("textual.app.wait_for_idle", settled)
-    monkeypatch.setattr("textual.pilot.wait_for_idle", settled)
-    monkeypatch.setattr(Pilot, "_wait_for_screen", messages_handled)
+    monkeypatch.setattr("textual.app.wait_for_idle", wait_settled)
+    monkeypatch.setattr("textual.pilot.wait_for_idle", wait_settled)
+    monkeypatch.setattr(Pilot, "_wait_for_screen", wait_messages_handled)
 
 
 @pytest.fixture(autouse=True)
-def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
     share_parsed_rules(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
-def _soon_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
     monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0.01)
 
@@ -142,14 +142,14 @@ def run() -> Run:
     @asynccontextmanager
     async def running(
         *, size: tuple[int, int] = (100, 30), demo: bool = False, greeting: str = "", **options: Any
-    ) -> AsyncIterator[Running]:
+    ) -> AsyncIterator[AppDriver]:
         front = TuiFrontend()
         host = FakeHost(front, **options)
         app = McpHostApp(host, front, demo=demo, greeting=greeting)  # type: ignore[arg-type]
         with frames_on_demand():
             async with app.run_test(size=size) as pilot:
                 front.bind(app)
-                it = Running(app, host, front, pilot)
+                it = AppDriver(app, host, front, pilot)
                 await it.until(lambda: host.started, "the start")
                 await pilot.pause()
                 yield it

@@ -31,7 +31,7 @@ CALL = ApproveTool(
 CHANGED = ReviewToolChanges(
     server="files", why="a tool changed", changes=(ToolChange(tool="read", digest="1", difference=("- a", "+ b")),)
 )
-EXAMPLES: tuple[Question[Any], ...] = (
+EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
     CALL,
     CHANGED,
     TrustServer(server="files", why="It was never used before.", command=("npx", "-y", "a-server")),

@@ -9,7 +9,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from mcphost.client.session import Kept, ServerFacts
+from mcphost.client.session import ServerFacts, StoredAccount
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
 from mcphost.errors import UnsupportedCapability, UsageError
@@ -49,7 +49,7 @@ class FakeModel:
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         raise NotImplementedError
 
-    async def learn(self) -> None:
+    async def load_facts(self) -> None:
         return
 
     async def prepare(self) -> None:
@@ -59,7 +59,7 @@ class FakeModel:
         return
 
 
-class FakeFeed:
+class FakeEventQueue:
     """Events in order, until the reader goes."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class FakeFeed:
             yield await self.queue.get()
 
 
-def catalog() -> Catalog:
+def sample_catalog() -> Catalog:
     """Offers of a believable server."""
     return Catalog(
         tools=(
@@ -104,7 +104,7 @@ def catalog() -> Catalog:
     )
 
 
-def facts() -> ServerFacts:
+def sample_facts() -> ServerFacts:
     """What a server said of itself."""
     return ServerFacts(
         revision=LATEST_STATELESS,
@@ -115,23 +115,23 @@ def facts() -> ServerFacts:
     )
 
 
-def server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -> ServerView:
+def sample_server(name: str, state: Any = "ready", *, full: bool = True, **more: Any) -> ServerView:
     """One server."""
     return ServerView(
         config=ServerConfig(name=name, command="npx", args=("-y", f"{name}-server"), file="~/.config/mcphost/mcp.json"),
         state=state,
-        facts=facts() if state == "ready" else None,
-        catalog=catalog() if full and state == "ready" else Catalog(),
+        facts=sample_facts() if state == "ready" else None,
+        catalog=sample_catalog() if full and state == "ready" else Catalog(),
         **more,
     )
 
 
-async def at_once(call: str) -> None:
+async def finish_at_once(call: str) -> None:
     """A call by hand that takes no time."""
     del call
 
 
-class FakeFeatures:
+class FakeServerFeatures:
     """What a user may do besides tools; `suggestions` by argument, `asked` is what was asked for."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class FakeFeatures:
         return Completion(values[:100], None, has_more=len(values) > 100)
 
 
-class FakeAutonomy:
+class FakeAutoApproval:
     """Two tools that can be picked."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class FakeAutonomy:
         return self.status
 
 
-class FakePermissions:
+class FakeGrantRegistry:
     """Grants that a test sets."""
 
     def __init__(self) -> None:
@@ -232,9 +232,9 @@ class FakeAccounts:
 
     def __init__(self) -> None:
         self.signed: list[tuple[str, str]] = []
-        self.kept: list[Kept] = []
+        self.kept: list[StoredAccount] = []
 
-    async def list_accounts(self) -> tuple[Kept, ...]:
+    async def list_accounts(self) -> tuple[StoredAccount, ...]:
         return tuple(self.kept)
 
     async def select_account(self, server: str, account: str) -> None:
@@ -247,7 +247,7 @@ class FakeAccounts:
         self.signed.append(("stopped", server))
         return True
 
-    async def sign_out_account(self, stored_account: Kept) -> bool:
+    async def sign_out_account(self, stored_account: StoredAccount) -> bool:
         self.kept.remove(stored_account)
         return True
 
@@ -270,26 +270,26 @@ class FakeHost:
         model: Any = None,
         views: tuple[ServerView, ...] = (),
         no_model: bool = False,
-        by_hand: Callable[[str], Awaitable[None]] = at_once,
+        by_hand: Callable[[str], Awaitable[None]] = finish_at_once,
     ) -> None:
         self.by_hand = by_hand
-        self.features = FakeFeatures()
-        self.grants = FakePermissions()
+        self.features = FakeServerFeatures()
+        self.grants = FakeGrantRegistry()
         self.accounts = FakeAccounts()
         self.schema = Raw(b'{"properties": {"path": {"type": "string"}}}')
         self.roots = Roots(())
         self.audit = create_in_memory_log()
         self.config = HostConfig()
-        self.front = frontend
+        self.frontend = frontend
         self.turn = turn or answer_with_tool
         self._model = None if no_model else model or FakeModel()
         self.views = views or (
-            server("files"),
-            server("github"),
-            server("postgres", "connecting"),
-            server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
+            sample_server("files"),
+            sample_server("github"),
+            sample_server("postgres", "connecting"),
+            sample_server("slack", "failed", detail="It ended with exit status 1.", hint="See its log with F3."),
         )
-        self.feeds: list[FakeFeed] = []
+        self.feeds: list[FakeEventQueue] = []
         self.started = False
         self.sent: list[tuple[str, tuple[Part, ...]]] = []
         self.called: list[tuple[str, str, dict[str, Any]]] = []
@@ -297,7 +297,7 @@ class FakeHost:
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
         self._messages: tuple[Message, ...] = ()
-        self.auto_approval = FakeAutonomy()
+        self.auto_approval = FakeAutoApproval()
         self.halted = 0
         self._turns = 0
         self._task: asyncio.Task[Any] | None = None
@@ -322,8 +322,8 @@ class FakeHost:
         if self._model is not None:
             self.put(events.ModelChanged(self._model.name, self._model.label, "ready"))
 
-    def subscribe(self) -> FakeFeed:
-        feed = FakeFeed()
+    def subscribe(self) -> FakeEventQueue:
+        feed = FakeEventQueue()
         self.feeds.append(feed)
         return feed
 
@@ -480,7 +480,7 @@ class FakeHost:
     ) -> bool:
         """Propose a call, ask, run it; whether it ran."""
         self.put(events.ToolProposed(call, where, tool, arguments))
-        verdict = await self.front.ask(
+        verdict = await self.frontend.ask(
             ApproveTool(
                 server=where,
                 why=more.pop("why", "asked by the model, turn 1"),
@@ -518,6 +518,6 @@ async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
     return said
 
 
-def with_state(view: ServerView, state: Any, **more: Any) -> ServerView:
+def replace_state(view: ServerView, state: Any, **more: Any) -> ServerView:
     """The same server in another state."""
     return replace(view, state=state, **more)

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 from mcphost.llm.messages import ImagePart
 
 
-def icon(kind: str = "PNG", size: int = 64) -> str:
+def icon_data_url(kind: str = "PNG", size: int = 64) -> str:
     """A red disk on a blue ground as the address of an icon."""
     image = Image.new("RGB", (size, size), (0, 0, 255))
     ImageDraw.Draw(image).ellipse((size // 8, size // 8, size * 7 // 8, size * 7 // 8), fill=(255, 0, 0))
@@ -17,7 +17,7 @@ def icon(kind: str = "PNG", size: int = 64) -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(body.getvalue()).decode()}"
 
 
-def sunset(width: int = 320, height: int = 180) -> ImagePart:
+def sunset_image(width: int = 320, height: int = 180) -> ImagePart:
     """A PNG in true colours, its upper right corner transparent."""
     image = Image.new("RGBA", (width, height))
     brush = ImageDraw.Draw(image)

@@ -51,14 +51,14 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
 from tests.screens import nasty
-from tests.screens.fake_host import FakeHost, server
-from tests.screens.painted import icon, sunset
+from tests.screens.fake_host import FakeHost, sample_server
+from tests.screens.painted import icon_data_url, sunset_image
 from tests.screens.test_accounts import kept
 from tests.screens.test_audit import recorded, story
 from tests.screens.test_grants import given
-from tests.screens.thirteen import thirteen
+from tests.screens.thirteen import everything_fields
 
-_LEDGERS = tempfile.TemporaryDirectory(prefix="pictures-")
+_AUDIT_FOLDERS = tempfile.TemporaryDirectory(prefix="pictures-")
 ANSWER = """There are **14**, in three modules. I will group them by module first:
 
 | module | count | oldest |
@@ -106,7 +106,7 @@ async def turn(host: FakeHost, number: int, text: str) -> str:
     host.put(events.ToolProgress("b", "github", 3, 14, "issue 3 of 14"))
     call = {"repo": "acme/api", "title": "Remove \u202eTODO\x1b[31m in store", "body": body}
     host.put(events.ToolProposed("c", "github", "create_issue", call))
-    await host.front.ask(
+    await host.frontend.ask(
         ApproveTool(
             server="github",
             why="asked by the model, turn 3",
@@ -152,7 +152,7 @@ async def busy_turn(host: FakeHost, number: int, text: str) -> str:
     return ""
 
 
-Step = Callable[[Any, FakeHost], Awaitable[None]]
+ScreenSetup = Callable[[Any, FakeHost], Awaitable[None]]
 
 
 async def _settle(pilot: Any) -> None:
@@ -174,7 +174,7 @@ async def chat(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-async def entered(pilot: Any, host: FakeHost) -> None:
+async def chat_question(pilot: Any, host: FakeHost) -> None:
     """The chat with its question, ready to be answered."""
     await chat(pilot, host)
     await _enter(pilot)
@@ -187,11 +187,11 @@ async def chat_only(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-async def drawn(pilot: Any, host: FakeHost) -> None:
+async def image_result(pilot: Any, host: FakeHost) -> None:
     """A result with two pictures, one of them folded."""
     host.put(events.ToolProposed("p", "camera", "take_picture", {"where": "the pier"}))
     host.put(events.ToolStarted("p", "camera", "take_picture", {"where": "the pier"}, "session"))
-    images = (sunset(), sunset(64, 40))
+    images = (sunset_image(), sunset_image(64, 40))
     text = "Two pictures of this evening.\n[image: image/png, 320 × 180 pixels, 2 kB]"
     host.put(events.ToolFinished("p", "camera", "take_picture", "ok", text, 0.4, "", images))
     await _settle(pilot)
@@ -199,20 +199,22 @@ async def drawn(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-async def seen(pilot: Any, host: FakeHost) -> None:
+async def image_resource(pilot: Any, host: FakeHost) -> None:
     """A resource that is a picture."""
 
     async def read(server: str, uri: str) -> ReadResourceResult:
-        return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type="image/png", blob=sunset().data),))
+        return ReadResourceResult(
+            contents=(ResourceContents(uri=uri, mime_type="image/png", blob=sunset_image().data),)
+        )
 
     host.read_resource = read  # type: ignore[method-assign]
     await pilot.press("f4")
     await _settle(pilot)
 
 
-async def asked_of_a_picture(pilot: Any, host: FakeHost) -> None:
+async def image_sampling(pilot: Any, host: FakeHost) -> None:
     """A server that wants the model to look at a picture."""
-    image = {"type": "image", "data": sunset().data, "mimeType": "image/png"}
+    image = {"type": "image", "data": sunset_image().data, "mimeType": "image/png"}
     content = [{"type": "text", "text": "Where was this taken?"}, image]
     asked = replace(SAMPLING, messages=({"role": "user", "content": content},), tools=(), system="")
     await question(asked)(pilot, host)
@@ -223,7 +225,7 @@ async def asked_of_a_picture(pilot: Any, host: FakeHost) -> None:
 async def tools(pilot: Any, host: FakeHost) -> None:
     """The tools of a server, one of them switched off, with the icons that they brought."""
     view = host.views[0]
-    icons = (Icon(icon()),)
+    icons = (Icon(icon_data_url()),)
     catalog = replace(view.catalog, tools=tuple(replace(one, icons=icons) for one in view.catalog.tools))
     host.views = (replace(view, catalog=catalog), *host.views[1:])
     await pilot.press("f3", "t", "down", "space")
@@ -233,7 +235,7 @@ async def tools(pilot: Any, host: FakeHost) -> None:
 
 async def trust(pilot: Any, host: FakeHost) -> None:
     pilot.app.run_worker(
-        host.front.ask(
+        host.frontend.ask(
             TrustServer(
                 server="files",
                 why="It is configured but was never used before.",
@@ -243,20 +245,20 @@ async def trust(pilot: Any, host: FakeHost) -> None:
             )
         )
     )
-    pilot.app.run_worker(host.front.ask(ContinueTurn(server="", why="", rounds=25)))
+    pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="", rounds=25)))
     await _settle(pilot)
 
 
 async def go_on(pilot: Any, host: FakeHost) -> None:
-    pilot.app.run_worker(host.front.ask(ContinueTurn(server="", why="The model has used its 25 rounds.", rounds=25)))
+    pilot.app.run_worker(host.frontend.ask(ContinueTurn(server="", why="The model has used its 25 rounds.", rounds=25)))
     await _settle(pilot)
 
 
-def question(asked: Question[Any]) -> Step:
+def question(asked: Question[Any]) -> ScreenSetup:
     """A question over the chat."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
-        pilot.app.run_worker(host.front.ask(asked))
+        pilot.app.run_worker(host.frontend.ask(asked))
         await _settle(pilot)
         await _enter(pilot)
 
@@ -328,7 +330,7 @@ LONG_FORM = FillForm(
     server="everything",
     why="asked by its running tool trigger-elicitation-request",
     message="Please provide inputs for the following fields:",
-    fields=thirteen(),
+    fields=everything_fields(),
 )
 SECRET_FORM = FillForm(
     server="github",
@@ -454,7 +456,7 @@ ENTER_CLIENT = EnterClientId(
 )
 
 
-def keys(*names: str) -> Step:
+def keys(*names: str) -> ScreenSetup:
     async def step(pilot: Any, host: FakeHost) -> None:
         await pilot.press(*names)
         await _settle(pilot)
@@ -462,19 +464,19 @@ def keys(*names: str) -> Step:
     return step
 
 
-async def allowed(pilot: Any, host: FakeHost) -> None:
+async def grants_screen(pilot: Any, host: FakeHost) -> None:
     """Something was allowed for longer."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
     host.grants.given = [GrantStatus(here, "counts"), *given()]
 
 
-async def told(pilot: Any, host: FakeHost) -> None:
+async def audit_screen(pilot: Any, host: FakeHost) -> None:
     """Something is in the ledger."""
-    host.audit = recorded(Path(tempfile.mkdtemp(dir=_LEDGERS.name)), story())
+    host.audit = recorded(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), story())
 
 
-def then(first: Step, *names: str) -> Step:
+def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
     """A screen, and keys pressed in it."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
@@ -485,7 +487,7 @@ def then(first: Step, *names: str) -> Step:
     return step
 
 
-def editing(*names: str) -> Step:
+def edit_arguments(*names: str) -> ScreenSetup:
     """A call whose arguments are edited, and keys pressed in it."""
     schema = {
         "properties": {
@@ -519,7 +521,7 @@ def editing(*names: str) -> Step:
     return step
 
 
-WRITTEN = '''"""What the service knows."""
+WRITTEN_FILE = '''"""What the service knows."""
 
 def total(rows: list[int]) -> int:
 \t"""The sum, and nothing else.""" \x20
@@ -527,19 +529,19 @@ def total(rows: list[int]) -> int:
 '''
 
 
-def writing(pilot: Any, host: FakeHost) -> Any:
+def write_call(pilot: Any, host: FakeHost) -> Any:
     """A call that would write a file, of which there is an older one."""
-    folder = Path(tempfile.mkdtemp(dir=_LEDGERS.name))
-    (folder / "total.py").write_text(WRITTEN.replace("rows if row > 0", "rows").replace("\t", "    "))
-    arguments = {"path": "total.py", "content": WRITTEN}
-    return question(replace(BUILT, arguments=arguments, folder=str(folder)))(pilot, host)
+    folder = Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name))
+    (folder / "total.py").write_text(WRITTEN_FILE.replace("rows if row > 0", "rows").replace("\t", "    "))
+    arguments = {"path": "total.py", "content": WRITTEN_FILE}
+    return question(replace(RULE_CALL, arguments=arguments, folder=str(folder)))(pilot, host)
 
 
-BUILT = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
+RULE_CALL = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file", arguments={})
 EDITS = [{"oldText": "a = 1\n", "newText": "a = 2\nb = 3\n"}]
 
 
-def building(*names: str) -> Step:
+def rule_builder(*names: str) -> ScreenSetup:
     """The rule builder over a question, and keys pressed in it."""
     call = ApproveTool(server="files", why="asked by the model, turn 3", call="c", tool="write_file",
                        arguments={"path": "src/auth/token.py", "lines": 40, "force": False},
@@ -557,7 +559,7 @@ def building(*names: str) -> Step:
     return step
 
 
-def suggesting(*names: str) -> Step:
+def suggestions_form(*names: str) -> ScreenSetup:
     """A form whose server knows what may be typed."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
@@ -571,46 +573,46 @@ def suggesting(*names: str) -> Step:
     return step
 
 
-def waiting(calls: tuple[ApproveTool, ...]) -> Step:
+def waiting_calls(calls: tuple[ApproveTool, ...]) -> ScreenSetup:
     """Calls that came together."""
 
     async def step(pilot: Any, host: FakeHost) -> None:
         for one in calls[:-1]:
-            pilot.app.run_worker(host.front.ask(one))
+            pilot.app.run_worker(host.frontend.ask(one))
         await question(calls[-1])(pilot, host)
 
     return step
 
 
-async def nothing(pilot: Any, host: FakeHost) -> None:
+async def no_servers(pilot: Any, host: FakeHost) -> None:
     """No server, and nothing that one would have brought."""
     host.views = ()
     host.put(events.ServerState("files", "stopped"))
     await _settle(pilot)
 
 
-async def crowded(pilot: Any, host: FakeHost) -> None:
+async def full_lists(pilot: Any, host: FakeHost) -> None:
     """Names that do not fit, more than a page of everything."""
     one, other, *_ = host.views
-    catalog = replace(one.catalog, tools=nasty.tools())
+    catalog = replace(one.catalog, tools=nasty.many_tools())
     config = replace(one.config, name=nasty.SERVER, command="", args=(), url=f"https://{nasty.SERVER}.example/mcp")
-    names = (*(f"server-{n}" for n in range(20)), f"{nasty.WIDE}")
-    host.views = (replace(one, config=config, catalog=catalog, account=nasty.sign_ins()[0].account), other,
-                  *(server(name, full=False) for name in names))  # fmt: skip
-    host.accounts.kept = nasty.sign_ins()
-    host.grants.given = nasty.permissions()
+    names = (*(f"server-{n}" for n in range(20)), f"{nasty.WIDE_TEXT}")
+    host.views = (replace(one, config=config, catalog=catalog, account=nasty.many_accounts()[0].account), other,
+                  *(sample_server(name, full=False) for name in names))  # fmt: skip
+    host.accounts.kept = nasty.many_accounts()
+    host.grants.given = nasty.many_grants()
     host.put(events.ServerState(nasty.SERVER, "ready"))
     await _settle(pilot)
 
 
-async def several(pilot: Any, host: FakeHost) -> None:
+async def several_accounts(pilot: Any, host: FakeHost) -> None:
     """Two accounts at one server, one at another, and one whose server is gone."""
     host.accounts.kept = kept()
     await _settle(pilot)
 
 
 def _folders() -> tuple[str, ...]:
-    made = [Path(_LEDGERS.name, name).resolve() for name in ("code/mcphost", "notes", "中文 data")]
+    made = [Path(_AUDIT_FOLDERS.name, name).resolve() for name in ("code/mcphost", "notes", "中文 data")]
     for path in made:
         path.mkdir(parents=True, exist_ok=True)
     return tuple(map(str, made))
@@ -636,14 +638,14 @@ async def folders(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-async def polled(pilot: Any, host: FakeHost) -> None:
+async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
     """A code that was asked about a few times, and now less often."""
     await question(SIGN_IN_CODE)(pilot, host)
     host.put(events.SignInUpdated(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
 
-async def signing_in(pilot: Any, host: FakeHost) -> None:
+async def server_sign_in(pilot: Any, host: FakeHost) -> None:
     """A server that is signed in to, on its page."""
     words = "asking the authorization server what it can do"
     one, *others = host.views
@@ -655,18 +657,18 @@ async def signing_in(pilot: Any, host: FakeHost) -> None:
     await _settle(pilot)
 
 
-SCREENS: dict[str, Step] = {
+SCREENS: dict[str, ScreenSetup] = {
     "folders": folders,
-    "folders_add": then(folders, "a", "tilde", "tab", *"home"),
-    "folders_out": then(folders, "x", "tab", "right"),
+    "folders_add": with_keys(folders, "a", "tilde", "tab", *"home"),
+    "folders_out": with_keys(folders, "x", "tab", "right"),
     "start": keys(),
-    "readme": entered,
-    "consent": entered,
+    "readme": chat_question,
+    "consent": chat_question,
     "chat": chat_only,
     "tools": tools,
-    "drawn": drawn,
-    "seen": seen,
-    "asked_of_a_picture": asked_of_a_picture,
+    "drawn": image_result,
+    "seen": image_resource,
+    "asked_of_a_picture": image_sampling,
     "trust": trust,
     "changed": question(
         ReviewToolChanges(
@@ -691,39 +693,39 @@ SCREENS: dict[str, Step] = {
     "go_on": go_on,
     "roots": question(ROOTS),
     "roots_each": question(ROOTS_EACH),
-    "roots_chosen": then(question(ROOTS_EACH), "f8", "end", "a", "n"),
+    "roots_chosen": with_keys(question(ROOTS_EACH), "f8", "end", "a", "n"),
     "sampling": question(SAMPLING),
-    "sampling_edit": then(question(SAMPLING), "e"),
-    "reply_edit": then(question(REPLY), "e"),
+    "sampling_edit": with_keys(question(SAMPLING), "e"),
+    "reply_edit": with_keys(question(REPLY), "e"),
     "reply": question(REPLY),
     "result": question(RESULT),
-    "result_edit": then(question(RESULT), "e", "down", *["right"] * 7, *["shift+right"] * 11, "ctrl+r"),
-    "result_trim": then(question(RESULT), "t", *"40 10"),
-    "result_edited": then(question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
+    "result_edit": with_keys(question(RESULT), "e", "down", *["right"] * 7, *["shift+right"] * 11, "ctrl+r"),
+    "result_trim": with_keys(question(RESULT), "t", *"40 10"),
+    "result_edited": with_keys(question(RESULT), "e", "ctrl+n", "ctrl+o", "ctrl+s"),
     "visit": question(VISIT),
     "fill": question(FORM),
     "retry": question(RetryCall(server="github", why="its tool summarize_issue runs", urls=(VISIT.url,))),
-    "form_json": then(question(FORM), "ctrl+e"),
-    "form_field": then(question(FORM), "tab", "A", "tab", "a", "d", "a"),
-    "form_choice": then(question(FORM), "tab", "tab", "tab", "tab", "down", "space"),
+    "form_json": with_keys(question(FORM), "ctrl+e"),
+    "form_field": with_keys(question(FORM), "tab", "A", "tab", "a", "d", "a"),
+    "form_choice": with_keys(question(FORM), "tab", "tab", "tab", "tab", "down", "space"),
     "form_long": question(LONG_FORM),
-    "form_long_first": then(question(LONG_FORM), "tab"),
-    "form_long_last": then(question(LONG_FORM), "shift+tab", "down", "shift+tab", "shift+tab"),
-    "form_secret": then(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "tab", *"200", "ctrl+s"),
-    "form_secret_twice": then(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "ctrl+s"),
+    "form_long_first": with_keys(question(LONG_FORM), "tab"),
+    "form_long_last": with_keys(question(LONG_FORM), "shift+tab", "down", "shift+tab", "shift+tab"),
+    "form_secret": with_keys(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "tab", *"200", "ctrl+s"),
+    "form_secret_twice": with_keys(question(SECRET_FORM), "tab", *"Ada", "tab", *"hunter2", "ctrl+s"),
     "sign_in": question(SIGN_IN),
     "keep_secrets": question(KEEP),
-    "keep_secrets_phrase": then(question(KEEP), "e"),
-    "keep_secrets_differ": then(question(KEEP), "e", *"one phrase", "enter", *"another", "enter"),
+    "keep_secrets_phrase": with_keys(question(KEEP), "e"),
+    "keep_secrets_differ": with_keys(question(KEEP), "e", *"one phrase", "enter", *"another", "enter"),
     "unlock_secrets": question(UNLOCK),
-    "unlock_secrets_phrase": then(question(UNLOCK), "p", *"a phrase"),
+    "unlock_secrets_phrase": with_keys(question(UNLOCK), "p", *"a phrase"),
     "sign_in_here": question(SIGN_IN_HERE),
     "sign_in_code": question(SIGN_IN_CODE),
     "sign_in_elsewhere": question(SIGN_IN_ELSEWHERE),
-    "sign_in_qr": then(question(SIGN_IN_CODE), "q"),
-    "sign_in_big_qr": then(question(SIGN_IN_HERE), "q"),
+    "sign_in_qr": with_keys(question(SIGN_IN_CODE), "q"),
+    "sign_in_big_qr": with_keys(question(SIGN_IN_HERE), "q"),
     "enter_client": question(ENTER_CLIENT),
-    "enter_client_boxes": then(question(ENTER_CLIENT), "e", *"Iv1.8a61f9", "enter", *"secret"),
+    "enter_client_boxes": with_keys(question(ENTER_CLIENT), "e", *"Iv1.8a61f9", "enter", *"secret"),
     "unasked": keys("f9", "down", "space"),
     "unasked_on": keys("f9", "down", "space", "ctrl+s"),
     "slash": keys("/"),
@@ -732,27 +734,27 @@ SCREENS: dict[str, Step] = {
     "resources": keys("f4"),
     "prompts": keys("f5"),
     "history": keys("f6"),
-    "grants": then(allowed, "f7"),
-    "write": writing,
-    "write_end": then(writing, "end"),
-    "write_edits": question(replace(BUILT, tool="edit_file", arguments={"path": "src/a.py", "edits": EDITS})),
-    "rule": building(),
-    "rule_conditions": building("tab", "tab", "down", "space", "tab"),
-    "edit": editing("end", *"/auth"),
-    "edit_fault": editing("tab", "tab", "tab", *"501", "tab", "tab", "backspace"),
-    "edit_json": editing("ctrl+e", "end", "backspace"),
-    "edited": editing("end", *"/auth", "tab", "tab", "tab", *"20", "tab", "tab", *["backspace"] * 30, "ctrl+s"),
-    "audit": then(told, "f10", "down", "down", "down"),
-    "audit_checked": then(told, "f10", "v"),
-    "sign_in_polled": polled,
-    "signing_in": signing_in,
-    "accounts": then(several, "f12"),
-    "account_name": then(several, "f12", "down", "n", *"private"),
+    "grants": with_keys(grants_screen, "f7"),
+    "write": write_call,
+    "write_end": with_keys(write_call, "end"),
+    "write_edits": question(replace(RULE_CALL, tool="edit_file", arguments={"path": "src/a.py", "edits": EDITS})),
+    "rule": rule_builder(),
+    "rule_conditions": rule_builder("tab", "tab", "down", "space", "tab"),
+    "edit": edit_arguments("end", *"/auth"),
+    "edit_fault": edit_arguments("tab", "tab", "tab", *"501", "tab", "tab", "backspace"),
+    "edit_json": edit_arguments("ctrl+e", "end", "backspace"),
+    "edited": edit_arguments("end", *"/auth", "tab", "tab", "tab", *"20", "tab", "tab", *["backspace"] * 30, "ctrl+s"),
+    "audit": with_keys(audit_screen, "f10", "down", "down", "down"),
+    "audit_checked": with_keys(audit_screen, "f10", "v"),
+    "sign_in_polled": polled_sign_in,
+    "signing_in": server_sign_in,
+    "accounts": with_keys(several_accounts, "f12"),
+    "account_name": with_keys(several_accounts, "f12", "down", "n", *"private"),
     "help": keys("f1"),
     "palette": keys("ctrl+p"),
     "form": keys("f5", "enter"),
-    "suggestions": suggesting("f5", "enter", "s"),
-    "template": suggesting("f4", "down", "down", "enter", "s"),
+    "suggestions": suggestions_form("f5", "enter", "s"),
+    "template": suggestions_form("f4", "down", "down", "enter", "s"),
 }
 SCREENS.update({
     f"nasty_{name}": question(asked)
@@ -765,25 +767,25 @@ SCREENS.update({
 })  # fmt: skip
 SCREENS.update(
     {
-        "waiting": waiting(nasty.CALLS),
-        "waiting_many": then(waiting(nasty.MANY_CALLS), *["down"] * 12),
-        "waiting_opened": then(waiting(nasty.CALLS), "down", "down", "down", "o"),
-        "nasty_edit_open": then(question(nasty.EDITED), "e"),
-        "nasty_edit_last": then(question(nasty.EDITED), "e", "shift+tab", "shift+tab", "shift+tab"),
-        "nasty_result_edit": then(question(nasty.RESULT), "e"),
-        "nasty_sampling_edit": then(question(nasty.SAMPLING), "e"),
-        "nasty_fill_first": then(question(nasty.FORM), "tab"),
-        "nasty_rule": then(question(nasty.CALL), "end", "pagedown", "end", "A"),
-        "sign_in_paste": then(question(SIGN_IN), "p", *"http://127.0.0.1:41413/callback?code=x"),
-        "visit_opened": then(question(VISIT), "o"),
-        "deny_reason": then(question(nasty.CALLS[0]), "r", *"not that file"),
-        "crowded_servers": then(crowded, "f3"),
-        "crowded_tools": then(crowded, "f3", "t"),
-        "crowded_grants": then(crowded, "f7"),
-        "crowded_accounts": then(crowded, "f12"),
-        "no_servers": then(nothing, "f3"),
-        "no_resources": then(nothing, "f4"),
-        "no_prompts": then(nothing, "f5"),
+        "waiting": waiting_calls(nasty.CALLS),
+        "waiting_many": with_keys(waiting_calls(nasty.MANY_CALLS), *["down"] * 12),
+        "waiting_opened": with_keys(waiting_calls(nasty.CALLS), "down", "down", "down", "o"),
+        "nasty_edit_open": with_keys(question(nasty.EDITED), "e"),
+        "nasty_edit_last": with_keys(question(nasty.EDITED), "e", "shift+tab", "shift+tab", "shift+tab"),
+        "nasty_result_edit": with_keys(question(nasty.RESULT), "e"),
+        "nasty_sampling_edit": with_keys(question(nasty.SAMPLING), "e"),
+        "nasty_fill_first": with_keys(question(nasty.FORM), "tab"),
+        "nasty_rule": with_keys(question(nasty.CALL), "end", "pagedown", "end", "A"),
+        "sign_in_paste": with_keys(question(SIGN_IN), "p", *"http://127.0.0.1:41413/callback?code=x"),
+        "visit_opened": with_keys(question(VISIT), "o"),
+        "deny_reason": with_keys(question(nasty.CALLS[0]), "r", *"not that file"),
+        "crowded_servers": with_keys(full_lists, "f3"),
+        "crowded_tools": with_keys(full_lists, "f3", "t"),
+        "crowded_grants": with_keys(full_lists, "f7"),
+        "crowded_accounts": with_keys(full_lists, "f12"),
+        "no_servers": with_keys(no_servers, "f3"),
+        "no_resources": with_keys(no_servers, "f4"),
+        "no_prompts": with_keys(no_servers, "f5"),
         "no_grants": keys("f7"),
         "no_audit": keys("f10"),
         "no_accounts": keys("f12"),
@@ -792,7 +794,7 @@ SCREENS.update(
 )
 
 
-async def draw(name: str, size: tuple[int, int], theme: str) -> str:
+async def render_svg(name: str, size: tuple[int, int], theme: str) -> str:
     """One screen as SVG."""
     front = TuiFrontend()
     host = FakeHost(front, turn=busy_turn if name == "readme" else turn, no_model=name == "start")
@@ -809,19 +811,19 @@ async def draw(name: str, size: tuple[int, int], theme: str) -> str:
         await SCREENS[name](pilot, host)
         svg = app.export_screenshot(title="mcphost")
         app.request_quit()
-    return _fitting(svg)
+    return _fit_fonts(svg)
 
 
-def _fitting(svg: str) -> str:
+def _fit_fonts(svg: str) -> str:
     """For rsvg-convert, which does not know textLength: a font of exactly the width the picture was laid out for."""
     svg = svg.replace("<text ", '<text xml:space="preserve" ').replace("Fira Code", "DejaVu Sans Mono")
     return svg.replace("font-size: 20px", f"font-size: {20 * 0.61 / 0.60205:.3f}px")
 
 
-def write(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
+def write_picture(folder: Path, name: str, size: tuple[int, int], theme: str) -> Path:
     """Draw one screen, write it as SVG, and as PNG where that is possible."""
     path = folder / f"{name}-{size[0]}x{size[1]}-{theme}.svg"
-    path.write_text(asyncio.run(draw(name, size, theme)), "utf-8")
+    path.write_text(asyncio.run(render_svg(name, size, theme)), "utf-8")
     if shutil.which("rsvg-convert"):
         subprocess.run(["rsvg-convert", str(path), "-o", str(path.with_suffix(".png"))], check=True)
     return path
@@ -836,7 +838,7 @@ def main(folder: Path, only: set[str]) -> None:
             continue
         for size in ((80, 24), (120, 40)):
             for theme in ("dark", "light"):
-                print(write(folder, name, size, theme))
+                print(write_picture(folder, name, size, theme))
 
 
 if __name__ == "__main__":

@@ -16,36 +16,36 @@ _FRAME_SECONDS = 1 / 50
 _LONGEST_SECONDS = 30
 
 
-async def settled(*_: float) -> None:
+async def wait_settled(*_: float) -> None:
     """Wait until no task of this loop can go on at once and the screen shows what there is.
 
     It stands in for Textual's `wait_for_idle`, which takes a process for idle that got no turn on a busy machine, and
     waits a second for one that draws something that moves.
     """
     await asyncio.sleep(_FRAME_SECONDS)
-    await calm()
+    await wait_calm()
 
 
-async def calm() -> None:
+async def wait_calm() -> None:
     """Wait until no task of this loop can go on at once and the screen shows what there is, but for no timer."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
     app = active_app.get(None)
     deadline = monotonic() + _LONGEST_SECONDS
     turns = 0
     while turns < 3 and monotonic() < deadline:
-        drawn = app is None or not _undrawn(app)
+        drawn = app is None or not _needs_drawing(app)
         turns = turns + 1 if drawn and not ready else 0
         await asyncio.sleep(0 if drawn else 0.005)
 
 
-async def messages_handled(pilot: Pilot[Any], timeout: float = 30) -> bool:
+async def wait_messages_handled(pilot: Pilot[Any], timeout: float = 30) -> bool:
     """Stand in for the pilot's own wait, which sends every widget a message before and after each key."""
     del timeout
-    await calm()
+    await wait_calm()
     return not pilot.app._exception_event.is_set()
 
 
-def _undrawn(app: App[object]) -> bool:
+def _needs_drawing(app: App[object]) -> bool:
     if not app._screen_stack or not app.is_running:
         return False  # an app that has ended draws nothing any more
     screen = app.screen

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.account import Account, Discovered, Kept
+from mcphost.auth.account import Account, DiscoverySummary, StoredAccount
 from mcphost.errors import SignInRequired
 from mcphost.host.events import ServerState, SignInUpdated
 from mcphost.host.questions.questions import ShareRoots
@@ -13,7 +13,7 @@ from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.conftest import Run
-from tests.screens.fake_host import server
+from tests.screens.fake_host import sample_server
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
@@ -26,12 +26,12 @@ def signed(**more: Any) -> Account:
 
 def web(name: str, state: Any = "ready") -> Any:
     """A server that is reached by an address."""
-    one = server(name, state)
+    one = sample_server(name, state)
     return replace(one, config=replace(one.config, command="", args=(), url=f"https://{name}.example/mcp"))
 
 
 async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Run) -> None:
-    async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=signed()),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "work, renewed automatically" in it.text(), "the account")
         for words in ("https://login.example", "registered automatically", "read issues (issues:read), repo"):
@@ -40,14 +40,14 @@ async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and
 
 
 async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> None:
-    found = Discovered(
+    found = DiscoverySummary(
         resource_metadata="https://hub.example/.well-known/oauth-protected-resource/mcp",
         issuer_metadata="https://login.example/.well-known/openid-configuration",
         form="oidc",
         device="https://login.example/device",
         pkce=("S256",),
     )
-    async with run(views=(server("hub", account=signed(discovered=found)),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=signed(discovered=found)),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "Discovered when signing in" in it.text(), "the section")
         for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
@@ -55,7 +55,7 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> No
 
 
 async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
-    hub = server("hub", account=signed())
+    hub = sample_server("hub", account=signed())
     async with run(views=(hub,), size=(120, 40)) as it:
         await it.until(lambda: "work 2" in it.text(), "the account")
         it.host.views = (replace(hub, account=signed(renews=False, expires=time() + 60)),)
@@ -75,7 +75,7 @@ async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
 
 
 async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Run) -> None:
-    async with run(views=(server("hub", account=signed()),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=signed()),), size=(120, 40)) as it:
         await it.pilot.press("f3", "s")
         await it.until(lambda: it.host.accounts.signed == [("in", "hub")], "the sign-in")
         await it.pilot.press("o")
@@ -86,7 +86,7 @@ async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(ru
 
 
 async def test_a_long_value_keeps_to_its_own_column(run: Run) -> None:
-    view = server("hub", "failed", detail="word " * 60)
+    view = sample_server("hub", "failed", detail="word " * 60)
     async with run(views=(view,), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: it.text().count("word word") > 2, "the detail")
@@ -100,19 +100,19 @@ async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(ru
     question = ShareRoots(server="hub", why="it asks", account="work\x1b[31m", roots=(Root("file:///srv/a"),))
     async with run(size=(80, 24)) as it:
         Asked(it, question)
-        await it.question()
+        await it.enter_question()
         assert "it asks · account work" in it.text()
         assert "\x1b" not in it.text()
 
 
-def kept() -> list[Kept]:
+def kept() -> list[StoredAccount]:
     """Two at one server, one at another that ended, one whose server is gone."""
     ended = signed(renews=False, expires=time() - 60)
     return [
-        Kept(account=replace(signed(), account=""), servers=("hub",)),
-        Kept(account=signed(), servers=("hub",), used_by=("hub",)),
-        Kept(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
-        Kept(account=replace(signed(), server="old\x1b[2Jone", url="https://old.example/mcp")),
+        StoredAccount(account=replace(signed(), account=""), servers=("hub",)),
+        StoredAccount(account=signed(), servers=("hub",), used_by=("hub",)),
+        StoredAccount(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
+        StoredAccount(account=replace(signed(), server="old\x1b[2Jone", url="https://old.example/mcp")),
     ]
 
 
@@ -132,7 +132,8 @@ async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by
     name = "team-document-search.production.eu-central-1"
     async with run(views=(web(name),), size=(80, 24)) as it:
         it.host.accounts.kept = [
-            Kept(account=replace(signed(), server=name, account=account), servers=(name,)) for account in ("one", "two")
+            StoredAccount(account=replace(signed(), server=name, account=account), servers=(name,))
+            for account in ("one", "two")
         ]
         await it.pilot.press("f12")
         for account in ("one", "two"):
@@ -197,7 +198,7 @@ async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) 
 
 
 async def test_without_an_account_the_page_says_where_they_come_from(run: Run) -> None:
-    async with run(views=(server("files"),)) as it:
+    async with run(views=(sample_server("files"),)) as it:
         await it.type("/accounts")
         await it.pilot.press("enter", "enter")
         await it.until(lambda: "You are not signed in to any server." in it.text(), "what would be there")

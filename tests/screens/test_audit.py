@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.schema import LedgerConfig
+from mcphost.config.schema import AuditConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.grants import GrantStatus
-from mcphost.store.audit_checkpoint import Head, Reached
-from mcphost.store.audit_store import FIELDS, Ledger, Record, row_hash
+from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
+from mcphost.store.audit_store import FIELDS, AuditRecord, AuditStore, row_hash
 from tests.screens.conftest import Run
 from tests.screens.test_grants import AT, given
 
@@ -22,28 +22,30 @@ pytestmark = pytest.mark.anyio
 EVIL = "get\x1b[2J\u202e[/bold]"
 
 
-def recorded(folder: Path, records: Sequence[Record]) -> AuditLog:
+def recorded(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
     """A journal whose ledger holds these."""
-    journal = AuditLog(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig())
+    journal = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
     for one in records:
         journal.queue_record(lambda one=one: one)
     return journal
 
 
-def story() -> list[Record]:
+def story() -> list[AuditRecord]:
     at = round(AT * 1_000_000)
     grant = given()[0].grant.id
     return [
-        Record(at=at, kind="process", event="started", server="files", subject="npx -y files-server", who="always"),
-        Record(at=at, kind="tool", event="answered", server="files", subject="read_file", decision="always",
+        AuditRecord(at=at, kind="process", event="started", server="files", subject="npx -y files-server",
+                    who="always"),
+        AuditRecord(at=at, kind="tool", event="answered", server="files", subject="read_file", decision="always",
                who="person", call="c1", shown="ab" * 32, arguments="cd" * 32, duration=4_200,
                detail='{"question":"approve_tool","why":"asked by the model, turn 1"}'),
-        Record(at=at, kind="tool", event="started", server="files", subject="read_file", who="grant", grant=grant,
+        AuditRecord(at=at, kind="tool", event="started", server="files", subject="read_file", who="grant", grant=grant,
                call="c1", arguments="cd" * 32, definition="ef" * 32),
-        Record(at=at, kind="tool", event="ended", server="files", subject="read_file", decision="ok", who="mcphost",
+        AuditRecord(at=at, kind="tool", event="ended", server="files", subject="read_file", decision="ok",
+                    who="mcphost",
                size=5_120, duration=31),
-        Record(at=at, kind="tool", event="answered", server="github", subject=EVIL, decision="deny", who="person"),
-        Record(at=at, kind="tool", event="ended", server="github", subject="create_issue", decision="failed",
+        AuditRecord(at=at, kind="tool", event="answered", server="github", subject=EVIL, decision="deny", who="person"),
+        AuditRecord(at=at, kind="tool", event="ended", server="github", subject="create_issue", decision="failed",
                who="mcphost", duration=60_000),
     ]  # fmt: skip
 
@@ -74,7 +76,7 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
 async def test_tools_that_were_held_back_are_marked_as_refused(
     run: Run, tmp_path: Path, decision: str, mark: str
 ) -> None:
-    row = Record(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
+    row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as it:
         it.host.audit = recorded(tmp_path, [row])
         await it.pilot.press("f10")
@@ -120,7 +122,7 @@ async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: R
 def many(folder: Path, count: int) -> None:
     """A ledger of that length, written in one go."""
     names = ", ".join(f'"{name}"' for name in FIELDS)
-    last = Reached()
+    last = AuditPosition()
 
     def rows() -> Any:
         nonlocal last
@@ -130,7 +132,7 @@ def many(folder: Path, count: int) -> None:
                 "event": "ended", "server": "files", "subject": f"tool-{seq}", "decision": "ok",
             }  # fmt: skip
             fields["hash"] = row_hash(fields)
-            last = Reached(seq, fields["hash"])
+            last = AuditPosition(seq, fields["hash"])
             yield tuple(fields[name] for name in FIELDS)
 
     with closing(sqlite3.connect(folder / "l.db")) as db:
@@ -141,7 +143,7 @@ def many(folder: Path, count: int) -> None:
         db.executemany(f"INSERT INTO ledger ({names}) VALUES ({', '.join('?' * len(FIELDS))})", rows())
         db.execute(trigger)
         db.commit()
-    Head(folder / "l.head").move(last, back=True)
+    AuditCheckpoint(folder / "l.head").advance(last, allow_backward=True)
 
 
 async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_turned_page_by_page(

@@ -29,7 +29,7 @@ async def test_the_kill_key_works_over_a_question(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.auto_approval.start([("files", "read_file")], AutoApprovalBudget())
         Asked(it, ContinueTurn(server="", why="w", rounds=25))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("f9")
         await it.until(lambda: it.host.halted == 1)
 

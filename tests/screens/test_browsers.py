@@ -12,7 +12,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
-from tests.screens.fake_host import FakeHost, server
+from tests.screens.fake_host import FakeHost, sample_server
 
 pytestmark = pytest.mark.anyio
 
@@ -102,7 +102,10 @@ async def test_a_server_shows_its_state_tools_and_log_and_can_be_restarted(run: 
     from mcphost.host.events import ServerLog
 
     log = (ServerLog("bad", "error", "Traceback \x1b[31m", "stderr"),)
-    views = (server("bad", "failed", detail="It ended.", hint="Look at its log.", log=log), server("good"))
+    views = (
+        sample_server("bad", "failed", detail="It ended.", hint="Look at its log.", log=log),
+        sample_server("good"),
+    )
     async with run(views=views, size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "Look at its log." in it.text())
@@ -122,11 +125,13 @@ async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: R
     from mcphost.protocol.lifecycle import Implementation
     from mcphost.serialization import replace
 
-    view = server("files", counts={"pings missed": 2})
+    view = sample_server("files", counts={"pings missed": 2})
     assert view.facts is not None
     info = Implementation("f", "2", "The Files", "Reads \x1b[31mfiles", "https://f.example")
     view = replace(view, facts=replace(view.facts, info=info, instructions="Ask first.\nThen read."))
-    async with run(views=(view, server("slow", "silent", detail="It has not answered for 3 s.")), size=(120, 40)) as it:
+    async with run(
+        views=(view, sample_server("slow", "silent", detail="It has not answered for 3 s.")), size=(120, 40)
+    ) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "The Files 2" in it.text())
         for words in ("Reads ␛[31mfiles", "https://f.example", "Ask first.", "Then read.", "pings missed: 2"):
@@ -139,18 +144,18 @@ async def test_what_a_server_says_of_itself_is_shown_and_what_was_counted(run: R
 async def test_an_open_page_follows_what_the_servers_do(run: Run) -> None:
     from mcphost.host.events import ServerState
 
-    async with run(views=(server("late", "connecting"),), size=(120, 40)) as it:
+    async with run(views=(sample_server("late", "connecting"),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "starting…" in it.text())
-        it.host.views = (server("late"),)
+        it.host.views = (sample_server("late"),)
         it.host.put(ServerState("late", "ready", tools=2))
         await it.until(lambda: "search_files" in it.text(), "its tools")
 
 
 async def test_a_server_that_starts_says_for_how_long(run: Run) -> None:
     views = (
-        server("far", "connecting", starting_seconds=12.4),
-        server("a-rather-long-name", "connecting", starting_seconds=7.9),
+        sample_server("far", "connecting", starting_seconds=12.4),
+        sample_server("a-rather-long-name", "connecting", starting_seconds=7.9),
     )
     async with run(views=views, size=(120, 40)) as it:
         await it.until(lambda: "starting · 12 s" in it.text() and "7 s" in it.text())
@@ -266,7 +271,7 @@ async def test_a_resource_that_cannot_be_watched_says_why(run: Run) -> None:
 
 @pytest.mark.req("res.size")
 async def test_a_big_resource_is_not_read_before_somebody_wants_it(run: Run) -> None:
-    big = server("files")
+    big = sample_server("files")
     one = replace(big.catalog.resources[0], size=12_000_000)
     views = (replace(big, catalog=replace(big.catalog, resources=(one,))),)
     async with run(views=views, size=(120, 40)) as it:
@@ -279,7 +284,7 @@ async def test_a_big_resource_is_not_read_before_somebody_wants_it(run: Run) -> 
 
 @pytest.mark.req("res.title")
 async def test_a_resource_is_listed_by_its_title_and_without_one_by_its_name(run: Run) -> None:
-    files = server("files")
+    files = sample_server("files")
     readme, data = files.catalog.resources
     named = (replace(readme, title="How to begin"), data)
     views = (replace(files, catalog=replace(files.catalog, resources=named)),)

@@ -51,7 +51,7 @@ async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answ
     async with run() as it:
         for label, answer in answers.items():
             asked = Asked(it, question)
-            await it.question()
+            await it.enter_question()
             (button,) = [one for one in it.app.screen.query(Button) if str(one.label) == label]
             await it.pilot.click(button)
             await it.until(lambda asked=asked: asked.answer is not None, label)
@@ -61,16 +61,16 @@ async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answ
 async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Run) -> None:
     async with run() as it:
         first, second = Asked(it, trust(command=("x",))), Asked(it, FOLDERS)
-        await it.question()
+        await it.enter_question()
         assert it.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
         await it.pilot.press("escape")
         await it.until(lambda: first.answer is not None)
-        await it.question()
+        await it.enter_question()
         assert it.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
         await it.pilot.press("escape")
         await it.until(lambda: second.answer is not None)
         Asked(it, FOLDERS)
-        await it.question()
+        await it.enter_question()
         assert not it.app.screen.query_one("#box").border_subtitle
 
 
@@ -96,7 +96,7 @@ async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_cou
 async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, LOCKED)
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("p", "x", "y")
         (box,) = it.app.screen.query(Input)
         assert box.value == "xy"
@@ -162,7 +162,7 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
 ) -> None:
     async with run(size=(120, 40)) as it:
         Asked(it, trust(**more))
-        await it.question()
+        await it.enter_question()
         for one in words:
             assert one in it.text()
 
@@ -170,6 +170,6 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
 async def test_a_call_says_with_which_account_it_would_run(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(account="work@example"))
-        await it.question()
+        await it.enter_question()
         assert "account" in it.text()
         assert "work@example" in it.text()

@@ -47,7 +47,7 @@ async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Run) 
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.question()
+        await it.enter_question()
         assert "waiting for you" in it.transcript()
         await it.pilot.press("a")
         await it.until(lambda: "There are 14." in it.transcript())
@@ -219,7 +219,7 @@ async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Run) -> None:
         it.draws_behind = True
         await it.type("go")
         await it.pilot.press("enter")
-        await it.question()
+        await it.enter_question()
         assert "demo (not an AI)" in it.text()
         await it.pilot.press("escape")
 

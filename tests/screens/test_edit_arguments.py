@@ -29,7 +29,7 @@ async def editing(it: Any, arguments: dict[str, Any] | None = None, schema: Any 
     """A call whose arguments are being edited."""
     it.host.schema = Raw(encode(schema))
     asked = Asked(it, approve(arguments=CALL if arguments is None else arguments, schema=it.host.schema))
-    question = await it.question()
+    question = await it.enter_question()
     await it.pilot.press("e")
     await it.until(lambda: it.app.screen is not question, "the editor")
     await it.pilot.pause()
@@ -41,7 +41,7 @@ async def taken(it: Any, asked: Any) -> Any:
     await it.pilot.press("ctrl+s")
     await it.until(lambda: "edited by you" in it.text(), "the edited call")
     assert asked.answer is None
-    await it.question()
+    await it.enter_question()
     await it.pilot.press("end")
     await it.until(lambda: it.dialog.is_read, "all of it")
     await it.pilot.press("a")
@@ -92,7 +92,7 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "edited by you: 1 left out" in it.text(), "the edited call")
         await it.until(lambda: "left out by you" in it.text(), "the mark")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: asked.answer == AllowOnce({"path": "/x"}))
 
@@ -202,7 +202,7 @@ async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Ru
         area.text = '{"n": 1}'
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "edited by you: 1 changed" in it.text(), "the change")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", "ctrl+e")
         area = it.app.screen.query_one("#arguments-text")
         await it.until(lambda: area.display)
@@ -210,7 +210,7 @@ async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Ru
         await it.pilot.press("ctrl+s")
         await it.until(lambda: it.app.screen.query("#sent"), "the question")
         await it.until(lambda: "edited by you" not in it.text(), "the call as it was")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("s")
         await it.until(lambda: asked.answer is not None)
 
@@ -218,7 +218,7 @@ async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Ru
 async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("r")
         dialog.action_once()
         await it.pilot.pause()

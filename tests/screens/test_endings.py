@@ -11,7 +11,7 @@ from mcphost.llm.model import Usage
 from mcphost.tui.widgets.blocks import NoticeBlock
 from mcphost.tui.widgets.composer import Composer
 from tests.screens.conftest import Run
-from tests.screens.fake_host import FakeHost, server
+from tests.screens.fake_host import FakeHost, sample_server
 
 pytestmark = pytest.mark.anyio
 
@@ -115,7 +115,9 @@ async def test_a_selection_is_drawn_in_the_colours_of_a_new_theme(run: Run) -> N
 
 
 async def test_the_page_of_an_unapproved_server_says_how_to_be_asked_again(run: Run) -> None:
-    async with run(views=(server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)) as it:
+    async with run(
+        views=(sample_server("files", "untrusted", hint="mcphost servers trust files"),), size=(80, 24)
+    ) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "r asks you again" in it.text(), "the next step")
         await it.pilot.press("r")

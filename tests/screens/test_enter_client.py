@@ -20,7 +20,7 @@ QUESTION = EnterClientId(
 async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, QUESTION)
-        await it.question()
+        await it.enter_question()
         shown = it.text()
         for text in ("A client id for tracker?", QUESTION.issuer, QUESTION.redirect_uri, "work", "registers"):
             assert text in shown, text
@@ -36,7 +36,7 @@ async def test_nothing_is_entered_by_accident(run: Run, keys: tuple[str, ...]) -
 async def test_an_id_and_a_hidden_secret_are_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, QUESTION)
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", "enter")
         assert asked.answer is None, "there is no id yet"
         await it.pilot.press(*"my-id", "enter", *"hush")

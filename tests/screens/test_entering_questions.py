@@ -158,7 +158,7 @@ async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock
 async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(run: Run, clock: Clock) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        it.at_once(*"asA a", "enter", *"dr")
+        it.press_together(*"asA a", "enter", *"dr")
         await it.until(lambda: "".join([text for text, _ in it.host.sent]) + prompt(it).text == "asA adr", "the text")
         assert asked.answer is None
         asked.worker.cancel()
@@ -196,7 +196,7 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run,
         await it.type("x")
         asked = Asked(it, approve())
         await card(it)
-        it.at_once("f8", *"asA", "enter")
+        it.press_together("f8", *"asA", "enter")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the dialog")
         for _ in range(5):  # a burst never gets through: each key starts the time anew
             clock.now += 0.29
@@ -227,7 +227,7 @@ async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, c
     async with run() as it:
         asked, _ = await opened(it, approve())
         clock.now += 60
-        it.at_once("tab", "tab", "enter")
+        it.press_together("tab", "tab", "enter")
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
@@ -241,7 +241,7 @@ async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, 
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the dialog")
         first = it.app.screen
         clock.now += 60
-        it.at_once("o", "o")
+        it.press_together("o", "o")
         await it.until(lambda: it.app.screen not in (it.app.chat, first) and it.app.screen.guard.is_shown, "the next")
         assert it.app.focused.id == "refuse"
         assert not it.app.screen.guard.is_entered

@@ -14,11 +14,11 @@ from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.registry import DIALOGS, create_dialog
 from mcphost.tui.frontend import QUESTION_KINDS
 from tests.screens.conftest import GUARD_SECONDS, Run
-from tests.screens.examples import CALL, EXAMPLES
+from tests.screens.examples import CALL, EXAMPLE_QUESTIONS
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
-every = pytest.mark.parametrize("question", EXAMPLES, ids=lambda question: question.KIND)
+every = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, ids=lambda question: question.KIND)
 
 
 class Clock:
@@ -49,9 +49,9 @@ async def opened(it: Any, question: Any) -> tuple[Any, Any]:
 
 
 def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
-    assert {type(question) for question in EXAMPLES} == set(DIALOGS)
-    assert {question.KIND for question in EXAMPLES} == QUESTION_KINDS
-    for question in EXAMPLES:
+    assert {type(question) for question in EXAMPLE_QUESTIONS} == set(DIALOGS)
+    assert {question.KIND for question in EXAMPLE_QUESTIONS} == QUESTION_KINDS
+    for question in EXAMPLE_QUESTIONS:
         several = isinstance(question, ShareRoots) and question.askers
         assert type(create_dialog(question)).__name__ == (
             "SharePerServerDialog" if several else DIALOGS[type(question)][1]
@@ -99,7 +99,7 @@ async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_
 
 
 @pytest.mark.req("ui.dialog-queue")
-@pytest.mark.parametrize("question", [one for one in EXAMPLES if one.KIND in ("approve_tool", "fill_form")])
+@pytest.mark.parametrize("question", [one for one in EXAMPLE_QUESTIONS if one.KIND in ("approve_tool", "fill_form")])
 async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened_does_not_answer_it(
     run: Run, clock: Clock, question: Any
 ) -> None:

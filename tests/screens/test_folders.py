@@ -25,7 +25,7 @@ from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.store.database import Database
-from mcphost.store.roots import StoredFolders
+from mcphost.store.roots import FolderEditStore
 from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered
 
@@ -86,7 +86,7 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
 ) -> None:
     database = Database(tmp_path / "store.db")
     async with run(size=(80, 24)) as it:
-        stored = StoredFolders(database)
+        stored = FolderEditStore(database)
         roots = it.host.roots = Roots((RootConfig(str(work), "proj", "started"),), stored)
         await it.pilot.press("ctrl+o")
         await it.until(lambda: "where mcphost was started" in it.text())
@@ -102,8 +102,8 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
         found = (await roots.refresh()).find(str(work / "src"))
         assert found is not None
         assert found.name == "code"
-        assert [edit.path for edit in await stored.of(str(work))] == [str(work / "src")]
-        assert await stored.of("") == ()
+        assert [edit.path for edit in await stored.list_for_place(str(work))] == [str(work / "src")]
+        assert await stored.list_for_place("") == ()
     await database.close()
 
 
@@ -181,7 +181,7 @@ async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run
     async with run(size=(80, 24)) as it:
         many = tuple(Root(f"file:///srv/{number}") for number in range(100))
         asked = Asked(it, ShareRoots(server="files", why="it asks", roots=many))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("s", "o")
         assert asked.answer is None
         await it.pilot.press("end")
@@ -223,7 +223,7 @@ async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread
     async with run(size=(80, 24)) as it:
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
         asked = Asked(it, each(*names))
-        await it.question()
+        await it.enter_question()
         assert "Tell 13 servers where your folders are?" in it.text()
         assert "why one" in it.text()
         assert not {"\x1b", "\u202e"} & set(it.text())

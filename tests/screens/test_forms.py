@@ -12,7 +12,7 @@ from mcphost.serialization import replace
 from mcphost.tui.widgets.form import Form, FormRow
 from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked
-from tests.screens.thirteen import thirteen
+from tests.screens.thirteen import everything_fields
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def form(*fields: Field, **more: Any) -> FillForm:
 async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
     waiting = Asked(it, asked)
-    dialog = await it.question()
+    dialog = await it.enter_question()
     await it.until(lambda: dialog.is_read, "that all of it was shown")
     for step in steps:
         if step.startswith("'"):
@@ -116,7 +116,7 @@ async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
 ) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(field))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab")
         await it.type(typed)
         await it.until(lambda: f"✗ {problem}" in it.text(), problem)
@@ -137,7 +137,7 @@ async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
 async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(NOTE, AGE, NAME))
-        await it.question()
+        await it.enter_question()
         assert "✗" not in it.text(), "nothing is wrong before anything was done"
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "✗ is required" in it.text(), "what is missing")
@@ -157,7 +157,7 @@ async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_s
 async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Run) -> None:
     async with run() as it:
         waiting = Asked(it, form(NAME))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab", "d", "a", "escape")
         assert it.app.focused.id == "refuse"
         assert waiting.answer is None
@@ -170,7 +170,7 @@ async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(
 async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(NOTE))
-        await it.question()
+        await it.enter_question()
         for words in ("Leave unanswered", "Decline: tell it no", "Send"):
             assert words in it.text(), words
         await it.pilot.press("right", "enter")
@@ -180,7 +180,7 @@ async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -
 async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(replace(NOTE, default="x"), WATCH))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.type("abcdefghijklmnopqrstuvwxyzy1")
         await it.pilot.pause()
         assert waiting.answer is None
@@ -194,7 +194,7 @@ async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(r
 async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, form(NOTE, WATCH, COLOUR))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         controls = [row.field_widget for row in dialog.query_one(Form).rows]
         seen: list[Any] = []
         for _ in range(5):
@@ -212,10 +212,10 @@ async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -
 @pytest.mark.req("elic.form.defaults")
 @pytest.mark.req("elic.form.enum-names")
 async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Run) -> None:
-    fields = thirteen()
+    fields = everything_fields()
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(*fields))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("tab")
         await it.type("Ada")
         for field, row in zip(fields, dialog.query_one(Form).rows, strict=True):
@@ -241,7 +241,7 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
     asked = form(Field(name="pat", kind="text", title="Access key", secret=True), NOTE, warnings=("It asks for…",))
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, asked)
-        await it.question()
+        await it.enter_question()
         assert "looks like a secret: leave it out" in it.text()
         await it.pilot.press("tab", "s", "3", "ctrl+s")
         await it.until(lambda: "quiz may not ask for one" in it.text(), "the warning")
@@ -265,7 +265,7 @@ async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_e
     hostile = replace(NOTE, default="a\u202eb\x1b[31mc")
     async with run(size=(80, 24)) as it:
         waiting = Asked(it, form(hostile))
-        await it.question()
+        await it.enter_question()
         assert "a‹U+202E›b␛[31mc" in it.text()
         await it.pilot.press("tab", "backspace")
         await it.until(lambda: "left out" in it.text(), "the empty field")
@@ -277,7 +277,7 @@ async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_e
 async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, form(NOTE))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("tab")
         dialog.query_one(Form).rows[0].field_widget.text = "pay\u200bpal"
         await it.until(lambda: "holds hidden characters: pay‹U+200B›pal" in it.text(), "the mark")
@@ -286,7 +286,7 @@ async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
 async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:
     async with run(size=(100, 34)) as it:
         waiting = Asked(it, form(NAME, AGE, NOTE))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("ctrl+e")
         await it.until(lambda: '"name": null' in it.text(), "the editor")
         dialog.query_one("#content").text = '{"name": "Ada", "age": 200}'
@@ -310,7 +310,7 @@ async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run)
     async with run(size=(80, 24)) as it:
         began = time.process_time()
         waiting = Asked(it, form(*fields))
-        await it.question()
+        await it.enter_question()
         assert time.process_time() - began < 5
         await it.pilot.press("shift+tab", "end")
         await it.until(lambda: "1000 of 1000" in it.text(), "the last choice")
@@ -323,8 +323,8 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(100, 32)) as it:
-        Asked(it, form(*thirteen()))
-        dialog = await it.question()
+        Asked(it, form(*everything_fields()))
+        dialog = await it.enter_question()
         await it.pilot.press("tab", "a")
         await it.pilot.pause()
         layouts, looks = [0], set[str]()
@@ -347,10 +347,10 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
 
 
 async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
-    rows = Form(thirteen()).rows
+    rows = Form(everything_fields()).rows
     for row in rows:  # before any size is known
         assert str(row._label.content).startswith(row.field.title[:30])
     async with run(size=(100, 32)) as it:
-        Asked(it, form(*thirteen()))
-        dialog = await it.question()
+        Asked(it, form(*everything_fields()))
+        dialog = await it.enter_question()
         assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label_cells] * 13

@@ -37,7 +37,7 @@ def keep(**more: Any) -> ChooseSecretStorage:
 async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
     async with run(size=size) as it:
         Asked(it, keep())
-        await it.question()
+        await it.enter_question()
         shown = it.text()
         for text in ("Keep your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
                      "/data/secrets.sealed.json", "this run only", "mode 0600"):  # fmt: skip
@@ -87,7 +87,7 @@ async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
 async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, keep())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", *"one", "enter", *"two", "enter")
         assert "new pass phrase  •••" in it.text()
         assert "the same again" in it.text()
@@ -99,7 +99,7 @@ async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, keep())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", *"hunter2")
         assert "hunter2" not in it.text()
         assert "•" in it.text()
@@ -121,8 +121,8 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
 ) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, keep())
-        await it.question()
-        it.at_once(*keys)
+        await it.enter_question()
+        it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
 
@@ -130,8 +130,8 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
 async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, UNLOCK)
-        await it.question()
-        it.at_once("p", *"dip", "enter")
+        await it.enter_question()
+        it.press_together("p", *"dip", "enter")
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == EnterPassphrase("dip")
 
@@ -139,7 +139,7 @@ async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> N
 async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, keep())
-        await it.question()
-        it.at_once("e", *"one", "enter", *"two", "enter")
+        await it.enter_question()
+        it.press_together("e", *"one", "enter", *"two", "enter")
         await it.until(lambda: "the two are not the same" in it.text(), "what is wrong")
         assert asked.answer is None

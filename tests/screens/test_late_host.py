@@ -15,7 +15,7 @@ from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.servers import ServersScreen
 from mcphost.tui.widgets.composer import Composer
-from tests.screens.conftest import Running
+from tests.screens.conftest import AppDriver
 from tests.screens.fake_host import FakeHost
 from tests.screens.settled import frames_on_demand
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 @asynccontextmanager
-async def shell(**options: Any) -> AsyncIterator[Running]:
+async def shell(**options: Any) -> AsyncIterator[AppDriver]:
     """An app without a host, and a host that is not attached yet."""
     front = TuiFrontend()
     host = FakeHost(front, **options)
@@ -31,15 +31,15 @@ async def shell(**options: Any) -> AsyncIterator[Running]:
     with frames_on_demand():
         async with app.run_test(size=(100, 30)) as pilot:
             await app.first_frame_drawn.wait()
-            yield Running(app, host, front, pilot)
+            yield AppDriver(app, host, front, pilot)
             app.request_quit()
 
 
-def attach(it: Running) -> None:
+def attach(it: AppDriver) -> None:
     it.app.attach(it.host, it.front)  # type: ignore[arg-type]
 
 
-async def attached(it: Running) -> None:
+async def attached(it: AppDriver) -> None:
     attach(it)
     await it.until(lambda: it.host.started, "the start")
 
@@ -123,7 +123,7 @@ async def test_a_question_of_an_attached_host_opens() -> None:
     async with shell() as it, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(it.front.ask(CALL))
         await attached(it)
-        await it.question()
+        await it.enter_question()
         asked.cancel()
 
 

@@ -22,7 +22,7 @@ from mcphost.tui.widgets.picture import MAX_ROWS, ImageCard
 from mcphost.tui.widgets.picture_view import ImageView
 from tests.screens.conftest import Run
 from tests.screens.fake_host import FakeHost
-from tests.screens.painted import icon
+from tests.screens.painted import icon_data_url
 
 pytestmark = pytest.mark.anyio
 
@@ -251,7 +251,7 @@ async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it
     )
     async with run(size=size) as it:
         it.app.run_worker(it.front.ask(question))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("end")
         await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
         assert it.dialog.is_read
@@ -263,7 +263,7 @@ async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: 
     question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
     async with run(size=(80, 24)) as it:
         it.app.run_worker(it.front.ask(question))
-        await it.question()
+        await it.enter_question()
         await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
 
 
@@ -281,7 +281,7 @@ async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
 @pytest.mark.req("icon.mime")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 async def test_the_icon_of_a_tool_a_resource_a_prompt_and_a_server_is_drawn_on_its_page(run: Run, kind: str) -> None:
-    icons = (Icon(icon(kind)),)
+    icons = (Icon(icon_data_url(kind)),)
     async with run(size=(120, 40)) as it:
         view = it.host.views[0]
         assert view.facts is not None

@@ -17,12 +17,12 @@ LIVE = ("f3", "f4", "f5", "f7", "f10", "f12", "ctrl+o")
 @pytest.mark.parametrize("page", PAGES)
 async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as_it_was(run: Run, page: str) -> None:
     async with run() as it:
-        it.at_once(page)
+        it.press_together(page)
         for _ in range(100):
             if it.app.screen is not it.app.chat:
                 break
             await asyncio.sleep(0)
-        it.at_once("escape", page, "escape")
+        it.press_together("escape", page, "escape")
         await it.pilot.pause()
         await it.pilot.press(*["escape"] * 2)
         await it.until(lambda: it.app.screen is it.app.chat, "the chat")
@@ -33,7 +33,7 @@ async def test_a_page_that_is_left_in_the_moment_it_is_opened_leaves_the_chat_as
 @pytest.mark.parametrize("page", LIVE)
 async def test_a_page_that_is_being_opened_while_servers_change_is_opened(run: Run, page: str) -> None:
     async with run() as it:
-        it.at_once(page)
+        it.press_together(page)
         for _ in range(100):
             it.host.put(CatalogChanged("files", "tools"))
             await asyncio.sleep(0)

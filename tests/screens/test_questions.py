@@ -56,7 +56,7 @@ class Asked:
 
 async def answered(it: Any, question: Any, *keys: str) -> Any:
     asked = Asked(it, question)
-    await it.question()
+    await it.enter_question()
     await it.pilot.press(*keys)
     await it.until(lambda: asked.answer is not None, "an answer")
     return asked.answer
@@ -86,7 +86,7 @@ async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Run, keys: t
 async def test_the_focus_starts_on_refusing(run: Run) -> None:
     async with run() as it:
         Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         assert it.app.focused.id == "refuse"
 
 
@@ -105,7 +105,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
         assert asked.answer is None
         assert len(it.front.pending_questions) == 1
         monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0)
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny())
 
@@ -113,7 +113,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
 async def test_clicking_outside_answers_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         await it.pilot.click(offset=(0, 0))
         assert asked.answer is None
         await it.pilot.click("#once")
@@ -126,7 +126,7 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
     arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments=arguments))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         shown = dialog.query_one("#sent").plain
         assert "a‹U+202E›b␛[31m" in shown
         assert all(f"line {n}" in shown for n in range(200))
@@ -142,7 +142,7 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
 async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"))
-        await it.question()
+        await it.enter_question()
         text = it.text()
         assert "The server claims: only reads" in text
         assert "(a claim, not checked)" in text
@@ -156,7 +156,7 @@ async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
 async def test_a_changed_tool_is_marked(run: Run) -> None:
     async with run() as it:
         Asked(it, approve(first_use=False, drifted=True))
-        await it.question()
+        await it.enter_question()
         assert "The server changed this tool" in it.text()
         await it.pilot.press("escape")
 
@@ -165,7 +165,7 @@ async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
     async with run() as it:
         odd = "[@click=app.quit]x[/]"
         Asked(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
-        await it.question()
+        await it.enter_question()
         assert "[/][b wants to run [red]t[/" in it.text()
         await it.pilot.press("escape")
 
@@ -173,7 +173,7 @@ async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
 async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("r", "x", "escape")
         assert asked.answer is None
         assert it.app.focused.id == "refuse"
@@ -186,7 +186,7 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
     async with run() as it:
         asked = [Asked(it, trust(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
-            dialog = await it.question()
+            dialog = await it.enter_question()
             assert dialog.details.url == f"https://{number}.example/mcp"
             if number < 2:
                 assert f"{number + 1} of 3 waiting" in it.text()
@@ -198,7 +198,7 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
 async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) -> None:
     async with run() as it:
         first = Asked(it, approve(arguments={"n": 1}))
-        await it.question()
+        await it.enter_question()
         second = Asked(it, approve(arguments={"n": 2}))
         await it.until(lambda: len(it.front.pending_questions) == 2)
         first.worker.cancel()
@@ -212,7 +212,7 @@ async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) 
 async def test_under_a_question_no_other_page_opens(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("f1", "f3", "f4", "ctrl+p", "ctrl+n")
         assert it.app.screen is dialog
         await it.pilot.press("escape")
@@ -222,7 +222,7 @@ async def test_under_a_question_no_other_page_opens(run: Run) -> None:
 async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         dialog.fit()  # it wants to do more after the next refresh, when the question is being taken away
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny() and not dialog.query("#more"), "its end")
@@ -283,7 +283,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
                 file="/home/me/mcp.json",
             ),
         )
-        await it.question()
+        await it.enter_question()
         text = it.text()
         flat = "".join(line.strip(" │\n") for line in text.splitlines())
         words = [line.strip(" ▸●◌✕│\n") for line in text.splitlines()]
@@ -302,7 +302,7 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
 async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, trust(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",)))
-        await it.question()
+        await it.enter_question()
         assert "▲ It asks for administrator rights (sudo)." in it.text()
 
 
@@ -310,7 +310,7 @@ async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None
     async with run() as it:
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
         Asked(it, trust(url="https://new.example/mcp", changed=changed, trusts_claims=True))
-        await it.question()
+        await it.enter_question()
         assert "Not what you approved earlier" in it.text()
         assert "- address: https://old.example/mcp" in it.text()
         assert "+ address: https://new.example/mcp" in it.text()
@@ -329,7 +329,7 @@ async def test_a_declined_call_says_so_on_its_card(run: Run) -> None:
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("r", "n", "o", "enter")
         await it.until(lambda: "declined" in it.transcript() and "You declined" in it.transcript())
 
@@ -338,7 +338,7 @@ async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
     async with run() as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.question()
+        await it.enter_question()
         host: FakeHost = it.host
         host.stop()
         await it.until(lambda: it.app.screen is it.app.chat and not it.front.pending_questions, "the chat")

@@ -33,7 +33,7 @@ LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
 async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Run, key: str) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=LONG))
-        await it.question()
+        await it.enter_question()
         assert "a once: not yet" in it.text()
         await it.pilot.press(key)
         assert asked.answer is None
@@ -52,7 +52,7 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
 async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=LONG))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.click("#once")
         await it.until(lambda: "more lines" in it.text(), "why not")
         assert asked.answer is None
@@ -62,7 +62,7 @@ async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> No
 async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = Asked(it, approve(arguments=LONG))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("end")
         await it.until(lambda: dialog.is_read)
         await it.pilot.resize_terminal(80, 24)
@@ -71,7 +71,7 @@ async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_r
         await it.type("x")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         assert asked.answer is None
         assert "not yet" in it.text()
@@ -81,7 +81,7 @@ async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_rea
     text = "x" * 1_000_000 + "the end"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments={"text": text}))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         assert f"{1_000_007 - MAX_VALUE_CHARACTERS:,} more characters" in dialog.query_one("#sent").plain
         await it.pilot.press("end", "a")
         await it.until(lambda: "are left out here: read them with v, to the end" in it.text(), "why not")
@@ -105,7 +105,7 @@ async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, h
     async with run(size=(100, 30)) as it:
         for arguments in ({"text": hidden}, {hidden: 1}, {"deep": [{"er": hidden}]}):
             asked = Asked(it, approve(arguments=arguments))
-            dialog = await it.question()
+            dialog = await it.enter_question()
             assert not dialog.query_one("#always").display
             await it.pilot.press("s", "A")
             assert asked.answer is None
@@ -127,12 +127,12 @@ def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
 async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, approve(arguments={"body": "text"}))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e")
         await it.type("x")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("s")
         await it.until(lambda: "an edited call is allowed once, or by a rule" in it.text(), "why not")
         assert asked.answer is None
@@ -142,7 +142,7 @@ async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
 async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Run, names: Any) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, replace(approve(), **names))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         assert not dialog.query_one("#always").display
         await it.pilot.press("s", "A")
         assert asked.answer is None
@@ -153,7 +153,7 @@ async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_m
 async def test_no_button_is_cut_however_narrow_the_screen_is(run: Run, width: int) -> None:
     async with run(size=(width, 24)) as it:
         Asked(it, approve())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         for button in dialog.query("#buttons Button"):
             assert str(button.label) in it.text(), button.label
             assert button.region.right <= width - 4
@@ -164,7 +164,7 @@ async def test_a_value_cannot_fake_another_argument(run: Run) -> None:
     text = "x" * 68 + " path  /tmp/safe\npath  /tmp/safe"
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "/etc/passwd", "text": text}))
-        await it.question()
+        await it.enter_question()
         rows = [line.strip("│ ▐") for line in it.text().splitlines()]
         lines = [line for line in it.text().splitlines() if "│" in line]
         column = next(line.index("path") for line in lines if "/etc/passwd" in line)
@@ -179,7 +179,7 @@ async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(ru
     body = "\n".join([fake, f"{'x' * 75}{fake}", f"{'y ' * 36}{fake}", f"a\r\n{fake}\t", f"│ {fake}", tail])
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={name: 1, "body": body}))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("v")
         await it.until(lambda: it.app.screen is not dialog and bool(it.app.screen.query(LongText)), "the page")
         view = it.app.screen.query_one(LongText)
@@ -241,7 +241,7 @@ def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
 async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Run) -> None:
     async with run() as it:
         asked = Asked(it, approve(arguments={"path": "/home\u00a0"}))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("end", "s")
         assert asked.answer is None
         assert "‹U+00A0›" in it.text()
@@ -252,7 +252,7 @@ async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Ru
 async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, approve(description="words " * 1_000 + "THE END"))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         said = "".join(str(one) for one in dialog.body())
         assert "… 2,007 more characters of the description: v shows all of it" in said
         await it.pilot.press("v")
@@ -271,7 +271,7 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: R
     assert argument_sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve(arguments=arguments))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("end", "a")
         assert asked.answer is None
 
@@ -285,7 +285,7 @@ async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(
     url = f"https://example.com/pay?{'&'.join(f'part{n}=something' for n in range(120))}&to=evil"
     async with run(size=(80, 24)) as it:
         asked = Asked(it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com"))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("o")
         await it.until(lambda: "read to the end first" in it.text(), "why not")
         assert asked.answer is None
@@ -300,7 +300,7 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
     fields = tuple(Field(name=f"n{n}", kind="boolean", default=n == 29) for n in range(30))
     async with run(size=(80, 24)) as it:
         asked = Asked(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "read to the end first" in it.text(), "why not")
         assert asked.answer is None
@@ -315,7 +315,7 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
 async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, trust(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("o", "A")
         await it.pilot.click("#always")
         await it.until(lambda: "read to the end first" in it.text(), "why not")

@@ -25,7 +25,7 @@ from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.form import Form
 from tests.peers import node
-from tests.screens.conftest import Run, Running
+from tests.screens.conftest import AppDriver, Run
 
 # Each test starts a real server, and some fill in long forms key by key.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
@@ -34,7 +34,7 @@ SECONDS = 60
 BROWSER = "import sys; open(sys.argv[1], 'a').write(sys.argv[2] + chr(10))"
 
 
-class Real(Running):
+class Real(AppDriver):
     """A run of everything; `visited` is what the browser was started with."""
 
     def __init__(self, folder: Path, *run: Run) -> None:
@@ -162,7 +162,7 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
-        async with real(node.everything(), 19) as it:
+        async with real(node.everything_command(), 19) as it:
             sharing = it.host._servers.find("peer")._request_handler.root_sharing
             await it.until(lambda: sharing.is_waiting, "that the server asked")
             assert not it.is_asked

@@ -28,7 +28,7 @@ def result(*parts: str | ResultPart, **more: Any) -> ReviewResult:
 
 
 async def asked(it: Any, question: ReviewResult) -> tuple[Asked, Any]:
-    return Asked(it, question), await it.question()
+    return Asked(it, question), await it.enter_question()
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_g
         assert "abcd1234" not in it.text()
         assert dialog.is_guarded or it.app.focused.id == "refuse"
         assert question.answer is None
-        await it.question()
+        await it.enter_question()
         assert it.app.focused.id == "refuse"
         await it.pilot.press("a")
         await it.until(lambda: question.answer is not None)
@@ -137,7 +137,7 @@ async def test_parts_are_left_out_and_put_back(run: Run) -> None:
         await it.pilot.press("ctrl+n", "ctrl+o", "ctrl+o", "ctrl+b", "ctrl+b", "ctrl+s")
         await it.until(lambda: "(left out: image/png" in it.text())
         assert "the model sees" not in it.text()
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassEditedResult((TEXTS[0], None, TEXTS[2])))
         assert dialog.editor is None
@@ -153,7 +153,7 @@ async def test_what_has_become_no_json_is_not_taken_over(run: Run) -> None:
         assert dialog.editor is not None
         await it.pilot.press("escape")
         await it.until(lambda: dialog.editor is None)
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassResult())
 
@@ -165,7 +165,7 @@ async def test_nothing_is_no_result_to_give(run: Run) -> None:
         await it.until(lambda: "text, 6 bytes" in it.text())
         await it.pilot.press("ctrl+o", "ctrl+s")
         await it.until(lambda: "(left out" in it.text())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: "nothing is left to give" in it.text())
         assert question.answer is None
@@ -188,7 +188,7 @@ async def test_a_long_text_is_trimmed_to_its_first_and_last_characters(run: Run,
         await it.pilot.press("enter")
         await it.until(lambda: given is None or "left out by the user" in it.text())
         await it.until(lambda: not it.app.screen.query("#extra.shown"))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer is not None)
         assert question.answer == (PassEditedResult((given,)) if given else PassResult())
@@ -213,7 +213,7 @@ async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came
         assert "\x1b" not in it.text()
         await it.pilot.press("ctrl+n", "x", "ctrl+s")
         await it.until(lambda: "changed by you" in it.text())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassEditedResult((text, "xb")))
 
@@ -233,7 +233,7 @@ async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) ->
         await it.until(lambda: "too long to edit here" in it.text())
         await it.pilot.press("y", "ctrl+o", "ctrl+s")
         await it.until(lambda: "(left out" in it.text())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassEditedResult((None, "b")))
 
@@ -251,7 +251,7 @@ async def test_several_results_wait_one_after_the_other(run: Run) -> None:
         questions = [Asked(it, result(f"number {n}", call=f"c{n}")) for n in range(3)]
         for n, one in enumerate(questions):
             await it.until(lambda n=n: f"number {n}" in it.text())
-            await it.question()
+            await it.enter_question()
             await it.pilot.press("a" if n == 1 else "d")
             await it.until(lambda one=one: one.answer is not None)
         assert [one.answer for one in questions] == [WithholdResult(), PassResult(), WithholdResult()]
@@ -292,13 +292,13 @@ async def test_a_line_with_a_result_never_answers_it(run: Run) -> None:
 async def test_a_turn_that_waits_for_a_result_to_be_read_says_so(run: Run) -> None:
     async def turn(host: FakeHost, number: int, text: str) -> str:
         host.put(events.ToolProposed("c", "github", "list_keys", {}))
-        await host.front.ask(RESULT)
+        await host.frontend.ask(RESULT)
         return ""
 
     async with run(turn=turn) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.question()
+        await it.enter_question()
         assert it.app.chat.presenter.phase == "waiting for you"
         await it.pilot.press("escape")
         await it.until(lambda: it.app.chat.presenter.phase != "waiting for you")

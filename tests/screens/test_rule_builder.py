@@ -22,7 +22,7 @@ def call(**arguments: Any) -> ApproveTool:
 
 async def building(it: Any, question: ApproveTool | None = None) -> tuple[Asked, Any]:
     asked = Asked(it, question or call())
-    await it.question()
+    await it.enter_question()
     await it.pilot.press("A")
     await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
     return asked, it.dialog
@@ -194,10 +194,10 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
 async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         asked = Asked(it, call(path="src/a.txt", lines=20))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
         await it.until(lambda: "edited by you" in it.text(), "the edited call")
-        await it.question()
+        await it.enter_question()
         assert "s session" not in it.text()
         await it.pilot.press("A")
         await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
@@ -289,6 +289,6 @@ async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) 
         await it.until(lambda: len(it.app.screen_stack) == 1, "the chat")
         assert dialog not in it.app.screen_stack
         later = Asked(it, call())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: later.answer == AllowOnce())

@@ -22,7 +22,7 @@ def rows_of(it: Any) -> list[str]:
 async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         rows = rows_of(it)
         at = rows.index("content  def f():")
         assert rows[at + 1] == "→   return 1··⏎"
@@ -35,7 +35,7 @@ async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None
     async with run(size=(80, 24)) as it:
         edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
         Asked(it, approve(arguments={"path": "a.py", "edits": edits}))
-        await it.question()
+        await it.enter_question()
         rows = rows_of(it)
         assert "edits[0].oldText → edits[0].newText: +1 −1 lines" in rows
         assert [row for row in rows if row[:2] in ("- ", "+ ")] == ["- a = 1", "+ a = 2"]
@@ -54,7 +54,7 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
         assert "- two␛[2J" in rows
         assert "+ three" in rows
         assert rows.index("+ three") < rows.index("content  one")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab", "a")
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
@@ -70,7 +70,7 @@ async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None
     async with run(size=(120, 40)) as it:
         Asked(it, approve(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
         await it.until(lambda: "no difference" in it.text(), "that nothing differs")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab", "e", "tab", "7", "ctrl+s")
         await it.until(lambda: "edited by you" in it.text() and "+ old7" in it.text(), "the new difference")
 
@@ -82,7 +82,7 @@ async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path
         arguments = {"path": "a.txt", "content": "\n".join([*lines, "the end"])}
         asked = Asked(it, approve(arguments=arguments, folder=str(tmp_path)))
         await it.until(lambda: COMPARED in it.text(), "the difference")
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab", "a")
         assert asked.answer is None
         await it.pilot.press("end")
@@ -96,7 +96,7 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
 ) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         body, before = dialog.query_one("#body"), dialog._body_version
         mount, seen = body.mount, []
 

@@ -16,7 +16,7 @@ from mcphost.serialization import replace
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
 from mcphost.tui.widgets.qr import QUIET_ZONE, build_matrix, render_large, render_small
 from tests.screens.conftest import Run
-from tests.screens.fake_host import server
+from tests.screens.fake_host import sample_server
 from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ def sign_in(**more: Any) -> SignInQuestion:
 async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         Asked(it, sign_in(account="work", note="Try \x1b[31magain."))
-        await it.question()
+        await it.enter_question()
         shown = it.text()
         for text in ("Sign in to tracker?", "login.example", "https://login.example", "tools:read", "work", "again."):
             assert text in shown, text
@@ -64,7 +64,7 @@ async def test_only_the_key_for_it_opens_a_browser(run: Run, keys: tuple[str, ..
 async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
-        await it.question()
+        await it.enter_question()
         shown = it.text()
     assert "▲ You sign in at ␛evil." in shown
     assert shown.index("▲ You sign in") < shown.index("G I T H")
@@ -74,7 +74,7 @@ async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
 async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(account="work", others=("default", "h\x1bome")))
-        await it.question()
+        await it.enter_question()
         shown = " ".join(it.text().replace("│", " ").split())
     assert "signed in already default, h␛ome; to use it instead: esc, then /accounts" in shown
 
@@ -82,7 +82,7 @@ async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(r
 async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, sign_in())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("p", "escape")
         assert asked.answer is None
         await it.pilot.press("p")
@@ -96,7 +96,7 @@ async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> 
 async def test_rights_are_told_in_words_with_their_names_beside(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         Asked(it, sign_in())
-        await it.question()
+        await it.enter_question()
         assert "read tools  (tools:read)" in it.text()
         assert "stay signed in while you are away  (offline_access)" in it.text()
 
@@ -108,7 +108,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
     async with run(size=(100, 40)) as it:
         Asked(it, sign_in(seconds=300, asked=1000.0))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         assert "5:00 left" in it.text()
         now = 1061.0
         dialog._update_remaining_time()
@@ -121,7 +121,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
 async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(browser=False, other="code"))
-        await it.question()
+        await it.enter_question()
         assert "No browser can open on this machine." in it.text()
         assert "Paste an address" in it.text()
         assert "Use a code" in it.text()
@@ -136,7 +136,7 @@ async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> 
 async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
-        await it.question()
+        await it.enter_question()
         assert "W D J B - M J H T" in it.text()
         assert "mcphost asks every 5 s" in it.text()
         assert "login.example" in it.text()
@@ -151,7 +151,7 @@ async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: R
 async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
-        await it.question()
+        await it.enter_question()
 
         def told() -> str:
             return " ".join(it.text().replace("│", " ").split())
@@ -165,7 +165,7 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
 
 
 async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) -> None:
-    view = server("hub", "connecting", sign_in_status="exchanging the code for a token")
+    view = sample_server("hub", "connecting", sign_in_status="exchanging the code for a token")
     async with run(views=(view,), size=(120, 40)) as it:
         await it.until(lambda: "signing in…" in it.text(), "at the side")
         await it.pilot.press("f3")
@@ -177,7 +177,7 @@ async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) ->
 async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, sign_in())
-        await it.question()
+        await it.enter_question()
         assert "code" not in it.text().replace("QR code", "").replace("response_type=code", "")
         await it.pilot.press("c")
         assert asked.answer is None
@@ -219,21 +219,21 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         if theme == "light":
             await it.pilot.press("ctrl+l")
         asked = Asked(it, sign_in(code="WDJB-MJHT", whole=whole))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("q")
         wanted = build_matrix(whole)
         if size == (120, 40):
             wanted = [[one for one in row for _ in (1, 2)] for row in wanted for _ in (1, 2)]
         await it.until(lambda: found(modules(it.app.screen._compositor.render_strips()), wanted), "every module")
         await it.pilot.press("escape")
-        await it.question()
+        await it.enter_question()
         assert asked.answer is None, "the question waits under the code"
 
 
 async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, sign_in())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("q")
         await it.until(lambda: "too small for the QR code: it needs" in it.text(), "a sentence")
         assert not found(modules(it.app.screen._compositor.render_strips()), [[1, 1, 1, 1]])
@@ -256,7 +256,7 @@ def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen()
 async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("q")
         await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")
         asked.worker.cancel()
@@ -267,7 +267,7 @@ async def test_every_right_can_be_read_to_its_last_character(run: Run) -> None:
     scopes = tuple(f"{n:03}:{'x' * 190}:end{n:02}" for n in range(100))
     async with run(size=(80, 24)) as it:
         Asked(it, replace(sign_in(), scopes=scopes))
-        await it.question()
+        await it.enter_question()
         seen = it.text()
         assert "100 things:" in seen
         for _ in range(200):

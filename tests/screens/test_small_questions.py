@@ -25,7 +25,7 @@ def approve() -> ApproveTool:
 async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v all"):
             assert word in it.text(), word
 
@@ -39,7 +39,7 @@ async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
 ) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press(key)
         await it.until(lambda: told in it.text() and button in it.text() and "╰" in it.text(), "keys and frame")
         await it.pilot.press("escape", *["escape"] * (key == "e"))
@@ -49,7 +49,7 @@ async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
 async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, approve())
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("e", "escape", "escape", "r")
         await it.type("no")
         await it.pilot.press("enter")
@@ -59,6 +59,6 @@ async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) 
 async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_they_are(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.app.run_worker(it.front.ask(nasty.RETRY))
-        await it.question()
+        await it.enter_question()
         shown = it.text()
         assert shown.index("waiting for ") < shown.index("closes by itself") < shown.index("https://login.")

@@ -20,14 +20,14 @@ SMALL = (80, 24)
 async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(run: Run, question: Any) -> None:
     async with run(size=SMALL) as it:
         Asked(it, question)
-        await it.question()
+        await it.enter_question()
         await it.until(lambda: nasty.TOOL in it.text() and nasty.SERVER in it.text(), "both names")
 
 
 async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, SAMPLING)
-        await it.question()
+        await it.enter_question()
         for words in ("anthropic/claude-sonnet", "about $0.02", "read_comment", "Summarize this issue:"):
             assert words in it.text(), words
         assert "of 500 requests" not in it.text()
@@ -38,7 +38,7 @@ async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
 async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, nasty.TRUST)
-        await it.question()
+        await it.enter_question()
         await it.until(lambda: "It runs a shell." in it.text() and "trustAnnotations" in it.text(), "the warnings")
         assert it.text().index("It runs a shell.") < it.text().index("docker")
 
@@ -48,7 +48,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: R
     change = ToolChange(tool="read", digest="1", difference=(told, "- title: Read"))
     async with run(size=SMALL) as it:
         Asked(it, ReviewToolChanges(server="files", why="a tool changed", changes=(change,)))
-        await it.question()
+        await it.enter_question()
         await it.until(lambda: "nothing to see here" in it.text(), "all of it")
         box = [row for row in it.text().splitlines() if row.count("│") >= 2]
         marked = [row for row in box if row.split("│")[1].startswith(("  + ", "  - "))]
@@ -58,7 +58,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: R
 async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: Run) -> None:
     async with run(size=SMALL) as it:
         Asked(it, replace(SAMPLING, system=nasty.LINES))
-        await it.question()
+        await it.enter_question()
         assert "read to the end first" in it.text()
         await it.pilot.press("e")
         await it.until(lambda: "esc drop the edits" in it.text() and "more lines" in it.text(), "the form")

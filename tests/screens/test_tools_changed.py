@@ -22,7 +22,7 @@ def changed(*names: str) -> ReviewToolChanges:
 async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, changed("read"))
-        await it.question()
+        await it.enter_question()
         assert "- description: old read" in it.text()
         assert "+ description: new read" in it.text()
         assert "Keep all" not in it.text()
@@ -33,7 +33,7 @@ async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
 async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write", "list"))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("K")
         await it.until(lambda: "2 of them you have not looked at yet" in it.text())
         await it.pilot.press("n")
@@ -53,7 +53,7 @@ async def test_none_is_kept_before_the_end_of_its_difference_was_shown(run: Run,
     )
     async with run(size=(80, 24)) as it:
         asked = Asked(it, ReviewToolChanges(server="files", why="2 of its tools are not what you saw", changes=changes))
-        await it.question()
+        await it.enter_question()
         for tool in ("read", "write"):
             await it.until(lambda tool=tool: f"line 0 of {tool}" in it.text(), "its beginning")
             await it.until(lambda: "more lines" in it.text(), "what is left to read")
@@ -76,7 +76,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
         asked = Asked(
             it, ReviewToolChanges(server="files", why="one of its tools is not what you saw", changes=(endless,))
         )
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("end")
         await it.until(lambda: "201 more lines: v shows all" in it.text() or "202 more lines" in it.text(), "the cut")
         await it.pilot.press("k")
@@ -93,7 +93,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
 async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write"))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("n")
         await it.until(lambda: "new write" in it.text())
         await it.pilot.press("k")
@@ -105,6 +105,6 @@ async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
 async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = Asked(it, changed("read", "write"))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("k", "escape")
         await it.until(lambda: asked.answer == AcceptToolChanges())

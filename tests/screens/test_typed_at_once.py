@@ -51,8 +51,8 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
-        await it.question()
-        it.at_once(*keys)
+        await it.enter_question()
+        it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
 
@@ -72,8 +72,8 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
-        dialog = await it.question()
-        it.at_once(*steps(dialog, button), "enter", *keys)
+        dialog = await it.enter_question()
+        it.press_together(*steps(dialog, button), "enter", *keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
 
@@ -95,8 +95,8 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, question)
-        await it.question()
-        it.at_once(*opens, *"a drasA")
+        await it.enter_question()
+        it.press_together(*opens, *"a drasA")
         await it.until(lambda: "a drasA" in written(it.app.focused), "the text in the editor")
         assert asked.answer is None
 
@@ -117,8 +117,8 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
 ) -> None:
     async with run(size=(100, 40)) as it:
         asked = Asked(it, approve())
-        await it.question()
-        it.at_once(*keys)
+        await it.enter_question()
+        it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer == answer
 
@@ -138,9 +138,9 @@ async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
 ) -> None:
     async with run(size=(80, 24)) as it:
         asked = Asked(it, form(field))
-        await it.question()
+        await it.enter_question()
         await it.pilot.press("tab")
-        it.at_once(*keys, *end)
+        it.press_together(*keys, *end)
         await it.until(lambda: asked.answer is not None, "an answer")
         assert asked.answer.content == {field.name: value}
 
@@ -149,7 +149,7 @@ async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
 async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Run, end: tuple[str, ...]) -> None:
     async with run(size=(80, 24)) as it:
         await editing(it)
-        it.at_once("end", *"/yz", "backspace", *end)
+        it.press_together("end", *"/yz", "backspace", *end)
         await it.until(lambda: "edited by you: 1 changed" in it.text(), "the edited call")
         assert ("path", "/tmp/x/y") in it.app.screen.query_one("#sent").pairs
 
@@ -162,7 +162,7 @@ async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
     async with run() as it:
         await it.pilot.press(page)
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
-        it.at_once(*keys)
+        it.press_together(*keys)
         await it.pilot.pause(0.1)
         assert it.app.crash_error is None
         assert it.app.screen_stack[0] is it.app.chat
@@ -176,7 +176,7 @@ async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, 
         before = await roots.refresh()
         await it.pilot.press("ctrl+o")
         await it.until(lambda: "where mcphost was started" in it.text(), "the folder")
-        it.at_once(key, " ", "ctrl+s")
+        it.press_together(key, " ", "ctrl+s")
         await it.until(lambda: "ctrl+s" in it.text(), "the form")
         await it.pilot.pause(0.1)
         assert await roots.refresh() == before

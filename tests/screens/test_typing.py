@@ -32,7 +32,7 @@ async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pres
 async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
     async with run() as it:
         Asked(it, approve())
-        dialog = await it.question()
+        dialog = await it.enter_question()
         await it.pilot.press("r")
         line = dialog.query_one("#reason-text")
         await it.until(lambda: line.has_focus)

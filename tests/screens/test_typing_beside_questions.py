@@ -12,8 +12,8 @@ from mcphost.serialization import replace
 from mcphost.tui import answer_guard
 from mcphost.tui.input_guard import Guarded
 from tests.screens.conftest import GUARD_SECONDS, Run
-from tests.screens.examples import CALL, EXAMPLES
-from tests.screens.settled import settled
+from tests.screens.examples import CALL, EXAMPLE_QUESTIONS
+from tests.screens.settled import wait_settled
 from tests.screens.test_every_dialog import Clock
 from tests.screens.test_questions import Asked
 
@@ -30,7 +30,7 @@ class Typist:
         self.asked: list[Asked] = []
         self.open: list[Asked] = []
         self.opened = self.aside = 0
-        kinds = [*EXAMPLES, CALL, CALL]
+        kinds = [*EXAMPLE_QUESTIONS, CALL, CALL]
         random.shuffle(kinds)
         self.kinds = iter(kinds * 100)
 
@@ -43,7 +43,7 @@ class Typist:
         pauses = self.random.random() < 0.05
         self.clock.now += self.random.uniform(1.5, 9) if pauses else self.random.uniform(0.02, 0.7)
         if pauses:
-            await settled()
+            await wait_settled()
         elif self.random.random() < 0.06:
             await self.something_happens()
 
@@ -60,7 +60,7 @@ class Typist:
         elif self.open:
             self.open.pop(self.random.randrange(len(self.open))).worker.cancel()
         if self.random.random() < 0.8:
-            await settled()
+            await wait_settled()
         self.clock.now += self.random.choice((0.0, 0.0, 0.5))
         self.opened += isinstance(self.it.app.screen, Guarded)
         self.aside += self.it.app._minimized is not None
@@ -76,10 +76,10 @@ class Typist:
         """Nothing is typed for so long that a question takes the focus; it may come at any moment of that."""
         while self.open and self.random.random() < 0.8:
             self.open.pop().worker.cancel()
-        await settled()
+        await wait_settled()
         self.clock.now += self.random.uniform(1.5, 4)
         self.ask()
-        await settled()
+        await wait_settled()
         self.opened += isinstance(self.it.app.screen, Guarded)
         self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
 
@@ -118,12 +118,12 @@ async def test_typing_answers_no_question_and_loses_no_letter(
             assert [one.answer for one in typist.asked if one.answer is not None] == []
             if typist.random.random() < 0.5:
                 await typist.rest()
-        assert len(typist.asked) > len(EXAMPLES), "questions of every kind came"
+        assert len(typist.asked) > len(EXAMPLE_QUESTIONS), "questions of every kind came"
         assert typist.opened, "some opened as dialogs"
         assert typist.aside, "some waited beside the message"
         assert it.host.sent
         clock.now += 60
-        last = Asked(it, EXAMPLES[0]) if not typist.open else typist.open[0]
+        last = Asked(it, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
         await it.until(lambda: it.front.pending_questions, "a question")
         await it.pilot.press("f8")
         await it.until(lambda: isinstance(it.app.screen, Guarded) and it.app.screen.guard.is_shown, "the dialog")

@@ -130,7 +130,7 @@ async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under
 async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         first = Asked(it, approve(arguments={"n": 1}))
-        dialog = await it.question()
+        dialog = await it.enter_question()
         Asked(it, approve(arguments={"n": 2}))
         await it.until(lambda: "1 of 2 waiting" in it.text() and "l list" in it.text(), "that another waits")
         assert it.app.screen is dialog

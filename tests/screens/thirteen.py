@@ -7,7 +7,7 @@ from mcphost.host.questions.forms import parse_form
 from mcphost.serialization import Raw, encode
 
 
-def _titled(*titles: str, stem: str) -> list[dict[str, str]]:
+def _titled_options(*titles: str, stem: str) -> list[dict[str, str]]:
     return [{"const": f"{stem}-{number}", "title": title} for number, title in enumerate(titles, 1)]
 
 
@@ -48,12 +48,12 @@ PROPERTIES: dict[str, dict[str, Any]] = {
     },
     "titledSingleSelectEnum": {
         "type": "string", "title": "Titled Single Select Enum", "description": "Choose your favorite hero",
-        "oneOf": _titled("Superman", "Green Lantern", "Wonder Woman", stem="hero"), "default": "hero-1",
+        "oneOf": _titled_options("Superman", "Green Lantern", "Wonder Woman", stem="hero"), "default": "hero-1",
     },
     "titledMultipleSelectEnum": {
         "type": "array", "title": "Titled Multiple Select Enum", "description": "Choose your favorite types of fish",
         "minItems": 1, "maxItems": 3, "default": ["fish-1"],
-        "items": {"anyOf": _titled("Tuna", "Salmon", "Trout", stem="fish")},
+        "items": {"anyOf": _titled_options("Tuna", "Salmon", "Trout", stem="fish")},
     },
     "legacyTitledEnum": {
         "type": "string", "title": "Legacy Titled Single Select Enum",
@@ -64,6 +64,6 @@ PROPERTIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def thirteen() -> tuple[Field, ...]:
+def everything_fields() -> tuple[Field, ...]:
     """Its fields."""
     return parse_form(Raw(encode({"type": "object", "properties": PROPERTIES, "required": ["name"]})))

@@ -7,10 +7,10 @@ with its tests or its reason.
 import sys
 from collections import Counter
 
-from tests.spec.manifest import LEVELS, Entry, manifest
+from tests.spec.manifest import LEVELS, ManifestEntry, manifest
 
 
-def table() -> str:
+def coverage_table() -> str:
     """Claimed and all requirements, a row for each area and a column for each level; then reasoned and open ones."""
     entries = manifest()
     total = Counter((one.row.area, one.row.level) for one in entries)
@@ -36,25 +36,25 @@ def _cell(covered: int, total: int) -> str:
     return f"{covered}/{total} {100 * covered // total:>3} %" if total else "-"
 
 
-def missing(area: str | None) -> str:
+def open_requirements(area: str | None) -> str:
     """The requirements with neither test nor reason, of one area or of all; `at` names revisions that are left over."""
     lines: list[str] = []
     for one in manifest():
         if one.state == "open" and area in (None, one.row.area):
-            left = one.left()
-            some = f" (at {', '.join(left)})" if len(left) < len(one.row.at) else ""
+            left = one.uncovered_revisions()
+            some = f" (at {', '.join(left)})" if len(left) < len(one.row.applicable_revisions) else ""
             lines.append(f"{one.row.level:<9} {one.row.id}: {one.row.wording}{some}")
     return "\n".join(lines)
 
 
-def written(area: str | None) -> str:
+def manifest_text(area: str | None) -> str:
     """The manifest as text: under each requirement its revisions, and for each the tests or the reason."""
     return "\n".join(_entry(one) for one in manifest() if area in (None, one.row.area))
 
 
-def _entry(one: Entry) -> str:
+def _entry(one: ManifestEntry) -> str:
     lines = [f"{one.row.id} ({one.row.level}, {one.state})"]
-    for revision in one.row.at:
+    for revision in one.row.applicable_revisions:
         proofs = [f"{claim.file}::{claim.test}" for claim in one.tests[revision]]
         what = one.reasons.get(revision)
         lines.append(f"  {revision}  {', '.join(proofs) or (f'no test: {what}' if what else 'open')}")
@@ -65,8 +65,8 @@ if __name__ == "__main__":
     words = sys.argv[1:]
     which = (words[1:] or [None])[0]
     if words[:1] == ["--missing"]:
-        print(missing(which))
+        print(open_requirements(which))
     elif words[:1] == ["--manifest"]:
-        print(written(which))
+        print(manifest_text(which))
     else:
-        print(table())
+        print(coverage_table())

@@ -24,7 +24,7 @@ LIBRARIES = (
 TIMED_OUT = 1
 
 
-class Outcome(NamedTuple):
+class PytestOutcome(NamedTuple):
     """The exit code of one run (TIMED_OUT when it took too long), its output and the tests that failed."""
 
     code: int
@@ -32,7 +32,7 @@ class Outcome(NamedTuple):
     failed: tuple[str, ...] = ()
 
 
-class ForkServer:
+class PytestForkServer:
     """A server for the project in that folder, open while the block is."""
 
     def __init__(self, project: Path) -> None:
@@ -55,7 +55,7 @@ class ForkServer:
     def __exit__(self, *error: object) -> None:
         self._process.communicate()
 
-    def run(self, arguments: list[str], seconds: float) -> Outcome:
+    def run(self, arguments: list[str], seconds: float) -> PytestOutcome:
         """Run pytest with these arguments."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -66,7 +66,7 @@ class ForkServer:
             self._process.stdin.flush()
             line = self._process.stdout.readline()
             failed = report.with_suffix(".failed")
-            return Outcome(
+            return PytestOutcome(
                 int(line),
                 report.read_text(encoding="utf-8", errors="replace") if report.exists() else "",
                 tuple(failed.read_text(encoding="utf-8").splitlines()) if failed.exists() else (),

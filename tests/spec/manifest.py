@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tests.conformance.claims import PROVED
-from tests.conformance.pairs import PAIRS
+from tests.conformance.claims import PROVED_REQUIREMENTS
+from tests.conformance.pairs import SUITE_CASES
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent
@@ -39,7 +39,7 @@ class Requirement(NamedTuple):
     source: str
 
     @property
-    def at(self) -> tuple[str, ...]:
+    def applicable_revisions(self) -> tuple[str, ...]:
         """The revisions it applies to; `any` is all of them."""
         if self.revisions == "any":
             return REVISIONS
@@ -61,7 +61,7 @@ class Claim(NamedTuple):
 State = Literal["covered", "reasoned", "open"]
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """One requirement with what there is for each of its revisions."""
 
     row: Requirement
@@ -71,13 +71,13 @@ class Entry(NamedTuple):
     @property
     def state(self) -> State:
         """Covered when tests cover every revision; reasoned when a reason stands where tests do not."""
-        if all(self.tests[revision] for revision in self.row.at):
+        if all(self.tests[revision] for revision in self.row.applicable_revisions):
             return "covered"
-        return "open" if self.left() else "reasoned"
+        return "open" if self.uncovered_revisions() else "reasoned"
 
-    def left(self) -> tuple[str, ...]:
+    def uncovered_revisions(self) -> tuple[str, ...]:
         """The revisions with neither."""
-        return tuple(at for at in self.row.at if not self.tests[at] and at not in self.reasons)
+        return tuple(at for at in self.row.applicable_revisions if not self.tests[at] and at not in self.reasons)
 
 
 @cache
@@ -94,7 +94,7 @@ def claims() -> dict[str, list[Claim]]:
     for path in sorted(TESTS.rglob("test_*.py")):
         text = path.read_text(encoding="utf-8")
         if "mark.req" in text:
-            for ident, claim in marks(text, path.relative_to(TESTS).as_posix()):
+            for ident, claim in marked_claims(text, path.relative_to(TESTS).as_posix()):
                 found.setdefault(ident, []).append(claim)
     for ident, claim in suite_claims():
         found.setdefault(ident, []).append(claim)
@@ -103,13 +103,13 @@ def claims() -> dict[str, list[Claim]]:
 
 def suite_claims() -> Iterator[tuple[str, Claim]]:
     """Every id that a scenario of the official suite claims and its case at each revision."""
-    for pair in PAIRS:
+    for pair in SUITE_CASES:
         case = f"test_the_official_suite_passes[{pair}]"
-        for ident in PROVED.get(pair.scenario, ()):
+        for ident in PROVED_REQUIREMENTS.get(pair.scenario, ()):
             yield ident, Claim("conformance/test_suite.py", case, (pair.revision,))
 
 
-def marks(source: str, file: str) -> Iterator[tuple[str, Claim]]:
+def marked_claims(source: str, file: str) -> Iterator[tuple[str, Claim]]:
     """Every id that a test file claims and the test that does; outside a test function the test is `*`, all of them."""
     bearers: list[tuple[str, ast.AST]] = []
 
@@ -150,16 +150,16 @@ def reasons() -> dict[str, dict[str, str]]:
 
 
 @cache
-def manifest() -> tuple[Entry, ...]:
+def manifest() -> tuple[ManifestEntry, ...]:
     """All requirements with their tests and reasons."""
     return tuple(_entry(row) for row in requirements())
 
 
-def _entry(row: Requirement) -> Entry:
-    tests: dict[str, list[Claim]] = {revision: [] for revision in row.at}
+def _entry(row: Requirement) -> ManifestEntry:
+    tests: dict[str, list[Claim]] = {revision: [] for revision in row.applicable_revisions}
     for claim in claims().get(row.id, []):
-        for revision in claim.revisions or row.at:
+        for revision in claim.revisions or row.applicable_revisions:
             tests.setdefault(revision, []).append(claim)
     given = reasons().get(row.id, {})
-    why = {at: given.get(at) or given.get("*", "") for at in row.at if at in given or "*" in given}
-    return Entry(row, tests, why)
+    why = {at: given.get(at) or given.get("*", "") for at in row.applicable_revisions if at in given or "*" in given}
+    return ManifestEntry(row, tests, why)

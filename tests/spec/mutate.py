@@ -23,15 +23,15 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from tests.spec.fork_server import ForkServer
-from tests.spec.manifest import Claim, Entry, manifest
+from tests.spec.fork_server import PytestForkServer
+from tests.spec.manifest import Claim, ManifestEntry, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = Path(__file__).parent / "mutations"
-GOAL = 0.97
-SECONDS = 300
+MUTATIONS = Path(__file__).parent / "mutations"
+KILL_GOAL = 0.97
+RUN_TIMEOUT = 300
 """For all tests of one mutation."""
-TEST_SECONDS = 60
+TEST_TIMEOUT = 60
 SLOW = ("peers/test_survey", "conformance/", "terminal/", "packaging/", "chaos/")
 """Tests that start whole programs of others; they run only where no other test bears the mark."""
 
@@ -54,7 +54,7 @@ class Mutation(NamedTuple):
         return path.exists() and path.read_text(encoding="utf-8").count(self.find) == 1
 
 
-class Judgement(NamedTuple):
+class MutationResult(NamedTuple):
     """What became of one mutation: the verdict, what pytest wrote, and the tests that failed."""
 
     verdict: Verdict
@@ -66,7 +66,7 @@ class Judgement(NamedTuple):
 def mutations() -> tuple[Mutation, ...]:
     """Return every mutation, in the order of the files and in theirs."""
     found: list[Mutation] = []
-    for path in sorted(FOLDER.glob("*.toml")):
+    for path in sorted(MUTATIONS.glob("*.toml")):
         for ident, tables in tomllib.loads(path.read_text(encoding="utf-8")).items():
             for table in tables:
                 revisions = tuple(table.pop("revisions", ()))
@@ -74,10 +74,10 @@ def mutations() -> tuple[Mutation, ...]:
     return tuple(found)
 
 
-def claiming_tests(entry: Entry, revisions: Iterable[str] = ()) -> list[str]:
+def select_tests(entry: ManifestEntry, revisions: Iterable[str] = ()) -> list[str]:
     """Return the pytest arguments for the tests that claim the row, without the slow ones where others do."""
     claims: list[Claim] = []
-    for revision in revisions or entry.row.at:
+    for revision in revisions or entry.row.applicable_revisions:
         claims += [claim for claim in entry.tests[revision] if claim not in claims]
     fast = [claim for claim in claims if not claim.file.startswith(SLOW)]
     files = [claim.file for claim in fast or claims if claim.test == "*"]
@@ -93,13 +93,13 @@ def copy_project(target: Path) -> None:
         shutil.copy(ROOT / name, target / name)
 
 
-class Judge:
+class MutationRunner:
     """Tries mutations on a copy of the project, one after another; open while the block is."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
-        self._server = ForkServer(project)
-        self._moments = itertools.count(1_000_000_000, 10)
+        self._server = PytestForkServer(project)
+        self._timestamps = itertools.count(1_000_000_000, 10)
 
     def __enter__(self) -> Self:
         self._server.__enter__()
@@ -108,7 +108,7 @@ class Judge:
     def __exit__(self, *error: object) -> None:
         self._server.__exit__(*error)
 
-    def judge(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> Judgement:
+    def run(self, mutation: Mutation, tests: list[str], *, every: bool = False) -> MutationResult:
         """Apply the mutation, run the tests and undo it. `broken`: pytest itself could not run them.
 
         With `every` the tests go on after the first that fails.
@@ -117,54 +117,54 @@ class Judge:
         before, moment = path.read_text(encoding="utf-8"), path.stat().st_mtime
         path.write_text(before.replace(mutation.find, mutation.replace), encoding="utf-8")
         # Python takes compiled code for current by time and size: each version has a time of its own.
-        self._date(path, next(self._moments))
+        self._set_timestamp(path, next(self._timestamps))
         try:
             return self._run(tests, every=every)
         finally:
             path.write_text(before, encoding="utf-8")
-            self._date(path, moment)
+            self._set_timestamp(path, moment)
 
-    def _run(self, tests: list[str], *, every: bool) -> Judgement:
+    def _run(self, tests: list[str], *, every: bool) -> MutationResult:
         """Run the unit tests first: they are the fastest, and one failure is enough."""
         units = [test for test in tests if test.startswith("tests/unit/")]
         rest = [test for test in tests if test not in units]
-        judgement = Judgement("broken")
+        judgement = MutationResult("broken")
         for group in (units, rest):
             if group and (every or judgement.verdict != "killed"):
-                options = ["-n", "0", "-q", "--no-header", "--timeout", str(TEST_SECONDS), *([] if every else ["-x"])]
-                done = self._server.run([*options, *group], SECONDS)
+                options = ["-n", "0", "-q", "--no-header", "--timeout", str(TEST_TIMEOUT), *([] if every else ["-x"])]
+                done = self._server.run([*options, *group], RUN_TIMEOUT)
                 # A mutation may break more than a test, such as the end of pytest's own process.
                 verdict = "killed" if done.failed else _VERDICTS.get(done.code, "broken")
                 if verdict == "broken":
-                    return Judgement(verdict, done.output)
+                    return MutationResult(verdict, done.output)
                 killed = "killed" in (verdict, judgement.verdict)
                 failed = (*judgement.failed, *done.failed)
-                judgement = Judgement("killed" if killed else "survived", done.output, failed)
+                judgement = MutationResult("killed" if killed else "survived", done.output, failed)
         return judgement
 
-    def _date(self, path: Path, moment: float) -> None:
+    def _set_timestamp(self, path: Path, moment: float) -> None:
         os.utime(path, (moment, moment))
 
 
-def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, Judgement]]:
+def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[tuple[Mutation, MutationResult]]:
     """Judge each mutation, `jobs` at a time, and print each verdict as it comes."""
     entries = {one.row.id: one for one in manifest()}
     waiting: queue.SimpleQueue[Mutation] = queue.SimpleQueue()
     for mutation in chosen:
         waiting.put(mutation)
-    judged: list[tuple[Mutation, Judgement]] = []
+    judged: list[tuple[Mutation, MutationResult]] = []
 
     def work() -> None:
         with tempfile.TemporaryDirectory(prefix="mcphost-mutation-") as folder:
             copy_project(Path(folder))
-            with Judge(Path(folder)) as judge:
+            with MutationRunner(Path(folder)) as judge:
                 while True:
                     try:
                         mutation = waiting.get_nowait()
                     except queue.Empty:
                         return
-                    tests = claiming_tests(entries[mutation.id], mutation.revisions)
-                    judgement = judge.judge(mutation, tests, every=every) if tests else Judgement("survived")
+                    tests = select_tests(entries[mutation.id], mutation.revisions)
+                    judgement = judge.run(mutation, tests, every=every) if tests else MutationResult("survived")
                     judged.append((mutation, judgement))
                     report(mutation, judgement, tests, every=every)
 
@@ -176,7 +176,7 @@ def run_all(chosen: list[Mutation], jobs: int, *, every: bool = False) -> list[t
     return judged
 
 
-def report(mutation: Mutation, judgement: Judgement, tests: list[str], *, every: bool) -> None:
+def report(mutation: Mutation, judgement: MutationResult, tests: list[str], *, every: bool) -> None:
     """Print the verdict, with the marked tests of a survivor; with `every` also each test that passes all the same."""
     verdict = judgement.verdict
     marked = "" if verdict == "killed" else f" ({' '.join(tests)})"
@@ -189,10 +189,10 @@ def report(mutation: Mutation, judgement: Judgement, tests: list[str], *, every:
                 print(f"passes: {test} with {mutation.id} in {mutation.file}", flush=True)
 
 
-def control(chosen: list[Mutation]) -> bool:
+def check_unmutated(chosen: list[Mutation]) -> bool:
     """Run the marked tests on unchanged code: a test that fails anyway proves nothing."""
     entries = {one.row.id: one for one in manifest()}
-    tests = sorted({test for one in chosen for test in claiming_tests(entries[one.id], one.revisions)})
+    tests = sorted({test for one in chosen for test in select_tests(entries[one.id], one.revisions)})
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *tests], cwd=ROOT)
     return done.returncode == 0
 
@@ -212,13 +212,13 @@ def main(arguments: list[str]) -> int:
     if stale or not chosen:
         print(f"not applicable: {', '.join(stale)}" if stale else "no such mutation")
         return 2
-    if not given.no_control and not control(chosen):
+    if not given.no_control and not check_unmutated(chosen):
         print("the tests fail on unchanged code")
         return 2
     judged = run_all(chosen, given.jobs, every=given.every)
     killed = sum(judgement.verdict == "killed" for _, judgement in judged)
     print(f"{killed} of {len(chosen)} killed ({100 * killed / len(chosen):.1f} %)")
-    return 0 if killed >= GOAL * len(chosen) else 1
+    return 0 if killed >= KILL_GOAL * len(chosen) else 1
 
 
 if __name__ == "__main__":

@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 
 from tests.spec.manifest import suite_claims
-from tests.spec.mutate import Judge, copy_project, mutations
+from tests.spec.mutate import MutationRunner, copy_project, mutations
 
 
-def unproved(ident: str, cases: dict[str, str], judge: Judge) -> list[str]:
+def unproved_cases(ident: str, cases: dict[str, str], judge: MutationRunner) -> list[str]:
     """Return the cases, each with its revision, that no mutation of the row makes fail."""
     left = dict(cases)
     for mutation in (one for one in mutations() if one.id == ident):
         tried = [case for case, revision in left.items() if not mutation.revisions or revision in mutation.revisions]
         if tried:
-            failed = judge.judge(mutation, tried, every=True).failed
+            failed = judge.run(mutation, tried, every=True).failed
             left = {case: revision for case, revision in left.items() if case not in failed}
     return list(left)
 
@@ -36,9 +36,9 @@ def main(arguments: list[str]) -> int:
     failures = 0
     with tempfile.TemporaryDirectory(prefix="mcphost-mutation-") as folder:
         copy_project(Path(folder))
-        with Judge(Path(folder)) as judge:
+        with MutationRunner(Path(folder)) as judge:
             for ident, cases in claimed.items():
-                left = unproved(ident, cases, judge)
+                left = unproved_cases(ident, cases, judge)
                 failures += len(left)
                 print(f"{'proved' if not left else f'passes all the same: {left}'}: {ident} ({len(cases)})", flush=True)
     return 1 if failures else 0

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.spec import mutate
-from tests.spec.manifest import Entry, manifest
+from tests.spec.manifest import ManifestEntry, manifest
 from tests.spec.mutate import Mutation, mutations
 
 
 @cache
-def rows() -> dict[str, Entry]:
+def rows() -> dict[str, ManifestEntry]:
     """Return the requirements by id; not when this file is imported, since all tests must be read for it."""
     return {one.row.id: one for one in manifest()}
 
@@ -26,24 +26,25 @@ def test_every_mutation_breaks_a_must_row_that_tests_claim_at_these_revisions() 
         assert one.id in rows(), f"{one.id} is not in the list"
         entry = rows()[one.id]
         assert entry.row.level == "MUST", one.id
-        assert set(one.revisions) <= set(entry.row.at), one.id
-        assert mutate.claiming_tests(entry, one.revisions), f"no test claims {one.id}"
+        assert set(one.revisions) <= set(entry.row.applicable_revisions), one.id
+        assert mutate.select_tests(entry, one.revisions), f"no test claims {one.id}"
 
 
 def test_every_must_row_has_a_mutation_or_a_reason_at_each_of_its_revisions() -> None:
     broken: dict[str, set[str]] = {}
     for one in mutations():
-        broken.setdefault(one.id, set()).update(one.revisions or rows()[one.id].row.at)
+        broken.setdefault(one.id, set()).update(one.revisions or rows()[one.id].row.applicable_revisions)
     unproved = {
         ident: left
         for ident, entry in rows().items()
-        if entry.row.level == "MUST" and (left := set(entry.row.at) - broken.get(ident, set()) - set(entry.reasons))
+        if entry.row.level == "MUST"
+        and (left := set(entry.row.applicable_revisions) - broken.get(ident, set()) - set(entry.reasons))
     }
     assert unproved == {}
 
 
 def test_a_mutation_stands_in_the_file_of_its_area() -> None:
-    for path in mutate.FOLDER.glob("*.toml"):
+    for path in mutate.MUTATIONS.glob("*.toml"):
         named = [one.id for one in mutations() if f'[["{one.id}"]]' in path.read_text(encoding="utf-8")]
         assert {rows()[ident].row.area for ident in named} == {path.stem}
 
@@ -61,7 +62,7 @@ def test_a_mutation_is_killed_by_a_test_that_fails_with_it(
         "import runpy\n\ndef test_it() -> None:\n    assert runpy.run_path('mcphost/part.py')['VALUE'] == 1\n"
     )
     mutation = Mutation("some.id", "mcphost/part.py", "VALUE = 1", replace)
-    with mutate.Judge(tmp_path) as judge:
-        assert judge.judge(mutation, ["test_part.py"]).verdict == verdict
-        assert judge.judge(mutation, ["test_part.py"], every=True).failed == failed
+    with mutate.MutationRunner(tmp_path) as judge:
+        assert judge.run(mutation, ["test_part.py"]).verdict == verdict
+        assert judge.run(mutation, ["test_part.py"], every=True).failed == failed
     assert (tmp_path / "mcphost" / "part.py").read_text() == "VALUE = 1\n"

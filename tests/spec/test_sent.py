@@ -24,8 +24,8 @@ from mcphost.protocol.server_requests import ClientResult, CreateMessageResult, 
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.spec.wire_schema import wire_schema
-from tests.unit.client.peer import EVERYTHING, SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import ALL_CAPABILITIES, NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 
 pytestmark = pytest.mark.anyio
 TASKS = "io.modelcontextprotocol/tasks"
@@ -65,10 +65,10 @@ NEVER = {"notifications/progress", "tasks/list"}
 
 def capabilities(revision: Revision) -> dict[str, Any]:
     if revision is Revision.V2025_11_25:
-        return {**EVERYTHING, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+        return {**ALL_CAPABILITIES, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
     if revision.era == "stateless":
-        return {**EVERYTHING, "extensions": {TASKS: {}}}
-    return EVERYTHING
+        return {**ALL_CAPABILITIES, "extensions": {TASKS: {}}}
+    return ALL_CAPABILITIES
 
 
 class Server:
@@ -79,7 +79,7 @@ class Server:
         self.asked: dict[Any, str] = {}
         self.polls = 0
 
-    def __call__(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         second = "cursor" in params
         more = {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"} if self.modern else {}
         if not second and method.endswith("/list") and method != "tasks/list":
@@ -108,7 +108,7 @@ class Server:
                     method="notifications/subscriptions/acknowledged",
                     params={**meta, "notifications": params["notifications"]},
                 )
-                return SILENCE
+                return NO_REPLY
             case _ if method.startswith("tasks/"):
                 return self._task(method)
             case _:
@@ -124,13 +124,13 @@ class Server:
             made["execution"] = {"taskSupport": "required"}
         return made
 
-    def _call(self, peer: Peer, params: dict[str, Any]) -> Any:
+    def _call(self, peer: ScriptedServer, params: dict[str, Any]) -> Any:
         done = {"content": [], **({"resultType": "complete"} if self.modern else {})}
         match params["name"]:
             case "slow":
                 token = params.get("_meta", {}).get("progressToken")
                 peer.say(method="notifications/progress", params={"progressToken": token, "progress": 0.5})
-                return SILENCE
+                return NO_REPLY
             case "asks" if self.modern and "inputResponses" not in params:
                 requests = {
                     "roots": {"method": "roots/list"},
@@ -166,7 +166,7 @@ class Server:
         return {"resultType": "complete", **state} if self.modern else state
 
 
-async def drive(session: Session, peer: Peer, server: Server) -> None:
+async def drive(session: Session, peer: ScriptedServer, server: Server) -> None:
     """Send everything there is to send."""
     for read in (list_tools, list_resources, list_resource_templates, list_prompts):
         await read(session)
@@ -189,7 +189,7 @@ async def drive(session: Session, peer: Peer, server: Server) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(listen, session)
         wanted = "subscriptions/listen" if server.modern else "resources/subscribe"
-        await peer.until(lambda: wanted in peer.methods())
+        await peer.wait_until(lambda: wanted in peer.methods())
         group.cancel_scope.cancel()
     if not server.modern:
         await session.request(Subscribe("a:2"))
@@ -202,7 +202,7 @@ async def listen(session: Session) -> None:
         pass
 
 
-async def cancelled(session: Session, call: CallTool, until: str = "", peer: Peer | None = None) -> None:
+async def cancelled(session: Session, call: CallTool, until: str = "", peer: ScriptedServer | None = None) -> None:
     """A call that is given up while it runs."""
     heard = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -215,11 +215,11 @@ async def cancelled(session: Session, call: CallTool, until: str = "", peer: Pee
             await heard.wait()
         else:
             before = peer.methods().count(until)
-            await peer.until(lambda: peer.methods().count(until) > before)
+            await peer.wait_until(lambda: peer.methods().count(until) > before)
         group.cancel_scope.cancel()
 
 
-async def questions(peer: Peer, server: Server) -> None:
+async def questions(peer: ScriptedServer, server: Server) -> None:
     """Everything a server may ask, twice what has choices, and once each what is refused."""
     asks: list[tuple[str, dict[str, Any]]] = [
         ("ping", {}),
@@ -238,12 +238,12 @@ async def questions(peer: Peer, server: Server) -> None:
     for number, (method, params) in enumerate(asks):
         server.asked[f"q{number}"] = method if "task" not in params else "create a task"
         peer.say(id=f"q{number}", method=method, params=params)
-    await peer.until(lambda: len(peer.answers()) == len(asks))
+    await peer.wait_until(lambda: len(peer.answers()) == len(asks))
     made = next((one["result"]["task"]["taskId"] for one in peer.answers() if "task" in one.get("result", {})), None)
     for method in ("tasks/get", "tasks/result", "tasks/cancel") if made else ():
         server.asked[method] = method
         peer.say(id=method, method=method, params={"taskId": made})
-        await peer.until(lambda: method in [one["id"] for one in peer.answers()])  # noqa: B023
+        await peer.wait_until(lambda: method in [one["id"] for one in peer.answers()])  # noqa: B023
 
 
 def faults_of(revision: Revision, message: dict[str, Any], asked: dict[Any, str]) -> list[str]:
@@ -252,10 +252,13 @@ def faults_of(revision: Revision, message: dict[str, Any], asked: dict[Any, str]
     if not method:
         question = asked.get(message["id"], "")
         result = {"create a task": "CreateTaskResult", "tasks/result": "CreateMessageResult"}.get(question)
-        return schema.answer(message, result or RESULTS.get(question, "EmptyResult"))
+        return schema.check_response(message, result or RESULTS.get(question, "EmptyResult"))
     if revision.era == "stateless" and method in OF_THE_EXTENSION:
-        return [*schema.errors("JSONRPCRequest", message), *schema.errors("RequestParams", message["params"])]
-    return schema.message(message)
+        return [
+            *schema.schema_errors("JSONRPCRequest", message),
+            *schema.schema_errors("RequestParams", message["params"]),
+        ]
+    return schema.check_message(message)
 
 
 @pytest.mark.req("base.jsonrpc.version")
@@ -268,10 +271,10 @@ def faults_of(revision: Revision, message: dict[str, Any], asked: dict[Any, str]
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_every_message_we_write_is_valid_in_its_revision(revision: Revision) -> None:
     server = Server(revision)
-    peer = Peer(server, revision=revision.value, capabilities=capabilities(revision))
-    answers = Answers(dict(REPLIES))
+    peer = ScriptedServer(server, revision=revision.value, capabilities=capabilities(revision))
+    answers = FakeRequestHandler(dict(REPLIES))
     answers.capabilities = CLIENT
-    async with connected(peer, answers, revision=revision) as session:
+    async with connect_to(peer, answers, revision=revision) as session:
         await drive(session, peer, server)
     faults = [
         f"{message.get('method', server.asked.get(message.get('id')))}: {fault}"
@@ -289,18 +292,18 @@ def test_the_check_itself_finds_what_is_wrong() -> None:
     """Otherwise nothing above proves anything."""
     schema = wire_schema("2024-11-05")
     good = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"any": 1}}}
-    assert schema.message(good) == []
-    assert schema.message({**good, "id": None}) != []
-    assert schema.message({**good, "params": {"arguments": {}}}) != []
-    assert schema.message({**good, "params": {"name": "x", "task": {}}}) == ["/params/task is not known"]
-    assert "does not send" in schema.message({**good, "method": "tasks/get"})[0]
-    assert "no object" in schema.message([good])[0]
+    assert schema.check_message(good) == []
+    assert schema.check_message({**good, "id": None}) != []
+    assert schema.check_message({**good, "params": {"arguments": {}}}) != []
+    assert schema.check_message({**good, "params": {"name": "x", "task": {}}}) == ["/params/task is not known"]
+    assert "does not send" in schema.check_message({**good, "method": "tasks/get"})[0]
+    assert "no object" in schema.check_message([good])[0]
     info = {"name": "a", "version": "1", "title": "A"}
     params = {"protocolVersion": "x", "capabilities": {}, "clientInfo": info}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
-    assert schema.message(hello) == ["/params/clientInfo/title is not known"]
-    assert wire_schema("2025-06-18").message(hello) == []
-    assert wire_schema("2026-07-28").message({**good, "params": {"name": "x"}}) != []
+    assert schema.check_message(hello) == ["/params/clientInfo/title is not known"]
+    assert wire_schema("2025-06-18").check_message(hello) == []
+    assert wire_schema("2026-07-28").check_message({**good, "params": {"name": "x"}}) != []
 
 
 def test_every_request_of_the_protocol_room_is_one_that_some_revision_has() -> None:

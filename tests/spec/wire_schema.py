@@ -12,13 +12,13 @@ SCHEMAS = Path(__file__).resolve().parent / "schema"
 _OPEN = {"arguments", "_meta", "content", "data", "experimental", "extensions", "metadata", "structuredContent"}
 
 
-class WireSchema:
+class RevisionSchema:
     """One revision: which methods a client may send, and what they must look like."""
 
     def __init__(self, revision: str) -> None:
-        self._whole = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
-        self._key = "$defs" if "$defs" in self._whole else "definitions"
-        self._defs: dict[str, Any] = self._whole[self._key]
+        self._schema = json.loads((SCHEMAS / f"{revision}.json").read_text(encoding="utf-8"))
+        self._key = "$defs" if "$defs" in self._schema else "definitions"
+        self._defs: dict[str, Any] = self._schema[self._key]
         self._validators: dict[str, Any] = {}
         self.requests = self._methods("ClientRequest")
         self.notifications = self._methods("ClientNotification")
@@ -28,25 +28,27 @@ class WireSchema:
         members = [one["$ref"].rsplit("/", 1)[-1] for one in self._defs[union].get("anyOf", [])] or [union]
         return {self._defs[name]["properties"]["method"]["const"]: name for name in members}
 
-    def faults(self, name: str, value: Any) -> list[str]:
+    def find_faults(self, name: str, value: Any) -> list[str]:
         """What is wrong with `value` as the definition `name`: schema errors, and members it does not know."""
-        return self.errors(name, value) or self._invented(self._defs[name], value, "")
+        return self.schema_errors(name, value) or self._unknown_members(self._defs[name], value, "")
 
-    def errors(self, name: str, value: Any) -> list[str]:
+    def schema_errors(self, name: str, value: Any) -> list[str]:
         """Schema errors alone."""
         if name not in self._validators:
             self._validators[name] = jsonschema_rs.validator_for(
-                {"$schema": self._whole["$schema"], "$ref": f"#/{self._key}/{name}", self._key: self._defs}
+                {"$schema": self._schema["$schema"], "$ref": f"#/{self._key}/{name}", self._key: self._defs}
             )
         errors = self._validators[name].iter_errors(value)
         return [f"{'/'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
 
-    def _invented(self, schema: Any, value: Any, at: str) -> list[str]:
+    def _unknown_members(self, schema: Any, value: Any, at: str) -> list[str]:
         """Members that no part of the schema names; JSON Schema lets them pass, another implementation may not."""
-        shapes = self._shapes(schema)
+        shapes = self._object_schemas(schema)
         if isinstance(value, list):
             items = [shape["items"] for shape in shapes if isinstance(shape.get("items"), dict)]
-            return [fault for one in value for item in items[:1] for fault in self._invented(item, one, f"{at}[]")]
+            return [
+                fault for one in value for item in items[:1] for fault in self._unknown_members(item, one, f"{at}[]")
+            ]
         named = [shape["properties"] for shape in shapes if "properties" in shape]
         if not isinstance(value, dict) or not named:
             return []
@@ -58,20 +60,20 @@ class WireSchema:
             if not inside:
                 found.append(f"{at}/{member} is not known")
             elif member not in _OPEN:
-                found += min((self._invented(one, below, f"{at}/{member}") for one in inside), key=len)
+                found += min((self._unknown_members(one, below, f"{at}/{member}") for one in inside), key=len)
         return found
 
-    def _shapes(self, schema: Any) -> list[dict[str, Any]]:
+    def _object_schemas(self, schema: Any) -> list[dict[str, Any]]:
         if "$ref" in schema:
-            return self._shapes(self._defs[schema["$ref"].rsplit("/", 1)[-1]])
+            return self._object_schemas(self._defs[schema["$ref"].rsplit("/", 1)[-1]])
         inner = [*schema.get("anyOf", []), *schema.get("allOf", []), *schema.get("oneOf", [])]
-        return [schema, *(shape for one in inner for shape in self._shapes(one))]
+        return [schema, *(shape for one in inner for shape in self._object_schemas(one))]
 
-    def has(self, name: str) -> bool:
+    def has_definition(self, name: str) -> bool:
         """Whether the revision has a definition of that name."""
         return name in self._defs
 
-    def message(self, message: Any) -> list[str]:
+    def check_message(self, message: Any) -> list[str]:
         """What is wrong with a whole request or notification of ours."""
         if not isinstance(message, dict):
             return ["it is no object"]
@@ -84,18 +86,18 @@ class WireSchema:
         if "jsonrpc" not in self._defs[kinds[method]]["properties"]:
             # The older schemas have the envelope in a definition of its own.
             specific = {name: value for name, value in message.items() if name not in ("jsonrpc", "id")}
-        return [*self.errors(envelope, message), *self.faults(kinds[method], specific)]
+        return [*self.schema_errors(envelope, message), *self.find_faults(kinds[method], specific)]
 
-    def answer(self, message: Any, result: str) -> list[str]:
+    def check_response(self, message: Any, result: str) -> list[str]:
         """What is wrong with an answer of ours whose result should be the definition `result`."""
-        newer = self.has("JSONRPCResultResponse")
+        newer = self.has_definition("JSONRPCResultResponse")
         if "error" in message:
-            return self.errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)
+            return self.schema_errors("JSONRPCErrorResponse" if newer else "JSONRPCError", message)
         envelope = "JSONRPCResultResponse" if newer else "JSONRPCResponse"
-        return [*self.errors(envelope, message), *self.faults(result, message["result"])]
+        return [*self.schema_errors(envelope, message), *self.find_faults(result, message["result"])]
 
 
 @cache
-def wire_schema(revision: str) -> WireSchema:
+def wire_schema(revision: str) -> RevisionSchema:
     """The schema of a revision, read once."""
-    return WireSchema(revision)
+    return RevisionSchema(revision)

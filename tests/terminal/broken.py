@@ -8,12 +8,12 @@ from mcphost.cli.main import main
 from mcphost.tui.dialogs import enter_client, keep_secrets
 
 
-def in_exchange(*given: Any, **more: Any) -> Any:
+def fail_exchange(*given: Any, **more: Any) -> Any:
     """Instead of buying a token: the code, the verifier and the state are in `given`, and in what it says."""
     raise RuntimeError(f"mistaken about {given!r}")
 
 
-def in_dialog(*typed: str) -> Any:
+def fail_dialog(*typed: str) -> Any:
     """Instead of an answer: the pass phrase or the client secret is in `typed`."""
     copy = list(typed)
     raise RuntimeError(f"mistaken about {len(copy)} values")
@@ -21,8 +21,8 @@ def in_dialog(*typed: str) -> Any:
 
 match sys.argv.pop(1):
     case "exchange":
-        code_flow.exchange = in_exchange
+        code_flow.request_tokens = fail_exchange
     case "dialog":
-        keep_secrets.KeepInEncryptedFile = in_dialog  # type: ignore[misc,assignment]
-        enter_client.EnteredClient = in_dialog  # type: ignore[misc,assignment]
+        keep_secrets.KeepInEncryptedFile = fail_dialog  # type: ignore[misc,assignment]
+        enter_client.EnteredClient = fail_dialog  # type: ignore[misc,assignment]
 sys.exit(main())

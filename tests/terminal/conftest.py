@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import missing
+from tests.conftest import skip_or_fail
 from tests.terminal import test_sign_in
-from tests.terminal.person import Person
+from tests.terminal.person import DialogUser
 from tests.terminal.terminal import Terminal
 
 
@@ -16,7 +16,7 @@ from tests.terminal.terminal import Terminal
 def tmux() -> None:
     """The program that plays the terminal."""
     if shutil.which("tmux") is None:
-        missing("tmux is not installed (Debian: apt install tmux)")
+        skip_or_fail("tmux is not installed (Debian: apt install tmux)")
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ if "127.0.0.1" in url:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Iterator[Person]:
+def person(tmp_path: Path) -> Iterator[DialogUser]:
     """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
     own = {"BROWSER": test_sign_in.browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     with Terminal(tmp_path, environment=own) as terminal:
-        yield Person(terminal, tmp_path)
+        yield DialogUser(terminal, tmp_path)

@@ -4,20 +4,20 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from tests.terminal.person import Person
+from tests.terminal.person import DialogUser
 
-DRIVEN: dict[type[Any], str] = {}
+DRIVEN_DIALOGS: dict[type[Any], str] = {}
 """Each dialog, and the test that meets it in all three ways."""
 
 
-def drives(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """The test meets these: refuses each by Escape whatever was typed ahead, and agrees to each."""
 
-    def known(test: Callable[[Person], None]) -> Callable[..., None]:
-        DRIVEN.update(dict.fromkeys(kinds, test.__name__))
+    def known(test: Callable[[DialogUser], None]) -> Callable[..., None]:
+        DRIVEN_DIALOGS.update(dict.fromkeys(kinds, test.__name__))
 
         @wraps(test)
-        def driven(person: Person) -> None:
+        def driven(person: DialogUser) -> None:
             test(person)
             assert person.refused == set(kinds)
             assert person.agreed == set(kinds)

@@ -6,5 +6,5 @@ import sys
 from mcphost.__main__ import main
 from mcphost.llm import worker_client
 
-worker_client.COMMAND = tuple(json.loads(sys.argv.pop(1)))
+worker_client.WORKER_COMMAND = tuple(json.loads(sys.argv.pop(1)))
 main()

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.loader import load
-from mcphost.config.rules import Rule, exact
+from mcphost.config.loader import load_config
+from mcphost.config.rules import Rule, exact_pattern
 from mcphost.store.database import Database
-from mcphost.store.grants import Grant, Grants, Trust
-from tests.flows.forked import model_worker
-from tests.flows.program import PYTHON, started
+from mcphost.store.grants import Grant, GrantStore, TrustedServer
+from tests.flows.forked import model_worker_command
+from tests.flows.program import PYTHON_ENVIRONMENT, start_mcphost
 
-EVIL = (
+HOSTILE_TEXT = (
     "\u202e\u200b\U000e0041\x9b3J"  # first, because many places show the beginning only
     "\x1b]52;c;TEFLQUs=\x07\x1b]8;;http://leak.example\x1b\\x\x1b]8;;\x1b\\\x1b]2;LEAK\x07\x1b[93;5zLEAK\x1b[3J\x07\x08\x7f"
     "\x9b93;6z\x9d2;LEAK\x9c\x85 \u202erab\u202c\u2066i\u2069\u200fr \u200bze\u2060ro\ufeff "
@@ -44,12 +44,12 @@ _BROKEN = re.compile(r"MarkupError|Traceback \(most recent|made a mistake|mcphos
 _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112))
 
 
-def evil(source: str) -> str:
+def hostile_text(source: str) -> str:
     """The text, with the name of where it comes from before it."""
-    return f"({source}) {EVIL}"
+    return f"({source}) {HOSTILE_TEXT}"
 
 
-def found_in(stream: bytes, *, screen: bool = False) -> list[str]:
+def find_effects(stream: bytes, *, screen: bool = False) -> list[str]:
     """What of the text acted, hid or broke something in what a program wrote; `screen`: Textual drew it."""
     text = stream.decode("utf-8", "surrogateescape")
     out = [match.group() for match in (*_EVIL_CSI.finditer(text), *_BROKEN.finditer(text))]
@@ -153,29 +153,34 @@ for line in sys.stdin:
 """
 
 
-def configured(folder: Path, name: str = "evil", *, changed: bool = False) -> Path:
+def write_config(folder: Path, name: str = "evil", *, changed: bool = False) -> Path:
     """A configuration with that server; `changed`: one of its tools is not what it was."""
     script = folder / "server.py"
     script.write_text(SERVER.replace('evil("before")', 'evil("after")') if changed else SERVER)
     config = folder / "servers.json"
-    config.write_text(json.dumps({"mcpServers": {name: entry(folder)}}))
+    config.write_text(json.dumps({"mcpServers": {name: server_entry(folder)}}))
     return config
 
 
-def entry(folder: Path) -> dict[str, Any]:
+def server_entry(folder: Path) -> dict[str, Any]:
     """How that server is started."""
-    return {"command": sys.executable, "args": [str(folder / "server.py"), json.dumps(EVIL)], "cwd": str(folder)}
+    return {
+        "command": sys.executable,
+        "args": [str(folder / "server.py"), json.dumps(HOSTILE_TEXT)],
+        "cwd": str(folder),
+    }
 
 
-def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
+def run_on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
     """All that `mcphost WORDS` writes to a terminal of its own, byte by byte; `typed` answers its question."""
     master, slave = os.openpty()
     termios.tcsetwinsize(slave, (40, 4000))
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     # Where tests run side by side a width may be set, which counts more than the terminal's own.
-    environment = {**os.environ, **PYTHON, **homes, "OPENAI_API_KEY": "sk-none", "TERM": "xterm-256color"}
-    program = started(
-        words, env={**environment, "COLUMNS": "4000"}, cwd=folder, worker=model_worker() if "--model" in words else (),
+    environment = {**os.environ, **PYTHON_ENVIRONMENT, **homes, "OPENAI_API_KEY": "sk-none", "TERM": "xterm-256color"}
+    program = start_mcphost(
+        words, env={**environment, "COLUMNS": "4000"}, cwd=folder,
+        worker=model_worker_command() if "--model" in words else (),
         stdin=slave, stdout=slave, stderr=slave,
     )  # fmt: skip
     # We keep the terminal open, too, and end it with a mark of our own: what is written right before the last program
@@ -199,36 +204,38 @@ def on_terminal(folder: Path, *words: str, typed: bytes = b"") -> bytes:
     return out.removesuffix(end)
 
 
-def world(folder: Path, web: str) -> None:
+def write_hostile_files(folder: Path, web: str) -> None:
     """The user's own files and what earlier runs kept, all of it hostile: servers, folders, grants, an approval."""
     config = folder / "config"
     config.mkdir()
-    odd = folder / (evil("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
+    odd = folder / (hostile_text("folder")[:70] + "\x9b93;6z\u202e\u200b\U000e0041").replace("/", "|")
     odd.mkdir()
     settings = {"grant": "client_credentials", "issuer": web, "clientId": "c", "clientSecret": "${env:PATH}"}
-    servers = {"evil": entry(folder), "web": {"url": f"{web}/mcp", "mcphost": {"oauth": settings}}}
+    servers = {"evil": server_entry(folder), "web": {"url": f"{web}/mcp", "mcphost": {"oauth": settings}}}
     (config / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     (config / "config.toml").write_text(
-        f"roots = [{{path = {_toml(str(odd))}, name = {_toml(evil('root-name')[:150])}}}]\n"
+        f"roots = [{{path = {_toml(str(odd))}, name = {_toml(hostile_text('root-name')[:150])}}}]\n"
         f'[ledger]\ncontent = true\n[secrets]\nstore = "session"\n'
     )
-    asyncio.run(_keep(folder / "data"))  # anyio.run takes what pytest left of an earlier test's loop for a running one
+    asyncio.run(
+        _write_store(folder / "data")
+    )  # anyio.run takes what pytest left of an earlier test's loop for a running one
 
 
 def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
-async def _keep(data: Path) -> None:
+async def _write_store(data: Path) -> None:
     database = Database(data / "mcphost.db")
-    grants = Grants(database)
-    rule = Rule(server="evil", tool=exact(evil("grant-tool")), scope="project")
-    place = evil("grant-place")
-    await grants.give(Grant(rule=rule, server_digest="d", tools={evil("grant-tool"): "d"}, place=place,
-                            account=evil("grant-account")))  # fmt: skip
-    await grants.approve(Trust("evil", "another", f"command: {evil('approved')}"))
-    web = (one for one in load(data.parent / "config").servers if one.name == "web")
-    await grants.approve(Trust("web", server_digest(next(web)), ""))
+    grants = GrantStore(database)
+    rule = Rule(server="evil", tool=exact_pattern(hostile_text("grant-tool")), scope="project")
+    place = hostile_text("grant-place")
+    await grants.add(Grant(rule=rule, server_digest="d", tools={hostile_text("grant-tool"): "d"}, place=place,
+                            account=hostile_text("grant-account")))  # fmt: skip
+    await grants.save_trusted(TrustedServer("evil", "another", f"command: {hostile_text('approved')}"))
+    web = (one for one in load_config(data.parent / "config").servers if one.name == "web")
+    await grants.save_trusted(TrustedServer("web", server_digest(next(web)), ""))
     await database.close()
 
 
@@ -241,26 +248,27 @@ class _Web(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers.get("content-length") or 0))
         if self.path == "/token":
             told = {
-                "error": evil("oauth-error"),
-                "error_description": evil("oauth-words"),
-                "error_uri": evil("oauth-uri"),
+                "error": hostile_text("oauth-error"),
+                "error_description": hostile_text("oauth-words"),
+                "error_uri": hostile_text("oauth-uri"),
             }
             self._answer(400, told)
         else:
-            self._answer(401, {"error": evil("unauthorized")}, {"WWW-Authenticate": 'Bearer error="invalid_token", '
-                         'error_description="(challenge) ' + EVIL.translate(_HEADER) + '"'})  # fmt: skip
+            self._answer(401, {"error": hostile_text("unauthorized")}, {
+                "WWW-Authenticate": 'Bearer error="invalid_token", '
+                         'error_description="(challenge) ' + HOSTILE_TEXT.translate(_HEADER) + '"'})  # fmt: skip
 
     def do_GET(self) -> None:
         base = f"http://127.0.0.1:{self.server.server_address[1]}"  # type: ignore[misc]
         if "oauth-protected-resource" in self.path:
             self._answer(200, {"resource": f"{base}/mcp", "authorization_servers": [base],
-                               "resource_name": evil("resource-name"), "scopes_supported": ["a"]})  # fmt: skip
+                               "resource_name": hostile_text("resource-name"), "scopes_supported": ["a"]})  # fmt: skip
         elif "oauth-authorization-server" in self.path:
             self._answer(200, {"issuer": base, "authorization_endpoint": f"{base}/authorize",
                                "token_endpoint": f"{base}/token", "response_types_supported": ["code"],
                                "code_challenge_methods_supported": ["S256"]})  # fmt: skip
         else:
-            self._answer(404, {"error": evil("not-found")})
+            self._answer(404, {"error": hostile_text("not-found")})
 
     def _answer(self, status: int, value: dict[str, Any], headers: dict[str, str] | None = None) -> None:
         body = json.dumps(value).encode()
@@ -289,17 +297,22 @@ class _Model(BaseHTTPRequestHandler):
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         words = str(last.get("content"))
         if "break" in words and last["role"] == "user":
-            body = json.dumps({"error": {"message": evil("model-error"), "type": "bad", "code": "bad"}}).encode()
+            body = json.dumps(
+                {"error": {"message": hostile_text("model-error"), "type": "bad", "code": "bad"}}
+            ).encode()
             self._head(400, "application/json", len(body))
             self.wfile.write(body)
             return
         if last["role"] == "user":
-            deltas += [{"reasoning_content": evil("thinking")}, {"content": evil("model-text")}]
+            deltas += [{"reasoning_content": hostile_text("thinking")}, {"content": hostile_text("model-text")}]
             tool = next((one for one in ("form", "visit", "sample", "odd") if one in words), "fine")
-            wanted = {"name": f"evil__{tool}", "arguments": json.dumps({evil("argument"): evil("given")})}
+            wanted = {
+                "name": f"evil__{tool}",
+                "arguments": json.dumps({hostile_text("argument"): hostile_text("given")}),
+            }
             deltas.append({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": wanted}]})
         else:
-            deltas.append({"content": evil("answer") + " THE END"})
+            deltas.append({"content": hostile_text("answer") + " THE END"})
         self._head(200, "text/event-stream", None)
         for number, delta in enumerate([*deltas, {}]):
             ended = ("tool_calls" if last["role"] == "user" else "stop") if number == len(deltas) else None
@@ -322,14 +335,14 @@ class _Model(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def model() -> Iterator[str]:
+def model_server() -> Iterator[str]:
     """A model server on loopback; its base address."""
     with _serving(_Model) as base:
         yield f"{base}/v1"
 
 
 @contextmanager
-def web() -> Iterator[str]:
+def sign_in_server() -> Iterator[str]:
     """A server that wants a sign-in and never gets one; its base address."""
     with _serving(_Web) as base:
         yield base

@@ -15,20 +15,20 @@ from typing import Self
 import psutil
 
 from mcphost.tui.input_guard import TOO_SOON_HINT
-from tests.flows.forked import chat
+from tests.flows.forked import chat_command
 from tests.processes import command_line, is_alive, kill
 
 PROMPT = "ready$"
 # A question that listens by now says which keys it heeds, one of them Escape, inside of its frame.
-_HEEDED = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
+_ACTIVE_QUESTION = re.compile(r"│[^│\n]*\besc\b[^│\n]*│")
 # What the top line says for as long as a turn runs.
-_BUSY = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
+_RUNNING_TURN = re.compile(r"asking the model|waiting for|thinking|answering|running tools|trying again")
 _PACE_SECONDS = 0.4
 _POLL_SECONDS = 0.02
 _numbers = itertools.count(1)
 
 
-class Control:
+class TmuxClient:
     """A client of a tmux server that stays, in control mode: a process for each command costs fifty times as much.
 
     It takes commands on its standard input and frames each answer: `%begin` and `%end`, or `%error`, with the same
@@ -41,7 +41,7 @@ class Control:
         self._unread = b""
         self._answer()  # to attach-session
 
-    def ask(self, *command: str) -> str:
+    def run(self, *command: str) -> str:
         """Run a tmux command and return what it prints; fails with its error."""
         assert "\n" not in "".join(command), command
         assert self._client.stdin
@@ -50,7 +50,7 @@ class Control:
         assert succeeded, answer
         return answer
 
-    def end(self) -> None:
+    def wait_closed(self) -> None:
         """Wait until it has ended, as it does with its server."""
         with self._client:
             assert self._client.stdin
@@ -103,33 +103,33 @@ class Terminal:
             capture_output=True, text=True, timeout=10,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        self._control = Control(self._tmux)
+        self._control = TmuxClient(self._tmux)
         self._shell = psutil.Process(int(self.tmux("list-panes", "-F", "#{pane_pid}")))
         self.wait_for(PROMPT)
         return self
 
     def __exit__(self, *_: object) -> None:
         left = [*self._started, *self.processes()]
-        self.lose()
+        self.kill_server()
         kill(psutil.wait_procs(left, timeout=1)[1])
 
-    def lose(self) -> None:
+    def kill_server(self) -> None:
         """Take the terminal away, with its server."""
         subprocess.run([*self._tmux, "kill-server"], capture_output=True)
-        self._control.end()
+        self._control.wait_closed()
 
     def tmux(self, *arguments: str) -> str:
         """Run one tmux command on the private server."""
-        return self._control.ask(*arguments)
+        return self._control.run(*arguments)
 
     def run(self, *command: str) -> None:
         """Type a command and Enter."""
         self.type(shlex.join(command))
         self.press("Enter")
 
-    def chat(self, *arguments: str) -> None:
+    def start_chat(self, *arguments: str) -> None:
         """Type the command of a chat that is forked, for tests that are about neither its start nor a signal."""
-        self.run(*chat({**os.environ, **self._environment}), *arguments)
+        self.run(*chat_command({**os.environ, **self._environment}), *arguments)
 
     def type(self, text: str) -> None:
         """Type text literally."""
@@ -152,11 +152,11 @@ class Terminal:
         """Wait for a question, enter it, and wait until it has these texts and heeds keys; the screen then."""
 
         def asks(screen: str) -> bool:
-            if waits_to_be_entered(screen):
+            if is_unfocused(screen):
                 self.tmux("send-keys", "F8")
-                self.wait_until(lambda now: not waits_to_be_entered(now), "a question that was entered", seconds)
+                self.wait_until(lambda now: not is_unfocused(now), "a question that was entered", seconds)
                 return False
-            return all(text in screen for text in texts) and listens(screen)
+            return all(text in screen for text in texts) and accepts_keys(screen)
 
         screen = self.wait_until(asks, f"a question that listens: {texts}", seconds)
         # It may have been open before the last key, and takes no letter right behind one.
@@ -170,7 +170,7 @@ class Terminal:
         """
         return self.wait_until(lambda screen: screen.rstrip().endswith(PROMPT), "the shell's prompt", seconds)
 
-    def pace(self) -> None:
+    def wait_between_keys(self) -> None:
         """Let the time pass that a person leaves between two keys: a question takes no letter right behind one."""
         time.sleep(_PACE_SECONDS)
 
@@ -179,7 +179,7 @@ class Terminal:
 
         The last word of an answer is on the screen before its turn is over.
         """
-        return self.wait_until(lambda screen: not _BUSY.search(screen.partition("\n")[0]), "the turn's end")
+        return self.wait_until(lambda screen: not _RUNNING_TURN.search(screen.partition("\n")[0]), "the turn's end")
 
     def wait_for_cursor(self, beside: str) -> None:
         """Wait until what is typed goes into the line with this text."""
@@ -220,12 +220,12 @@ class Terminal:
         return flags == "001"
 
 
-def listens(screen: str) -> bool:
+def accepts_keys(screen: str) -> bool:
     """Whether there is a question that heeds keys by now."""
-    return _HEEDED.search(screen) is not None
+    return _ACTIVE_QUESTION.search(screen) is not None
 
 
-def waits_to_be_entered(screen: str) -> bool:
+def is_unfocused(screen: str) -> bool:
     """Whether there is a question, beside a message or over everything, that takes no letters yet."""
     return "click enters it" in screen or "F8 or tab to answer with a key" in screen
 

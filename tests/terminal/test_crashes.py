@@ -11,13 +11,13 @@ import pytest
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking, address, events_until, visit
 from tests.terminal.terminal import PROMPT, Terminal
-from tests.unit.auth.peer import Peer, peer
+from tests.unit.auth.peer import OAuthPeer, run_peer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("sec.logs-redact")]
 BROKEN = str(Path(__file__).with_name("broken.py"))
 
 
-def secrets_of(one: Peer) -> set[str]:
+def secrets_of(one: OAuthPeer) -> set[str]:
     """What was at hand when it broke."""
     return {*one.codes, *(asked["state"] for asked in one.asked)}
 
@@ -30,7 +30,7 @@ def written(folder: Path) -> str:
 @pytest.mark.parametrize("loud", [False, True], ids=["", "debug"])
 async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     program = Program(tmp_path)
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         command = [sys.executable, BROKEN, "exchange", "login", "tracker", "--no-browser", "--mcp-config", config]
         command += ["--log-level", "debug"] if loud else []
@@ -45,14 +45,14 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     assert "mcphost made a mistake (RuntimeError)" in shown
     assert "Traceback" not in shown
     log = await anyio.to_thread.run_sync(written, tmp_path)
-    assert "in_exchange" in log
+    assert "fail_exchange" in log
     assert len(secrets_of(one)) == 2
     assert [secret for secret in secrets_of(one) if secret in shown + log] == []
 
 
 async def test_on_the_pipe(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = program.servers(tracker={"url": one.url})
         command = [sys.executable, BROKEN, "exchange", "pipe", "--mcp-config", config]
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
@@ -70,7 +70,7 @@ async def test_on_the_pipe(tmp_path: Path) -> None:
             await process.wait()
     shown = json.dumps(failed) + rest.decode().replace(question["url"], "")
     log = await anyio.to_thread.run_sync(written, tmp_path)
-    assert "in_exchange" in log
+    assert "fail_exchange" in log
     assert len(secrets_of(one)) == 2
     assert [secret for secret in secrets_of(one) if secret in shown + log] == []
 
@@ -110,19 +110,19 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
             begun("exchange")
             terminal.wait_for_question("Sign in to tracker?", "client_id=by-hand")
             terminal.press("o")
-            terminal.wait_until(lambda _: "in_exchange" in written(tmp_path), "the mistake in the log")
+            terminal.wait_until(lambda _: "fail_exchange" in written(tmp_path), "the mistake in the log")
             seen = terminal.wait_until(lambda screen: "Sign in to tracker?" not in screen, "the end of the question")
             terminal.press("C-q")
             terminal.wait_for_shell()
             return first + seen + terminal.tmux("capture-pane", "-p", "-J", "-S", "-")
 
     document = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with peer(kind=Talking, document=document) as one:
+    async with run_peer(kind=Talking, document=document) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         shown = await anyio.to_thread.run_sync(drive, config)
     log = await anyio.to_thread.run_sync(written, tmp_path)
-    assert "in_dialog" in log
-    assert "in_exchange" in log
+    assert "fail_dialog" in log
+    assert "fail_exchange" in log
     assert "Traceback" not in shown
     assert len(secrets_of(one)) == 2
     assert [secret for secret in (*secrets_of(one), "the-client-secret-7") if secret in shown + log] == []

@@ -121,7 +121,7 @@ def test_the_greeting_leads_through_a_form_an_address_and_a_question_to_the_mode
         terminal.wait_until(
             lambda screen: "Let demo ask" in screen and "read to the end" not in screen, "all of it read"
         )
-        terminal.pace()
+        terminal.wait_between_keys()
         terminal.press("a")
         terminal.wait_for_question("the kettle is on.", "esc/d", "its own end")
         terminal.press("a")

@@ -28,12 +28,12 @@ from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
 from tests.flows import folder_server
-from tests.flows.around_consent.asks import PLACE, ROOTS, address, form, sample
+from tests.flows.around_consent.asks import ROOTS, URL, form_request, sampling_request, url_request
 from tests.flows.around_consent.changes import LIST_CHANGED
-from tests.flows.around_consent.scene import tool
+from tests.flows.around_consent.scene import tool_definition
 from tests.terminal import test_every_page_form, test_every_sign_in, test_sign_in
-from tests.terminal.driven import DRIVEN, drives
-from tests.terminal.person import Person
+from tests.terminal.driven import DRIVEN_DIALOGS, drives_dialogs
+from tests.terminal.person import DialogUser
 
 assert test_every_page_form  # what it drives is in DRIVEN
 
@@ -65,7 +65,9 @@ ELSEWHERE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 
 def test_every_dialog_and_every_form_there_is_was_driven() -> None:
-    assert sorted(kind.__name__ for kind in _asking()) == sorted([*(kind.__name__ for kind in DRIVEN), *ELSEWHERE])
+    assert sorted(kind.__name__ for kind in _asking()) == sorted(
+        [*(kind.__name__ for kind in DRIVEN_DIALOGS), *ELSEWHERE]
+    )
 
 
 def void(_: object) -> None:
@@ -73,138 +75,151 @@ def void(_: object) -> None:
 
 
 NUMBERS = {"type": "object", "properties": {"a": {"type": "number"}, "b": {"type": "number"}}}
-ADD: dict[str, Any] = tool("add") | {"inputSchema": NUMBERS}
+ADD: dict[str, Any] = tool_definition("add") | {"inputSchema": NUMBERS}
 WANTS = "peer wants to run add"
 
 
 @pytest.mark.timeout(240)
-@drives(ToolConsentDialog, EditArgumentsDialog, RuleBuilderDialog, ContinueTurnDialog)
-def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: Person) -> None:
-    person.configured("[limits]\nmax_rounds = 1\n")
-    person.starts(peer=person.peer("peer", ADD))
-    person.ready()
-    says = person.sends("call add a=2 b=40")
+@drives_dialogs(ToolConsentDialog, EditArgumentsDialog, RuleBuilderDialog, ContinueTurnDialog)
+def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: DialogUser) -> None:
+    person.write_config("[limits]\nmax_rounds = 1\n")
+    person.start_chat(peer=person.hostile_server("peer", ADD))
+    person.wait_for_servers()
+    says = person.message_action("call add a=2 b=40")
 
     def edits() -> None:
         person.terminal.press("e")
         person.terminal.wait_for("ctrl+s apply")
         person.terminal.press("5")
 
-    person.refuses(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
-    person.refuses(ContinueTurnDialog, person.nothing, "for tools 1 times", ahead=["g"], answers=["turn no"])
+    person.expect_refusal(ToolConsentDialog, says, WANTS, ahead=["a", "s", "A"], answers=["tool deny"])
+    person.expect_refusal(ContinueTurnDialog, person.no_action, "for tools 1 times", ahead=["g"], answers=["turn no"])
     person.terminal.wait_for("Stopped after its rounds of tool calls.")
 
     says()
-    person.heeded(ToolConsentDialog, WANTS)
+    person.wait_for_dialog(ToolConsentDialog, WANTS)
     # Nothing is agreed to on the page of arguments: what is typed after the key that opened it goes into its field.
     edit, rule = "Edit the arguments of peer", "Which calls run without asking?"
-    person.refuses(EditArgumentsDialog, person.presses("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
+    person.expect_refusal(EditArgumentsDialog, person.key_action("e"), edit, ahead=["7"], keys=["Escape", "Escape"])
     assert "edited by you" not in person.terminal.wait_for(WANTS)
-    person.agrees(EditArgumentsDialog, edits, edit, keys=["C-s"])
-    person.agrees(
-        ToolConsentDialog, person.nothing, WANTS, "edited by you: 1 changed", "a once",
+    person.expect_acceptance(EditArgumentsDialog, edits, edit, keys=["C-s"])
+    person.expect_acceptance(
+        ToolConsentDialog, person.no_action, WANTS, "edited by you: 1 changed", "a once",
         keys=["a"], effects=["tool add"], answers=["tool once, edited"],
     )  # fmt: skip
-    assert person.scene.seen()[-1]["arguments"] == {"a": 25, "b": 40}
+    assert person.setup.effects()[-1]["arguments"] == {"a": 25, "b": 40}
 
     def said(screen: str) -> bool:
         return "add says:" in screen
 
-    person.agrees(ContinueTurnDialog, person.nothing, "Go on?", keys=["g"], answers=["turn yes"], leaves=said)
+    person.expect_acceptance(
+        ContinueTurnDialog, person.no_action, "Go on?", keys=["g"], answers=["turn yes"], leaves=said
+    )
 
     says()
-    person.heeded(ToolConsentDialog, WANTS, "A always")
-    person.refuses(RuleBuilderDialog, person.presses("A"), rule, ahead=["C-s"])
-    person.agrees(
-        RuleBuilderDialog, person.presses("A"), rule, "It covers this call",
+    person.wait_for_dialog(ToolConsentDialog, WANTS, "A always")
+    person.expect_refusal(RuleBuilderDialog, person.key_action("A"), rule, ahead=["C-s"])
+    person.expect_acceptance(
+        RuleBuilderDialog, person.key_action("A"), rule, "It covers this call",
         keys=["C-s"], effects=["tool add"], answers=["tool rule"],
     )  # fmt: skip
-    person.passes(ContinueTurnDialog, "Go on?", key="Escape")
+    person.press_through(ContinueTurnDialog, "Go on?", key="Escape")
     says()
-    person.comes(len(person.scene.seen()), "tool add")
+    person.expect_effects(len(person.setup.effects()), "tool add")
 
 
 @pytest.mark.timeout(240)
-@drives(
+@drives_dialogs(
     TrustServerDialog, FillFormDialog, VisitUrlDialog, RetryCallDialog, ReviewSamplingDialog, ReviewReplyDialog,
     ShareRootsDialog, ReviewToolChangesDialog,
 )  # fmt: skip
-def test_what_a_server_wants(person: Person) -> None:
-    far = {"mode": "url", "message": "Pay", "url": PLACE, "elicitationId": "e1"}
+def test_what_a_server_wants(person: DialogUser) -> None:
+    far = {"mode": "url", "message": "Pay", "url": URL, "elicitationId": "e1"}
     refused = {"error": {"code": -32042, "message": "go there first", "data": {"elicitations": [far]}}}
-    tools = [tool(name) for name in ("form", "visit", "later", "sample", "roots")]
+    tools = [tool_definition(name) for name in ("form", "visit", "later", "sample", "roots")]
     calls = {
-        "form": [{"asks": {"a": form("name")}}], "visit": [{"asks": {"a": address()}}], "later": [{"answer": refused}],
-        "sample": [{"asks": {"a": sample()}}], "roots": [{"asks": {"a": ROOTS}}],
+        "form": [{"asks": {"a": form_request("name")}}], "visit": [{"asks": {"a": url_request()}}],
+        "later": [{"answer": refused}],
+        "sample": [{"asks": {"a": sampling_request()}}], "roots": [{"asks": {"a": ROOTS}}],
     }  # fmt: skip
-    place = f'roots = [{{path = "{person.scene.folder}", name = "home"}}]'
-    person.configured(place, peer=person.peer("peer", *tools, calls=calls))
+    place = f'roots = [{{path = "{person.setup.folder}", name = "home"}}]'
+    person.write_config(place, peer=person.hostile_server("peer", *tools, calls=calls))
 
-    trust, opens = "Use the server peer?", partial(person.terminal.chat, "--model", "demo")
-    person.refuses(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
+    trust, opens = "Use the server peer?", partial(person.terminal.start_chat, "--model", "demo")
+    person.expect_refusal(TrustServerDialog, opens, trust, ahead=["o"], answers=["trust deny"])
     person.terminal.press("F3")
     person.terminal.wait_for("r asks you again")
-    asked = person.presses("r")
-    person.agrees(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
+    asked = person.key_action("r")
+    person.expect_acceptance(TrustServerDialog, asked, trust, keys=["End", "o"], answers=["trust once"])
     person.terminal.wait_for("5 tools")
     person.terminal.press("Escape")
-    person.ready()
+    person.wait_for_servers()
 
     def drifts(words: str) -> Callable[[], None]:
-        changed = [tool("form", words), tool("visit", words), *tools[2:]]
-        return lambda: void(person.scene.plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
+        changed = [tool_definition("form", words), tool_definition("visit", words), *tools[2:]]
+        return lambda: void(person.setup.write_plan("peer", *changed, calls=calls, push=[LIST_CHANGED]))
 
     drift, held = "peer changed 2 of its tools", ["drift held back"]
-    person.refuses(ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held)
-    person.agrees(
+    person.expect_refusal(
+        ReviewToolChangesDialog, drifts("one"), drift, "+ description: one", ahead=["k"], answers=held
+    )
+    person.expect_acceptance(
         ReviewToolChangesDialog, drifts("two"), drift, "+ description: two", keys=["k", "k"], answers=["drift kept"]
     )
 
     def by_hand(name: str) -> Callable[[], None]:
-        return person.sends(f"!peer/{name} ")
+        return person.message_action(f"!peer/{name} ")
 
     asks, said_no = "asks you to fill in a form", "refused elicitation/create"
-    person.refuses(
+    person.expect_refusal(
         FillFormDialog, by_hand("form"), asks,
         ahead=["C-s", "C-d"], effects=["tool form", said_no], answers=["form cancel"],
     )  # fmt: skip
-    person.agrees(
+    person.expect_acceptance(
         FillFormDialog, by_hand("form"), asks,
         keys=["Tab", "A", "C-s"], effects=["tool form", "form"], answers=["form accept"],
     )  # fmt: skip
 
     goes, visit = "Go to an address for peer?", VisitUrlDialog
-    person.refuses(visit, by_hand("visit"), goes, ahead=["o"], effects=["tool visit", said_no], answers=["url cancel"])
-    person.agrees(visit, by_hand("visit"), goes, keys=["o"], effects=["tool visit", "visited"], answers=["url visited"])
-    assert (person.scene.folder / "visited").read_text() == f"{PLACE}\n"
+    person.expect_refusal(
+        visit, by_hand("visit"), goes, ahead=["o"], effects=["tool visit", said_no], answers=["url cancel"]
+    )
+    person.expect_acceptance(
+        visit, by_hand("visit"), goes, keys=["o"], effects=["tool visit", "visited"], answers=["url visited"]
+    )
+    assert (person.setup.folder / "visited").read_text() == f"{URL}\n"
 
     def went(calls: dict[str, Any] = calls) -> None:
         by_hand("later")()
-        person.passes(visit, goes, key="o")
-        person.scene.plan("peer", tool("form", "two"), tool("visit", "two"), *tools[2:], calls=calls)
+        person.press_through(visit, goes, key="o")
+        person.setup.write_plan(
+            "peer", tool_definition("form", "two"), tool_definition("visit", "two"), *tools[2:], calls=calls
+        )
 
     again = "Repeat the call of peer?"
-    person.refuses(RetryCallDialog, went, again, ahead=["r"], effects=["tool later"], answers=["url visited", "url no"])
-    person.agrees(
+    person.expect_refusal(
+        RetryCallDialog, went, again, ahead=["r"], effects=["tool later"], answers=["url visited", "url no"]
+    )
+    person.expect_acceptance(
         RetryCallDialog, partial(went, {**calls, "later": []}), again,
         keys=["r"], effects=["tool later", "tool later"], answers=["url visited", "url yes"],
     )  # fmt: skip
 
     asks, said_no = "Let peer ask your model?", "refused sampling/createMessage"
-    person.refuses(
+    person.expect_refusal(
         ReviewSamplingDialog, by_hand("sample"), asks,
         ahead=["a"], effects=["tool sample", said_no], answers=["sampling deny"],
     )  # fmt: skip
 
     def answered() -> None:
         by_hand("sample")()
-        person.agrees(
-            ReviewSamplingDialog, person.nothing, asks,
+        person.expect_acceptance(
+            ReviewSamplingDialog, person.no_action, asks,
             keys=["End", "a"], effects=["tool sample"], answers=["sampling as shown"],
         )  # fmt: skip
 
     sends = "Send this answer to peer?"
-    person.refuses(
+    person.expect_refusal(
         ReviewReplyDialog,
         answered,
         sends,
@@ -212,7 +227,7 @@ def test_what_a_server_wants(person: Person) -> None:
         effects=["tool sample", said_no],
         answers=["sampling as shown", "sampling deny"],
     )
-    person.agrees(
+    person.expect_acceptance(
         ReviewReplyDialog,
         answered,
         sends,
@@ -223,68 +238,70 @@ def test_what_a_server_wants(person: Person) -> None:
 
     where = "Tell peer where your folders are?"
     # Agreed to first: a refusal answers the same question for a minute.
-    person.agrees(
+    person.expect_acceptance(
         ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
     )
-    person.refuses(
+    person.expect_refusal(
         ShareRootsDialog, by_hand("roots"), where,
         ahead=["o", "s"], effects=["tool roots", "refused roots/list"], answers=["roots deny"],
     )  # fmt: skip
 
 
 @pytest.mark.timeout(240)
-@drives(SharePerServerDialog)
-def test_servers_that_want_the_folders_at_the_same_moment(person: Person) -> None:
+@drives_dialogs(SharePerServerDialog)
+def test_servers_that_want_the_folders_at_the_same_moment(person: DialogUser) -> None:
     asks = {"command": sys.executable, "args": [str(Path(folder_server.__file__)), "start"]}
 
     def calls() -> None:
-        person.starts(one=asks, two=asks)
+        person.start_chat(one=asks, two=asks)
         person.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
-        person.sends("!one/where ")()
+        person.message_action("!one/where ")()
 
     where = "Tell 2 servers where your folders are?"
-    person.refuses(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
+    person.expect_refusal(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
     person.terminal.press("C-q")
     person.terminal.wait_for_shell(seconds=30)
-    person.agrees(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
+    person.expect_acceptance(SharePerServerDialog, calls, where, keys=["End", "O"], answers=["roots each"])
 
 
 @pytest.mark.timeout(240)
-@drives(WaitingCallsDialog, ReviewResultDialog)
-def test_several_calls_and_what_comes_of_one(person: Person) -> None:
-    person.starts(peer=person.peer("peer", ADD, tool("list_notes"), mcphost={"reviewResults": True}))
-    person.ready()
-    says, gave = person.sends("call list_notes"), "Let the model read the result of peer · list_notes?"
+@drives_dialogs(WaitingCallsDialog, ReviewResultDialog)
+def test_several_calls_and_what_comes_of_one(person: DialogUser) -> None:
+    person.start_chat(
+        peer=person.hostile_server("peer", ADD, tool_definition("list_notes"), mcphost={"reviewResults": True})
+    )
+    person.wait_for_servers()
+    says, gave = person.message_action("call list_notes"), "Let the model read the result of peer · list_notes?"
 
     def called() -> None:
         says()
-        person.passes(ToolConsentDialog, "peer wants to run list_notes", key="a")
+        person.press_through(ToolConsentDialog, "peer wants to run list_notes", key="a")
 
-    person.refuses(
+    person.expect_refusal(
         ReviewResultDialog, called, gave,
         ahead=["a"], effects=["tool list_notes"], answers=["tool once", "result withheld"],
     )  # fmt: skip
     person.terminal.wait_for(
         "list_notes says: The call ran. Its result is withheld", "withheld: the model got nothing of it"
     )
-    person.agrees(
+    person.expect_acceptance(
         ReviewResultDialog, called, gave,
         keys=["End", "a"], effects=["tool list_notes"], answers=["tool once", "result passed"],
     )  # fmt: skip
     person.terminal.wait_for("list_notes says: list_notes ran")
 
-    both, wait = person.sends("add 1 and 2 and list my notes"), "2 calls wait"
-    person.refuses(
+    both, wait = person.message_action("add 1 and 2 and list my notes"), "2 calls wait"
+    person.expect_refusal(
         WaitingCallsDialog, both, wait, "2 not read yet", ahead=["A", "d"], answers=["tool deny", "tool deny"]
     )
 
     def read() -> None:
         both()
         for name in ("add", "list_notes"):
-            person.passes(WaitingCallsDialog, wait, key="o")
-            person.passes(ToolConsentDialog, f"peer wants to run {name}", key="l")
+            person.press_through(WaitingCallsDialog, wait, key="o")
+            person.press_through(ToolConsentDialog, f"peer wants to run {name}", key="l")
 
-    person.agrees(
+    person.expect_acceptance(
         WaitingCallsDialog, read, wait, "all were read to their end",
         keys=["A"], effects=["tool add", "tool list_notes"], answers=["tool once", "tool once"],
     )  # fmt: skip

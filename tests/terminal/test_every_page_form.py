@@ -13,11 +13,11 @@ from mcphost.tui.screens.auto_approve import AutoApprovalForm
 from mcphost.tui.screens.folder_form import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm
 from mcphost.tui.screens.template_address import ResourceTemplateForm
-from tests.flows.around_consent.scene import tool
+from tests.flows.around_consent.scene import tool_definition
 from tests.flows.test_sign_in import Talking
-from tests.terminal.driven import drives
-from tests.terminal.person import Person
-from tests.unit.auth.peer import peer
+from tests.terminal.driven import drives_dialogs
+from tests.terminal.person import DialogUser
+from tests.unit.auth.peer import run_peer
 
 GREET = {"name": "greet", "arguments": [{"name": "who", "required": True}]}
 NOTE = {"name": "note", "uriTemplate": "note://{name}"}
@@ -40,19 +40,19 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
 
 
-def leaves(person: Person, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
+def leaves(person: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
     """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
-    (happened, recorded), kept = person.marks, files(person.scene.folder)
+    (happened, recorded), kept = person.marks, files(person.setup.folder)
     person.terminal.press(key, *ahead)
-    there = person.shown(kind, texts)
-    person.heeded(kind, *texts)
-    person.until_heard(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
+    there = person.dialog_matcher(kind, texts)
+    person.wait_for_dialog(kind, *texts)
+    person.press_until(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
     assert person.marks == (happened, recorded)
-    assert files(person.scene.folder) == kept
+    assert files(person.setup.folder) == kept
     person.refused.add(kind)
 
 
-def opens(person: Person, key: str, *texts: str) -> Callable[[], None]:
+def opens(person: DialogUser, key: str, *texts: str) -> Callable[[], None]:
     """To be done later: that page."""
 
     def opened() -> None:
@@ -62,17 +62,17 @@ def opens(person: Person, key: str, *texts: str) -> Callable[[], None]:
     return opened
 
 
-def back(person: Person) -> None:
+def back(person: DialogUser) -> None:
     """From a page to the chat."""
-    person.until_heard(["Escape"], lambda screen: "F6 history" in screen, "the chat")
+    person.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
 
 
 @pytest.mark.timeout(240)
-@drives(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
-def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person) -> None:
-    reads = tool("list_notes", annotations={"readOnlyHint": True})
-    person.starts(peer=person.peer("peer", reads, facts=FACTS, replies=REPLIES))
-    person.ready()
+@drives_dialogs(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
+def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: DialogUser) -> None:
+    reads = tool_definition("list_notes", annotations={"readOnlyHint": True})
+    person.start_chat(peer=person.hostile_server("peer", reads, facts=FACTS, replies=REPLIES))
+    person.wait_for_servers()
     terminal = person.terminal
 
     prompts = opens(person, "F5", "Prompts", "greet", "fill and insert")
@@ -82,15 +82,15 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person)
     def greets() -> None:
         prompts()
         terminal.press("Enter")
-        person.heeded(PromptArgumentsForm, "peer · greet", "Insert")
+        person.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
         terminal.press("A")
         terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
 
-    person.agrees(
+    person.expect_acceptance(
         PromptArgumentsForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
     )  # fmt: skip
     terminal.wait_for("hello to you")
-    person.writes("")
+    person.type_message("")
 
     resources = opens(person, "F4", "Resources", "note", "attach to the message")
     resources()
@@ -100,7 +100,7 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person)
         terminal.wait_for("attach to the message")
         terminal.press("Enter")
 
-    person.agrees(
+    person.expect_acceptance(
         ResourceTemplateForm,
         reads_note,
         "peer · note",
@@ -115,7 +115,7 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person)
     leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
     leaves(person, FolderForm, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
     terminal.wait_for(*page)
-    person.agrees(FolderForm, person.presses("x"), out, keys=["C-s"])
+    person.expect_acceptance(FolderForm, person.key_action("x"), out, keys=["C-s"])
     terminal.wait_for("you took it out")
     back(person)
 
@@ -125,26 +125,26 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: Person)
 
     def picks() -> None:
         terminal.press("F9")
-        person.heeded(AutoApprovalForm, unasked, "□ peer  list_notes")
+        person.wait_for_dialog(AutoApprovalForm, unasked, "□ peer  list_notes")
         terminal.press("Down", "Space")
         terminal.wait_for("■ peer  list_notes")
 
-    person.agrees(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
+    person.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
     terminal.wait_for("RUNS UNASKED")
 
 
 @pytest.mark.timeout(240)
-@drives(AccountNameForm)
-def test_a_name_to_sign_in_under(person: Person) -> None:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(peer(kind=Talking)) as one:
-        person.starts(tracker={"url": one.url})
+@drives_dialogs(AccountNameForm)
+def test_a_name_to_sign_in_under(person: DialogUser) -> None:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=Talking)) as one:
+        person.start_chat(tracker={"url": one.url})
         signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
-        person.passes(SignInDialog, signs, key="Escape")
+        person.press_through(SignInDialog, signs, key="Escape")
         person.terminal.wait_for("F6 history")
         opens(person, "F12", "Accounts", "tracker")()
         leaves(person, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
         assert one.asked == []
-        person.agrees(AccountNameForm, person.presses("n"), under, keys=[*"work", "Enter"])
-        person.heeded(SignInDialog, signs, "work")
-        person.passes(SignInDialog, signs, key="Escape")
+        person.expect_acceptance(AccountNameForm, person.key_action("n"), under, keys=[*"work", "Enter"])
+        person.wait_for_dialog(SignInDialog, signs, "work")
+        person.press_through(SignInDialog, signs, key="Escape")
         assert one.asked == []

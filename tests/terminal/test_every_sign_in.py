@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from mcphost.auth.file_backend import SEALED_FILE, SealedVault
+from mcphost.auth.file_backend import ENCRYPTED_FILE, EncryptedFileBackend
 from mcphost.tui.dialogs.enter_client import EnterClientIdDialog
 from mcphost.tui.dialogs.keep_secrets import ChooseSecretStorageDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from tests.flows.test_sign_in import Talking
-from tests.terminal.person import Person
+from tests.terminal.person import DialogUser
 from tests.terminal.terminal import Terminal
 from tests.terminal.test_sign_in import GET, NO_KEYRING, browser
-from tests.unit.auth.peer import peer
+from tests.unit.auth.peer import run_peer
 
 ENTERED = "enter_client entered"
 
@@ -24,23 +24,23 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["none"]}
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(peer(kind=Talking, document=nobody)) as one,
+        portal.wrap_async_context_manager(run_peer(kind=Talking, document=nobody)) as one,
         Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET), **NO_KEYRING}) as terminal,
     ):
-        person = Person(terminal, tmp_path)
+        person = DialogUser(terminal, tmp_path)
         config = tmp_path / "given.json"
         config.write_text(json.dumps({"mcpServers": {"tracker": {"url": one.url}}}))
         which, signs, keep = "A client id for tracker?", "Sign in to tracker?", "Keep your sign-in to tracker?"
 
         def opens() -> None:
-            terminal.chat("--model", "demo", "--mcp-config", str(config))
+            terminal.start_chat("--model", "demo", "--mcp-config", str(config))
 
         def entered() -> None:
             # While the sign-in before is not quite over, the key ends that.
             terminal.wait_until(lambda screen: "sign-in needed" in screen and "s stops that" not in screen, "its end")
             terminal.press("s")
-            person.heeded(EnterClientIdDialog, which)
-            person.until_heard(["e"], lambda screen: "enter goes on" in screen, "the lines")
+            person.wait_for_dialog(EnterClientIdDialog, which)
+            person.press_until(["e"], lambda screen: "enter goes on" in screen, "the lines")
             terminal.type("by-hand")
             terminal.press("Enter")
             terminal.wait_for_cursor("client secret")
@@ -48,16 +48,16 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
 
         def signed() -> None:
             entered()
-            person.passes(SignInDialog, signs, key="o")
+            person.press_through(SignInDialog, signs, key="o")
 
-        person.refuses(EnterClientIdDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
+        person.expect_refusal(EnterClientIdDialog, opens, which, ahead=["e"], answers=["enter_client deny"])
         terminal.press("F3")
         terminal.wait_for("sign-in needed", "s sign in")
-        person.refuses(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
+        person.expect_refusal(SignInDialog, entered, signs, ahead=["o"], answers=[ENTERED, "sign_in deny"])
         assert one.asked == []
         terminal.wait_for("sign-in needed")
         kept = [ENTERED, "sign_in in browser", "keep_secrets for this run"]
-        person.refuses(ChooseSecretStorageDialog, signed, keep, ahead=["e"], answers=kept)
+        person.expect_refusal(ChooseSecretStorageDialog, signed, keep, ahead=["e"], answers=kept)
         assert len(one.asked) == 1
         assert [path.name for path in (tmp_path / "data").glob("secrets*")] == []
 
@@ -65,7 +65,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
 @pytest.mark.timeout(240)
 def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alone(tmp_path: Path) -> None:
     async def seals() -> None:
-        vault = SealedVault(tmp_path / "data" / SEALED_FILE)
+        vault = EncryptedFileBackend(tmp_path / "data" / ENCRYPTED_FILE)
         assert await vault.unlock("a pass phrase")
         await vault.set("name", "value")
 
@@ -73,22 +73,24 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
     (tmp_path / "config" / "config.toml").write_text('[secrets]\nstore = "encrypted"\n')
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(peer(kind=Talking)) as one,
+        portal.wrap_async_context_manager(run_peer(kind=Talking)) as one,
         Terminal(tmp_path, environment=NO_KEYRING) as terminal,
     ):
         portal.call(seals)
-        person = Person(terminal, tmp_path)
+        person = DialogUser(terminal, tmp_path)
         servers = {"tracker": {"url": one.url}}
         opens, signs = "Open the file with your sign-ins?", "Sign in to tracker?"
         kind = UnlockSecretsDialog
-        person.refuses(kind, lambda: person.starts(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"])
-        person.passes(SignInDialog, signs, key="Escape")
+        person.expect_refusal(
+            kind, lambda: person.start_chat(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"]
+        )
+        person.press_through(SignInDialog, signs, key="Escape")
         terminal.press("C-q")
         terminal.wait_for_shell()
-        person.starts(**servers)
-        person.heeded(kind, opens)
-        person.until_heard(["p"], lambda screen: "enter opens the file" in screen, "the line")
+        person.start_chat(**servers)
+        person.wait_for_dialog(kind, opens)
+        person.press_until(["p"], lambda screen: "enter opens the file" in screen, "the line")
         terminal.type("a pass phrase")
         terminal.press("Enter")
-        person.heeded(SignInDialog, signs)
+        person.wait_for_dialog(SignInDialog, signs)
         assert person.answers(0)[-1] == "unlock_secrets pass phrase"

@@ -62,7 +62,7 @@ def test_no_byte_of_a_hostile_server_acts_on_the_terminal(terminal: Terminal, tm
     config.write_text(json.dumps({"mcpServers": {"evil": {"command": sys.executable, "args": [str(script)]}}}))
     raw = tmp_path / "raw"
     terminal.tmux("pipe-pane", f"cat > {raw}")
-    terminal.chat("--mcp-config", str(config))
+    terminal.start_chat("--mcp-config", str(config))
     terminal.wait_for("1/1 server")
     terminal.type("!evil/big")
     terminal.press("Enter")

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import configured, evil, found_in, on_terminal, web, world
+from tests.terminal.hostile import (
+    find_effects,
+    hostile_text,
+    run_on_terminal,
+    sign_in_server,
+    write_config,
+    write_hostile_files,
+)
 
 pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
 
@@ -34,33 +41,33 @@ COMMANDS = {
 @pytest.mark.parametrize("which", COMMANDS)
 def test_no_command_lets_a_text_of_a_server_act(tmp_path: Path, which: str) -> None:
     words, sources = COMMANDS[which]
-    written = on_terminal(tmp_path, *words, "--mcp-config", str(configured(tmp_path)))
+    written = run_on_terminal(tmp_path, *words, "--mcp-config", str(write_config(tmp_path)))
     for source in sources:
         assert f"({source})" in written.decode("utf-8", "replace"), written[-2000:]
-    assert found_in(written) == []
+    assert find_effects(written) == []
 
 
 def test_a_configuration_that_deceives_is_shown_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
-    name = evil("name").replace("\0", "")
+    name = hostile_text("name").replace("\0", "")
     servers = {
-        name: {"command": evil("command"), "args": [evil("arg")], "env": {"A": evil("env")}},
-        "web": {"url": "http://127.0.0.1:9/x", "headers": {"X": evil("header")}},
-        "odd": evil("entry"),
+        name: {"command": hostile_text("command"), "args": [hostile_text("arg")], "env": {"A": hostile_text("env")}},
+        "web": {"url": "http://127.0.0.1:9/x", "headers": {"X": hostile_text("header")}},
+        "odd": hostile_text("entry"),
     }
-    (tmp_path / "config" / "mcp.json").write_text(json.dumps({"mcpServers": servers, evil("key"): 1}))
-    (tmp_path / "config" / "config.toml").write_text(f"theme = {json.dumps(evil('theme')[:40])}\n")
+    (tmp_path / "config" / "mcp.json").write_text(json.dumps({"mcpServers": servers, hostile_text("key"): 1}))
+    (tmp_path / "config" / "config.toml").write_text(f"theme = {json.dumps(hostile_text('theme')[:40])}\n")
     for words in (("servers",), ("servers", "--json"), ("servers", "trust", name), ("doctor",), ("grants",)):
-        assert found_in(on_terminal(tmp_path, *words)) == []
+        assert find_effects(run_on_terminal(tmp_path, *words)) == []
 
 
 def test_what_earlier_runs_kept_and_a_refused_sign_in_are_as_harmless(tmp_path: Path) -> None:
-    config = str(configured(tmp_path))
-    assert b"drifts" in on_terminal(tmp_path, "tools", "evil", "--mcp-config", config)
-    configured(tmp_path, changed=True)
-    (tmp_path / ".mcp.json").write_text(json.dumps({"mcphost": {"roots": [evil("root").replace("\0", "")]}}))
-    with web() as base:
-        world(tmp_path, base)
+    config = str(write_config(tmp_path))
+    assert b"drifts" in run_on_terminal(tmp_path, "tools", "evil", "--mcp-config", config)
+    write_config(tmp_path, changed=True)
+    (tmp_path / ".mcp.json").write_text(json.dumps({"mcphost": {"roots": [hostile_text("root").replace("\0", "")]}}))
+    with sign_in_server() as base:
+        write_hostile_files(tmp_path, base)
         for words, typed, sources in (
             (("servers", "changes", "evil", "--mcp-config", config), b"", ("before", "after")),
             (("servers", "trust", "evil"), b"n\n", ("approved",)),
@@ -72,7 +79,7 @@ def test_what_earlier_runs_kept_and_a_refused_sign_in_are_as_harmless(tmp_path: 
             (("audit",), b"", ()),
             (("audit", "--json"), b"", ()),
         ):
-            written = on_terminal(tmp_path, *words, typed=typed)
+            written = run_on_terminal(tmp_path, *words, typed=typed)
             for source in sources:
                 assert f"({source})" in written.decode("utf-8", "replace"), (words, written[-3000:])
-            assert found_in(written) == [], words
+            assert find_effects(written) == [], words

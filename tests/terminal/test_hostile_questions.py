@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import configured, found_in, model, on_terminal, web, world
+from tests.terminal.hostile import (
+    find_effects,
+    model_server,
+    run_on_terminal,
+    sign_in_server,
+    write_config,
+    write_hostile_files,
+)
 from tests.terminal.terminal import Terminal
 
 
@@ -54,16 +61,16 @@ def called(terminal: Terminal, tool: str) -> None:
 @pytest.mark.timeout(240)
 def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(terminal: Terminal, tmp_path: Path) -> None:
     raw = tmp_path / "raw"
-    on_terminal(tmp_path, "tools", "evil", "--mcp-config", str(configured(tmp_path)))
-    configured(tmp_path, changed=True)
+    run_on_terminal(tmp_path, "tools", "evil", "--mcp-config", str(write_config(tmp_path)))
+    write_config(tmp_path, changed=True)
     terminal.tmux("pipe-pane", f"cat > {raw}")
-    with model() as base, web() as other:
-        world(tmp_path, other)
-        terminal.chat("--model", "openai/m", "--api-base", base)
+    with model_server() as base, sign_in_server() as other:
+        write_hostile_files(tmp_path, other)
+        terminal.start_chat("--model", "openai/m", "--api-base", base)
         terminal.wait_for_question("(approved)", seconds=60)
         terminal.press("End")  # it is agreed to once its end was on the screen
         terminal.wait_until(lambda screen: "read to the end first" not in screen, "its end")
-        terminal.pace()
+        terminal.wait_between_keys()
         terminal.press("o")
         terminal.wait_until(lambda screen: "Use the server evil?" not in screen, "the answer")
         left(terminal, "(after)")  # a tool that changed
@@ -115,4 +122,4 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
         "(field-words", "(option-name",
     )  # fmt: skip
     assert [source for source in sources if source not in drawn] == []
-    assert found_in(data, screen=True) == []
+    assert find_effects(data, screen=True) == []

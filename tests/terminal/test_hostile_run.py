@@ -4,22 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import EVIL, configured, found_in, model, on_terminal
+from tests.terminal.hostile import HOSTILE_TEXT, find_effects, model_server, run_on_terminal, write_config
 
 pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
 
 
 def test_what_is_stored_of_it_is_as_harmless(tmp_path: Path) -> None:
-    config = str(configured(tmp_path))
-    with model() as base:
+    config = str(write_config(tmp_path))
+    with model_server() as base:
         asking = ("--mcp-config", config, "--model", "openai/m", "--api-base", base)
-        ran = on_terminal(tmp_path, "run", *asking, "--allow", "evil/*", f"please {EVIL}".replace("\0", ""))
-        failed = on_terminal(tmp_path, "run", *asking, "break")
+        ran = run_on_terminal(tmp_path, "run", *asking, "--allow", "evil/*", f"please {HOSTILE_TEXT}".replace("\0", ""))
+        failed = run_on_terminal(tmp_path, "run", *asking, "break")
     assert "(answer)" in ran.decode()
     assert "(model-error)" in failed.decode()
-    listed = on_terminal(tmp_path, "sessions")
+    listed = run_on_terminal(tmp_path, "sessions")
     assert "please" in listed.decode()
     ident = next(word for word in listed.decode().split() if len(word) == 12 and set(word) <= set("0123456789abcdef"))
-    shown = on_terminal(tmp_path, "sessions", "show", ident)
+    shown = run_on_terminal(tmp_path, "sessions", "show", ident)
     for written in (ran, failed, listed, shown):
-        assert found_in(written) == []
+        assert find_effects(written) == []

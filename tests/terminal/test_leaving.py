@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.flows.forked import model_worker
-from tests.packaging.openai_stub import Stub, openai_stub
+from tests.flows.forked import model_worker_command
+from tests.packaging.openai_stub import OpenAiStub, run_openai_stub
 from tests.terminal.terminal import Terminal, wait_gone
 
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
@@ -23,13 +23,17 @@ DEMO_ANSWER = "I am a set of rules"
 
 
 @pytest.fixture
-def model() -> Iterator[Stub]:
-    with openai_stub("", {}) as stub:
+def model() -> Iterator[OpenAiStub]:
+    with run_openai_stub("", {}) as stub:
         yield stub
 
 
 def talk(
-    terminal: Terminal, model: Stub | None, folder: Path, answer: str = ANSWER, program: tuple[str, ...] = (MCPHOST,)
+    terminal: Terminal,
+    model: OpenAiStub | None,
+    folder: Path,
+    answer: str = ANSWER,
+    program: tuple[str, ...] = (MCPHOST,),
 ) -> None:
     """A chat with one server and one finished turn; without a model, with that of the demo, which needs no library."""
     config = folder / "mcp.json"
@@ -47,7 +51,7 @@ def talk(
 
 def with_forked_worker() -> tuple[str, ...]:
     """Return the command of a real mcphost whose model worker is forked, so that the model's library is there."""
-    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker()))
+    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))
 
 
 def again(terminal: Terminal) -> None:
@@ -76,7 +80,9 @@ def saved(folder: Path) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+def test_a_signal_ends_it_like_quit(
+    sent: signal.Signals, terminal: Terminal, model: OpenAiStub, tmp_path: Path
+) -> None:
     talk(terminal, model if sent == signal.SIGTERM else None, tmp_path)
     processes = terminal.processes()
     terminal.program().send_signal(sent)
@@ -86,10 +92,10 @@ def test_a_signal_ends_it_like_quit(sent: signal.Signals, terminal: Terminal, mo
     assert len(saved(tmp_path)) == 1
 
 
-def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: Stub, tmp_path: Path) -> None:
+def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: OpenAiStub, tmp_path: Path) -> None:
     talk(terminal, model, tmp_path, program=with_forked_worker())
     processes = terminal.processes()
-    terminal.lose()
+    terminal.kill_server()
     wait_gone(processes, seconds=10)
     assert len(saved(tmp_path)) == 1
 
@@ -104,14 +110,14 @@ def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> 
     assert session["messages"] == 2
 
 
-class Endless(Stub):
+class Endless(OpenAiStub):
     """Begins to answer and then says nothing more, until the test is over."""
 
     def __init__(self) -> None:
         super().__init__("", {})
         self.over = Event()
 
-    def answer(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"role": "assistant", "content": "The first half"}
         self.over.wait(60)
 
@@ -162,5 +168,5 @@ def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: 
     terminal.wait_until(lambda screen: "wants to run" not in screen, "the question answered")
     terminal.wait_for("/1000")
     processes = terminal.processes()
-    terminal.lose()
+    terminal.kill_server()
     wait_gone(processes, seconds=10)

@@ -11,7 +11,7 @@ import pytest
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.terminal.terminal import PROMPT, Terminal
-from tests.unit.auth.peer import peer
+from tests.unit.auth.peer import run_peer
 
 pytestmark = pytest.mark.anyio
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
@@ -102,7 +102,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             terminal.wait_for("hello", seconds=20)
             assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
 
-    async with peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=Talking, document=nobody) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(drive, config)
     assert {form["client_secret"] for form in one.forms} == {"the-client-secret-7"}

@@ -12,9 +12,9 @@ import pytest
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.peers.oidc import provider
-from tests.peers.visitor import ended, visit
+from tests.peers.visitor import visit, visit_elsewhere
 from tests.terminal.terminal import Terminal
-from tests.unit.auth.peer import peer, query
+from tests.unit.auth.peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))
@@ -36,7 +36,7 @@ def files_with(folder: Path, text: bytes) -> list[Path]:
 def opened(folder: Path, config: str, program: str) -> Terminal:
     terminal = Terminal(folder, environment={"BROWSER": program})
     terminal.__enter__()
-    terminal.chat("--mcp-config", config)
+    terminal.start_chat("--mcp-config", config)
     terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
     return terminal
 
@@ -52,7 +52,7 @@ async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) ->
         finally:
             terminal.__exit__()
 
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(drive, config)
     assert len(one.asked) == 1
@@ -79,7 +79,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         finally:
             terminal.__exit__()
 
-    async with peer(kind=Talking) as one:
+    async with run_peer(kind=Talking) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(partial(drive, config))
     assert [form["code"] for form in one.forms] == ["typed"]
@@ -89,7 +89,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
 async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) -> None:
     def drive(config: str) -> str:
         with Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET)}) as terminal:
-            terminal.chat("--mcp-config", config)
+            terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question(
                 "A client id for tracker?", "registers nobody by itself", "/callback", seconds=20
             )
@@ -108,7 +108,7 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
             return typed
 
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=Talking, document=nobody) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         typed = await anyio.to_thread.run_sync(drive, config)
     assert "secret-7" not in typed
@@ -126,7 +126,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
 ) -> None:
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
-            terminal.chat("--mcp-config", config)
+            terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question("Sign in to tracker?", "c code", seconds=20)
             terminal.press("c")
             shown = terminal.wait_for("Enter this code at", "c without a code", "asks every 5 s", "left")
@@ -147,7 +147,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.wait_until(lambda screen: "Keep your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
             terminal.wait_for_shell()
-            terminal.chat("--mcp-config", config)
+            terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question("Open the file with your sign-ins?", seconds=20)
             terminal.press("p")
             terminal.wait_for("enter opens the file")
@@ -200,7 +200,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
             url = re.search(r"http://127\.0\.0\.1:\d+/auth\?\S+", shown.replace("\n", ""))
             assert url, shown
             address = url[0].partition("mcphost:")[0].partition("If the")[0]
-            terminal.type(ended(address, "ada"))
+            terminal.type(visit_elsewhere(address, "ada"))
             terminal.press("Enter")
             kept_nowhere(terminal)
 

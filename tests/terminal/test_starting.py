@@ -46,7 +46,7 @@ def test_a_signal_at_the_first_frame_ends_it_like_quit(
 def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path: Path) -> None:
     start(terminal, tmp_path)
     processes = terminal.processes()
-    terminal.lose()
+    terminal.kill_server()
     wait_gone(processes, seconds=60)
 
 

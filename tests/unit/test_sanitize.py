@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.config.mcp_json import servers_of
+from mcphost.config.mcp_json import parse_servers
 from mcphost.sanitize import (
     BLANK_CHARACTERS,
     DEFAULT_IGNORABLE,
@@ -98,7 +98,7 @@ def test_a_character_that_is_drawn_as_nothing_is_marked_and_no_server_may_be_cal
     char = unicodedata.lookup(name)
     assert sanitize(f"a{char}b") == f"a‹U+{ord(char):04X}›b"
     problems: list[str] = []
-    assert servers_of({"mcpServers": {f"a{char}b": {"command": "x"}}}, "f", "user", problems.append) == ()
+    assert parse_servers({"mcpServers": {f"a{char}b": {"command": "x"}}}, "f", "user", problems.append) == ()
     assert "invisible" in problems[0]
 
 

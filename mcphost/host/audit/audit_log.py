@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from mcphost.config.schema import LedgerConfig
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_summary import (
     answer_details,
@@ -33,11 +33,11 @@ from mcphost.host.questions.question import Question
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.redact import redact_identifier
 from mcphost.serialization import Struct, encode
-from mcphost.store.audit_store import Entry, Ledger, Record, Row, now
+from mcphost.store.audit_store import AuditEntry, AuditRecord, AuditRow, AuditStore, current_microseconds
 from mcphost.unicode_forms import split_url
 
 if TYPE_CHECKING:
-    from mcphost.store.audit_reader import Progress, Verified, Wanted
+    from mcphost.store.audit_reader import AuditFilter, AuditVerification, ProgressFunction
 
 A = TypeVar("A")
 
@@ -65,7 +65,7 @@ class AuditLog:
     with `[ledger] required`, or once too many wait, nothing is allowed that is not on the disk.
     """
 
-    def __init__(self, ledger: Ledger, config: LedgerConfig) -> None:
+    def __init__(self, ledger: AuditStore, config: AuditConfig) -> None:
         self.store = ledger
         self.conversation_id: Callable[[], str] = lambda: ""
         """Gives the id of the conversation that is open now."""
@@ -148,19 +148,19 @@ class AuditLog:
         """Write what is left, and close the file; a later row opens it again."""
         await self.store.close()
 
-    async def read_page(self, wanted: "Wanted", limit: int = 100) -> tuple[Row, ...]:
+    async def read_page(self, wanted: "AuditFilter", limit: int = 100) -> tuple[AuditRow, ...]:
         """Rows, the newest first, with everything that was handed over. Raises StoreError."""
-        from mcphost.store.audit_reader import Reader
+        from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
-        return await anyio.to_thread.run_sync(Reader(*self.store.files).page, wanted, limit)
+        return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit)
 
-    async def verify(self, progress: "Progress" = lambda done, total: True) -> "Verified":
+    async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
         """Check the whole ledger on a thread, where `progress` is called, too."""
-        from mcphost.store.audit_reader import Reader
+        from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
-        return await anyio.to_thread.run_sync(Reader(*self.store.files).verify, progress)
+        return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
         """Write what `note` and `AuditSpan.end` left, until cancelled."""
@@ -169,15 +169,15 @@ class AuditLog:
             self._has_queued = anyio.Event()
             await self.store.flush()
 
-    def queue_record(self, make: Callable[[], Record], about: Entry | None = None) -> None:
+    def queue_record(self, make: Callable[[], AuditRecord], about: AuditEntry | None = None) -> None:
         """Write a row soon; it is in its place already."""
-        self.store.put(make, about)
+        self.store.enqueue(make, about)
         self._has_queued.set()
 
-    def _is_acceptable(self, entry: Entry) -> bool:
-        return entry.seq > 0 or not (self._config.required or self.store.full)
+    def _is_acceptable(self, entry: AuditEntry) -> bool:
+        return entry.seq > 0 or not (self._config.required or self.store.is_full)
 
-    def require_written(self, entry: Entry) -> None:
+    def require_written(self, entry: AuditEntry) -> None:
         """Raises ConsentDenied when what this row says must not happen before it is on the disk, and it is not."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(
@@ -189,15 +189,15 @@ class AuditLog:
     def make_record(
         self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
-    ) -> Callable[[], Record]:  # fmt: skip
+    ) -> Callable[[], AuditRecord]:  # fmt: skip
         """A row about `act`, to be described when it is written."""
-        at, conversation = now(), self.conversation_id()
+        at, conversation = current_microseconds(), self.conversation_id()
 
-        def make() -> Record:
+        def make() -> AuditRecord:
             more = dict(detail or {})
             if self._config.content and subject.arguments is not None:
                 more["arguments"] = to_redacted_json(subject.arguments)
-            return Record(
+            return AuditRecord(
                 at=at,
                 kind=subject.kind,
                 event=event,
@@ -219,10 +219,10 @@ class AuditLog:
 
     def _make_question_record(
         self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any
-    ) -> Callable[[], Record]:
-        at, conversation = now(), self.conversation_id()
+    ) -> Callable[[], AuditRecord]:
+        at, conversation = current_microseconds(), self.conversation_id()
 
-        def make() -> Record:
+        def make() -> AuditRecord:
             more: dict[str, Any] = {
                 "question": question.KIND,
                 "why": question.why[:500],
@@ -233,7 +233,7 @@ class AuditLog:
                 # Others are no words, or they are secrets: a pass phrase, the address that a sign-in ended at.
                 if is_recordable(question, answer):
                     more["answer"] = to_redacted_json(resolve_answer(question, answer))
-            return Record(
+            return AuditRecord(
                 at=at,
                 kind=question_topic(question),
                 event=event,
@@ -258,7 +258,7 @@ class AuditSpan:
     def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
         self._audit = audit
         self._subject = subject
-        self._entry: Entry | None = None
+        self._entry: AuditEntry | None = None
         self._started_at = time.monotonic()
 
     async def start(self, *, who: str, grant: str = "") -> None:
@@ -275,11 +275,11 @@ class AuditSpan:
         entry, self._entry = self._entry, None
         if entry is None:
             return
-        at, milliseconds = now(), round((time.monotonic() - self._started_at) * 1000)
+        at, milliseconds = current_microseconds(), round((time.monotonic() - self._started_at) * 1000)
         act, conversation = self._subject, self._audit.conversation_id()
 
-        def make() -> Record:
-            return Record(
+        def make() -> AuditRecord:
+            return AuditRecord(
                 at=at, kind=act.kind, event="ended", server=redact_identifier(act.server),
                 subject=redact_name(act.kind, act.name),
                 decision=outcome, who="mcphost", call=act.call, conversation=conversation, size=size,
@@ -309,9 +309,9 @@ class AuditingFrontend(FrontendWrapper):
         )
 
 
-def create_in_memory_log(config: LedgerConfig | None = None) -> AuditLog:
+def create_in_memory_log(config: AuditConfig | None = None) -> AuditLog:
     """A journal that is gone with the process."""
-    return AuditLog(Ledger(None), config or LedgerConfig())
+    return AuditLog(AuditStore(None), config or AuditConfig())
 
 
 def _origin(url: str) -> str:

@@ -12,7 +12,7 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.consent.tool_identity import ToolIdentity
 from mcphost.serialization import Struct, replace
-from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
+from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
 
 _CLOCK_SLACK = 300
 """Seconds by which clocks differ for honest reasons."""
@@ -39,7 +39,7 @@ class ActiveGrants:
 
     def __init__(
         self,
-        grants: Grants,
+        grants: GrantStore,
         matcher: RuleMatcher,
         conversation: Callable[[], str],
         on_store_error: Callable[[StoreError], None],
@@ -95,7 +95,7 @@ class ActiveGrants:
         places = {"conversation": self.conversation_id(), "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
-            return await self._grants.give(grant)
+            return await self._grants.add(grant)
         except StoreError as error:
             self._on_store_error(error)
             return self.grant_session(grant)
@@ -109,7 +109,7 @@ class ActiveGrants:
             for grant in self._session_grants
         ]
         try:
-            await self._grants.follow(server, server_digest, tool, before, after)
+            await self._grants.carry_over_tool(server, server_digest, tool, before, after)
         except StoreError as error:
             self._on_store_error(error)
 
@@ -132,7 +132,7 @@ class ActiveGrants:
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
         """What is known of the tool. Raises StoreError."""
-        return _tool_history(identity, (*self._session_grants, *await self._grants.of(identity.server)))
+        return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
         """Write how often grants were used, a little later than they were. Runs until it is cancelled."""
@@ -149,7 +149,7 @@ class ActiveGrants:
     def _count_use(self, grant: Grant) -> bool:
         """Count one use of the grant. False: a session grant that was revoked while the call was matched."""
         if not grant.session:
-            self._grants.used(grant.id)
+            self._grants.count_use(grant.id)
             self._use_recorded.set()
             return True
         at = next((at for at, one in enumerate(self._session_grants) if one.id == grant.id), None)
@@ -168,7 +168,7 @@ class ActiveGrants:
 
     async def _load_grants(self, server: str) -> tuple[Grant, ...]:
         try:
-            return await self._grants.of(server)
+            return await self._grants.list_for_server(server)
         except StoreError as error:
             self._on_store_error(error)
             return ()
@@ -189,7 +189,7 @@ class ActiveGrants:
             if not grant.suspended and grant.rule.expires is not None and grant.rule.expires <= now
         ]
         try:
-            for why, idents in ((CHANGED, changed), (EXPIRED, expired)):
+            for why, idents in ((CHANGED_REASON, changed), (EXPIRED_REASON, expired)):
                 if idents:
                     await self._grants.suspend(idents, why)
         except StoreError as error:

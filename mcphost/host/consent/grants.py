@@ -15,9 +15,9 @@ from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.servers import Servers
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import Struct, dumps
-from mcphost.store.conversations import Conversations, MadeCall
-from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
-from mcphost.store.roots import FolderAnswer, FolderAnswers
+from mcphost.store.conversations import ConversationStore, RecordedCall
+from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
+from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 MAX_PAST_CALLS = 200
 """Earlier calls that a rule is compared with, the newest ones."""
@@ -65,13 +65,13 @@ class GrantRegistry:
 
     def __init__(
         self,
-        grants: Grants,
-        conversations: Conversations,
+        grants: GrantStore,
+        conversations: ConversationStore,
         matcher: RuleMatcher,
         servers: Servers,
         active_grants: ActiveGrants,
         audit: AuditLog,
-        folder_answers: FolderAnswers,
+        folder_answers: FolderAnswerStore,
     ) -> None:
         """`standing` has the grants that last until the program ends, and knows the open conversation."""
         self._audit = audit
@@ -87,7 +87,7 @@ class GrantRegistry:
 
         Those of this session come first. Raises StoreError.
         """
-        stored = await self._grants.every()
+        stored = await self._grants.list_all()
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
@@ -110,7 +110,7 @@ class GrantRegistry:
         wanted = text.casefold()
         return tuple(
             self._folder_status(one)
-            for one in await self._folder_answers.every()
+            for one in await self._folder_answers.list_all()
             if server in ("", one.server) and wanted in f"{one.id} {one.text} folder".casefold()
         )
 
@@ -146,7 +146,7 @@ class GrantRegistry:
         """
         judged: list[PastCall] = []
         with anyio.move_on_after(PREVIEW_SECONDS):
-            for made in await self._conversations.calls_of(rule.server, MAX_PAST_CALLS):
+            for made in await self._conversations.list_calls(rule.server, MAX_PAST_CALLS):
                 judged.append(await self._match_past_call(rule, made))  # noqa: PERF401 - what was judged in time stays
         return tuple(judged)
 
@@ -162,7 +162,7 @@ class GrantRegistry:
         )
         return await self._matcher.match(rule, asked)
 
-    async def _match_past_call(self, rule: Rule, made: MadeCall) -> PastCall:
+    async def _match_past_call(self, rule: Rule, made: RecordedCall) -> PastCall:
         answer = await self.match(rule, made.tool, made.arguments)
         return PastCall(made.conversation, made.title, made.at, made.tool, made.arguments, answer)
 
@@ -170,7 +170,7 @@ class GrantRegistry:
         if grant.suspended:
             return GrantStatus(grant, "suspended", grant.suspended)
         if grant.rule.expires is not None and grant.rule.expires <= time.time():
-            return GrantStatus(grant, "suspended", EXPIRED)
+            return GrantStatus(grant, "suspended", EXPIRED_REASON)
         connection = self._find_connection(grant.server)
         if connection is None:
             return GrantStatus(grant, "elsewhere", SERVER_NOT_CONFIGURED)
@@ -183,7 +183,7 @@ class GrantRegistry:
         if grant.rule.scope == "project" and grant.place != project_folder():
             return GrantStatus(grant, "elsewhere", "it is for another folder")
         if grant.tools and connection.tool_changes.quarantined.issuperset(grant.tools):
-            return GrantStatus(grant, "suspended", CHANGED)
+            return GrantStatus(grant, "suspended", CHANGED_REASON)
         return GrantStatus(grant, "counts")
 
     def _folder_status(self, answer: FolderAnswer) -> FolderAnswerStatus:

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from mcphost.config.rules import Rule, exact, write
+from mcphost.config.rules import Rule, exact_pattern, format_rule
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
@@ -120,7 +120,7 @@ class ConsentPolicy:
         while True:
             forbidden = await self._find_never_rule(identity, arguments)
             if forbidden is not None:
-                return await self._record_decision(act, _config_denial(forbidden), "config", write(forbidden))
+                return await self._record_decision(act, _config_denial(forbidden), "config", format_rule(forbidden))
             allowed, seen = await self._find_approval(identity, arguments, has_changed=has_changed)
             if allowed is not None:
                 return await self._record_decision(act, allowed, allowed.source, allowed.grant_id)
@@ -136,7 +136,7 @@ class ConsentPolicy:
                 case AllowOnce() | AllowRule():
                     return await self._approve_edited(act, identity, question, verdict, is_valid)
                 case AllowSession() | AllowAlways():
-                    grant = make_grant(identity, Rule(server=identity.server, tool=exact(identity.tool)))
+                    grant = make_grant(identity, Rule(server=identity.server, tool=exact_pattern(identity.tool)))
                     lasting = isinstance(verdict, AllowAlways)
                     grant = (
                         await self._active_grants.grant_persistent(grant)
@@ -168,7 +168,7 @@ class ConsentPolicy:
         forbidden = await self._find_never_rule(identity, arguments)
         if forbidden is not None:
             return await self._record_decision(
-                replace(subject, arguments=arguments), _config_denial(forbidden), "config", write(forbidden)
+                replace(subject, arguments=arguments), _config_denial(forbidden), "config", format_rule(forbidden)
             )
         if isinstance(verdict, AllowOnce):
             return Approval("once", arguments)
@@ -258,7 +258,7 @@ class ConsentPolicy:
 
 
 def _config_denial(rule: Rule) -> Deny:
-    return Deny(f"The user's configuration never allows this: {write(rule)}")
+    return Deny(f"The user's configuration never allows this: {format_rule(rule)}")
 
 
 def _make_question(

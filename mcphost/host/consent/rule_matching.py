@@ -49,7 +49,7 @@ class RuleMatcher:
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
         """Whether `call` is covered, whatever the rule's scope and expiry. Raises nothing but cancellation."""
-        if not rule.names(call.server, call.tool) or rule.account not in (None, call.account):
+        if not rule.covers(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"
         answer: RuleMatch = "yes"
         for condition in rule.conditions:
@@ -66,7 +66,7 @@ class RuleMatcher:
             return "unsure"
         if not found:
             return "no"
-        match condition.test:
+        match condition.operator:
             case "under":
                 return await _match_folder(value, condition.values[0], call.folder)
             case "re":
@@ -150,14 +150,14 @@ def _compare(condition: Condition, value: Any) -> RuleMatch:
     wanted = {_value_kind(one) for one in condition.values}
     if not kind:
         return "unsure"
-    if condition.test in ("is", "in"):
+    if condition.operator in ("is", "in"):
         if any(_value_kind(one) == kind and one == value for one in condition.values):
             return "yes"
         return "unsure" if kind not in wanted or any(_is_equivalent(value, one) for one in condition.values) else "no"
     if kind != "number":
         return "unsure"
     bound = cast("float", condition.values[0])
-    match condition.test:
+    match condition.operator:
         case "<":
             held = value < bound
         case "<=":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mcphost.config.rules import Rule, covers_name
+from mcphost.config.rules import Rule, pattern_covers
 from mcphost.host.consent.rule_matching import RuleInput
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.host.servers.tool_registry import OfferedTool
@@ -57,7 +57,7 @@ def has_read_only_hint(tool: Tool) -> bool:
 
 def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
     """The grant of that rule, bound to what it covers now."""
-    tools = {name: listed.digest for name, listed in identity.server_tools.items() if covers_name(rule.tool, name)}
-    if covers_name(rule.tool, identity.tool):
+    tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
+    if pattern_covers(rule.tool, identity.tool):
         tools[identity.tool] = identity.digest
     return Grant(rule=rule, server_digest=identity.server_digest, tools=tools, account=identity.account)

@@ -32,10 +32,10 @@ from mcphost.host.tools.pipeline import ToolPipeline
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.llm.model import ChatModel, ModelRequest, ToolSpec
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.store.conversations import Conversations
-from mcphost.store.grants import Grants
-from mcphost.store.results import Results
-from mcphost.store.roots import FolderAnswers
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.grants import GrantStore
+from mcphost.store.results import ResultStore
+from mcphost.store.roots import FolderAnswerStore
 
 
 class HostServices(NamedTuple):
@@ -48,14 +48,14 @@ class HostServices(NamedTuple):
     conversation: Callable[[], Conversation]
     features: ServerFeatures
     events: EventBus
-    folder_answers: FolderAnswers
+    folder_answers: FolderAnswerStore
     frontend: Frontend
-    grants: Grants
+    grants: GrantStore
     audit: AuditLog
     orphaned_tasks: OrphanedTasks
     question_budget: QuestionBudget
-    results: Results
-    conversation_store: Conversations
+    results: ResultStore
+    conversation_store: ConversationStore
     servers: Servers
     startup: ServerStartup
     notify: Callable[[str, str, str], None]
@@ -82,10 +82,10 @@ class ConversationAssembly:
         self.auto_approval = AutoApproval(
             lambda: services.tool_registry.available_tools().values(), conversation, feeds, journal
         )
-        written = ConfigRules(config.allow, config.never, config.settings_file)
+        written = ConfigRules(config.allow_rules, config.never_rules, config.settings_file)
         self.consent = ConsentPolicy(self.active_grants, front, matching, written, journal, self.auto_approval.approve)
         reviewing = ResultReviewer(
-            front, journal, feeds, services.servers, matching, config.passes, services.question_budget
+            front, journal, feeds, services.servers, matching, config.pass_rules, services.question_budget
         )
         self._builtin_tools = BuiltinTools(
             services.features.skills,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message
 from mcphost.serialization import replace
-from mcphost.store.conversations import Conversations
+from mcphost.store.conversations import ConversationStore
 
 TITLE_CHARS = 80
 
@@ -15,7 +15,7 @@ TITLE_CHARS = 80
 class Conversation:
     """One conversation. `append` is the only way it grows."""
 
-    def __init__(self, store: Conversations, on_store_error: Callable[[StoreError], None]) -> None:
+    def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
         self.title = ""
         self.messages: list[Message] = []
@@ -26,7 +26,7 @@ class Conversation:
 
     @classmethod
     async def load(
-        cls, store: Conversations, on_store_error: Callable[[StoreError], None], ident: str
+        cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], ident: str
     ) -> "Conversation | None":
         """A stored conversation, or None for an unknown id. Raises StoreError."""
         messages = await store.load(ident)
@@ -64,7 +64,7 @@ class Conversation:
         if self._is_failing or self._unsaved:
             return
         try:
-            await self._store.draft(self.id, message)
+            await self._store.save_draft(self.id, message)
         except StoreError as error:
             self._is_failing = True
             self._on_store_error(error)

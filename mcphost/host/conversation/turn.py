@@ -47,7 +47,7 @@ class StreamedAnswer:
         self._replay = ""
         self.tool_uses: list[ToolUsePart] = []
         self.chars = 0
-        self.finish = llm.Finished()
+        self.finish = llm.StreamFinished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
         """More text or thinking."""
@@ -198,9 +198,9 @@ class Turn:
                     self._events.publish(ThinkingDeltaEvent(self._number, event.text))
             case llm.ToolUseReady():
                 answer.tool_uses.append(event.use)
-            case llm.Retrying():
+            case llm.RetryScheduled():
                 self._events.publish(ModelRetrying(self._number, event.seconds, event.reason, event.attempt))
-            case llm.Finished():
+            case llm.StreamFinished():
                 answer.finish = event
             case _:
                 pass

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from mcphost.config.confusable_names import read_as_ascii
+from mcphost.config.confusable_names import ascii_skeleton
 from mcphost.sanitize import strip_unsafe
 from mcphost.unicode_forms import normalize
 
@@ -55,7 +55,7 @@ def _variants(text: str) -> Iterator[str]:
     plain = normalize("NFKC", strip_unsafe(text))
     yield plain
     separated = _WORD_BOUNDARY.sub(" ", plain)
-    decomposed = normalize("NFD", read_as_ascii(separated))
+    decomposed = normalize("NFD", ascii_skeleton(separated))
     unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
     yield unaccented
     yield unaccented.translate(_DIGITS_AS_LETTERS)

@@ -21,27 +21,27 @@ class SignInPromptTerms(Protocol):
     """Terms of one sign-in address from auth.authorization_flow."""
 
     @property
-    def seconds(self) -> float:
+    def timeout(self) -> float:
         """Seconds until the sign-in expires."""
         ...
 
     @property
-    def whole(self) -> str:
+    def verification_uri_complete(self) -> str:
         """The address with the device code in it, "" without one."""
         ...
 
     @property
-    def interval(self) -> float:
+    def poll_interval(self) -> float:
         """Seconds between polls of the authorization server."""
         ...
 
     @property
-    def switch(self) -> Callable[[], None] | None:
+    def switch_method(self) -> Callable[[], None] | None:
         """Switches to the other sign-in method; None if there is none."""
         ...
 
     @property
-    def others(self) -> tuple[str, ...]:
+    def other_accounts(self) -> tuple[str, ...]:
         """Accounts that are already signed in there."""
         ...
 
@@ -81,7 +81,7 @@ class SignInPrompts:
 
         After opening the browser, the question is asked again, so that the wait is visible and can be cancelled.
         """
-        deadline = monotonic() + terms.seconds
+        deadline = monotonic() + terms.timeout
         while True:
             now = monotonic()
             question = SignInQuestion(
@@ -94,13 +94,13 @@ class SignInPrompts:
                 account=account,
                 code=code,
                 note=note,
-                whole=terms.whole,
+                whole=terms.verification_uri_complete,
                 seconds=max(0.0, deadline - now),
-                interval=terms.interval,
+                interval=terms.poll_interval,
                 asked=now,
-                other="" if terms.switch is None else "browser" if code else "code",
+                other="" if terms.switch_method is None else "browser" if code else "code",
                 browser=self._open_url is None or self._can_open(),
-                others=terms.others,
+                others=terms.other_accounts,
                 warnings=terms.warnings,
             )
             verdict = await self._frontend.ask(question)
@@ -109,8 +109,8 @@ class SignInPrompts:
             if isinstance(verdict, PastedRedirect):
                 return verdict.redirect_url
             if isinstance(verdict, SwitchSignInMethod):
-                if terms.switch is not None:
-                    terms.switch()
+                if terms.switch_method is not None:
+                    terms.switch_method()
                 return ""
             if self._open_url is None:
                 return ""

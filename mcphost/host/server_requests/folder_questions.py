@@ -23,7 +23,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.host.server_requests.root_list import RootFolder
 from mcphost.serialization import Struct
-from mcphost.store.roots import FolderAnswers
+from mcphost.store.roots import FolderAnswerStore
 
 UNSOLICITED_REASON = "asked on its own; no tool was running"
 _VERDICTS: dict[str, RootsVerdict] = {
@@ -75,7 +75,7 @@ class FolderQuestions:
     def __init__(
         self,
         audit: AuditLog | None = None,
-        answers: FolderAnswers | None = None,
+        answers: FolderAnswerStore | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """*audit* records the choice for each of several servers; without *answers* none is stored.

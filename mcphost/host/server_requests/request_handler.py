@@ -35,7 +35,7 @@ from mcphost.protocol.server_requests import (
 )
 from mcphost.sanitize import sanitize
 from mcphost.serialization import replace
-from mcphost.store.roots import FolderAnswers
+from mcphost.store.roots import FolderAnswerStore
 
 if TYPE_CHECKING:
     from mcphost.host.server_requests.elicitation import ElicitationHandler, Notify
@@ -56,7 +56,7 @@ class ServerRequestHandlerFactory:
         journal: AuditLog,
         open_url: OpenUrl | None = None,
         questions: QuestionBudget | None = None,
-        folders: FolderAnswers | None = None,
+        folders: FolderAnswerStore | None = None,
     ) -> None:
         """*questions* limits the open questions of all servers; *folders* stores lasting answers.
 

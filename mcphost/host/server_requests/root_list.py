@@ -6,7 +6,7 @@ from pathlib import Path, PurePath, PureWindowsPath
 from typing import Literal
 from urllib.parse import quote, unquote
 
-from mcphost.config.roots import ROOTS_LIMIT, STARTED_IN
+from mcphost.config.roots import MAX_ROOTS, WORKSPACE_FOLDER
 from mcphost.config.schema import HostConfig, RootConfig, RootSource
 from mcphost.protocol.server_requests import Root
 from mcphost.sanitize import replace_surrogates
@@ -68,7 +68,7 @@ class RootFolders(Struct, frozen=True):
     @property
     def available(self) -> tuple[RootFolder, ...]:
         """The distinct folders that servers may receive now."""
-        return tuple([folder for folder in self.folders if folder.state == "there"][:ROOTS_LIMIT])
+        return tuple([folder for folder in self.folders if folder.state == "there"][:MAX_ROOTS])
 
     @property
     def roots(self) -> tuple[Root, ...]:
@@ -114,12 +114,12 @@ def configured_roots(config: HostConfig) -> tuple[RootConfig, ...]:
     An empty list of the user's is not extended by a file.
     """
     if config.roots is None:
-        return (*startup_roots(), *config.more_roots)
+        return (*startup_roots(), *config.project_roots)
     if not config.roots:
         return ()
     roots: list[RootConfig] = []
-    for configured in (*config.roots, *config.more_roots):
-        here = startup_roots() if configured.path == STARTED_IN else (configured,)
+    for configured in (*config.roots, *config.project_roots):
+        here = startup_roots() if configured.path == WORKSPACE_FOLDER else (configured,)
         roots += (replace(root, name=configured.name or root.name) for root in here)
     return tuple(roots)
 
@@ -134,10 +134,10 @@ def inspect_roots(configured: Iterable[RootConfig], layers: EditLayers = ()) -> 
         for edit in edits:
             existing = RootFolders(tuple(folders.values())).find(edit.path)
             if existing is None:
-                if edit.told:
+                if edit.is_included:
                     folder = _inspect(RootConfig(edit.path, edit.name, "added"))
                     folders[folder.path] = replace(folder, scope=scope)
-            elif edit.told:
+            elif edit.is_included:
                 folder = _inspect(
                     RootConfig(existing.configured_path or existing.path, edit.name, existing.source, existing.file)
                 )

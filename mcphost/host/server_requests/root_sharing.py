@@ -232,12 +232,14 @@ class RootSharing:
         folders = await self._roots.refresh()
         version = self._roots.version
         try:
-            stored = await self._answers.of(self.server, self._digest()) if self._answers is not None else {}
+            stored = (
+                await self._answers.find_for_server(self.server, self._digest()) if self._answers is not None else {}
+            )
         except StoreError as error:
             self._notify(error.message, error.hint)
             stored = {}
-        self._permanent_uris = frozenset(file_uri(Path(path)) for path, answer in stored.items() if answer.shared)
-        denied = self._never_paths | {path for path, answer in stored.items() if not answer.shared}
+        self._permanent_uris = frozenset(file_uri(Path(path)) for path, answer in stored.items() if answer.is_shared)
+        denied = self._never_paths | {path for path, answer in stored.items() if not answer.is_shared}
         allowed = tuple(folder for folder in folders.available if folder.path not in denied)
         session = self._session_roots | (self._once_roots if self._once_replies_left else frozenset[Root]())
         approved = {folder.path: stored[folder.path].id for folder in allowed if folder.path in stored}
@@ -365,7 +367,7 @@ class RootSharing:
         try:
             if self._answers is None:
                 raise StoreError("Answers about folders are not stored here.")
-            await self._answers.give(self.server, self._digest(), paths, shared=shared)
+            await self._answers.save(self.server, self._digest(), paths, is_shared=shared)
         except StoreError as error:
             self._notify(error.message, error.hint)
             self._session_roots |= {folder.root for folder in folders} if shared else frozenset[Root]()

@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from mcphost.config.roots import NAME_LIMIT, PATH_LIMIT, ROOTS_LIMIT
+from mcphost.config.roots import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.config.schema import RootConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -31,7 +31,7 @@ from mcphost.protocol.completion import Completion
 from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import replace
-from mcphost.store.roots import FolderEdit, StoredFolders
+from mcphost.store.roots import FolderEdit, FolderEditStore
 
 
 class _SharedInspection:
@@ -49,7 +49,7 @@ class Roots:
     def __init__(
         self,
         configured: tuple[RootConfig, ...],
-        stored_folders: StoredFolders | None = None,
+        stored_folders: FolderEditStore | None = None,
         audit: AuditLog | None = None,
         *,
         put: Callable[[HostEvent], None] = lambda event: None,
@@ -148,8 +148,8 @@ class Roots:
             inspected = await self.inspect_folder(path)
             before = await self.refresh()
             existing = before.find(path) or before.find(inspected.path)
-            if len(before.available) >= ROOTS_LIMIT and (existing is None or existing.state != "there"):
-                raise UsageError(f"At most {ROOTS_LIMIT} folders can be shared.", "Remove one first.")
+            if len(before.available) >= MAX_ROOTS and (existing is None or existing.state != "there"):
+                raise UsageError(f"At most {MAX_ROOTS} folders can be shared.", "Remove one first.")
             event = "added" if existing is None or existing.state == "out" else "named"
             name = name if name is not None else existing.name if existing else ""
             if existing is not None and (existing.state, existing.name, existing.scope) == ("there", name, scope):
@@ -188,7 +188,7 @@ class Roots:
             self._leaving_roots -= leaving
 
     async def _remove_folder(self, scope: RootScope, folder: RootFolder) -> None:
-        edit = FolderEdit(folder.configured_path or folder.path, folder.name, told=False)
+        edit = FolderEdit(folder.configured_path or folder.path, folder.name, is_included=False)
         try:
             await self._delete_edit(scope, folder)
             folders = await self._inspect()
@@ -211,15 +211,17 @@ class Roots:
         layers: EditLayers = (("run", tuple(self._run_edits.values())),)
         if self._stored_folders is None:
             return layers
-        project: EditLayers = (("project", await self._stored_folders.of(self.project)),) if self.project else ()
-        return (("user", await self._stored_folders.of("")), *project, *layers)
+        project: EditLayers = (
+            (("project", await self._stored_folders.list_for_place(self.project)),) if self.project else ()
+        )
+        return (("user", await self._stored_folders.list_for_place("")), *project, *layers)
 
     async def _save_edit(self, scope: RootScope, edit: FolderEdit) -> None:
         """Store an edit and delete those of narrower scopes."""
         if scope == "run" or self._stored_folders is None:
             self._run_edits[edit.path] = edit
             return
-        await self._stored_folders.keep(self._scope_folder(scope), edit)
+        await self._stored_folders.save(self._scope_folder(scope), edit)
         await self._drop_narrower_edits(scope, edit.path)
 
     async def _delete_edit(self, scope: RootScope, folder: RootFolder) -> None:
@@ -227,13 +229,13 @@ class Roots:
             if scope == "run" or self._stored_folders is None:
                 self._run_edits.pop(path, None)
             else:
-                await self._stored_folders.forget(self._scope_folder(scope), path)
+                await self._stored_folders.delete(self._scope_folder(scope), path)
                 await self._drop_narrower_edits(scope, path)
 
     async def _drop_narrower_edits(self, scope: RootScope, path: str) -> None:
         self._run_edits.pop(path, None)
         if scope == "user" and self.project and self._stored_folders is not None:
-            await self._stored_folders.forget(self.project, path)
+            await self._stored_folders.delete(self.project, path)
 
     def _scope_folder(self, scope: RootScope) -> str:
         if scope == "project" and not self.project:
@@ -257,10 +259,10 @@ def folder_info(folder: RootFolder) -> FolderInfo:
 
 
 def _check_input(path: str, name: str) -> None:
-    if not path or "\0" in path or len(path) > PATH_LIMIT:
-        raise UsageError(f"A path has 1 to {PATH_LIMIT} characters.")
-    if len(name) > NAME_LIMIT or sanitize(name, keep_newlines=False) != name:
-        raise UsageError(f"A name has at most {NAME_LIMIT} visible characters.")
+    if not path or "\0" in path or len(path) > MAX_PATH_LENGTH:
+        raise UsageError(f"A path has 1 to {MAX_PATH_LENGTH} characters.")
+    if len(name) > MAX_NAME_LENGTH or sanitize(name, keep_newlines=False) != name:
+        raise UsageError(f"A name has at most {MAX_NAME_LENGTH} visible characters.")
 
 
 def _inspect_path(path: str) -> RootFolder:

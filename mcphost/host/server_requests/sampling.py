@@ -277,7 +277,7 @@ def _apply_edits(ask: CreateMessage, edited: EditedRequest, conversation: str) -
 async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> SamplingAnswer:
     """Return the answer to a request, without other context. Raises ModelError."""
     text, uses = "", list[ToolUsePart]()
-    finished = llm.Finished()
+    finished = llm.StreamFinished()
     longest = max((len(stop) for stop in request.stop_sequences), default=0)
     async with model.stream(request.request) as events:
         async for event in events:
@@ -293,7 +293,7 @@ async def _stream_answer(model: llm.ChatModel, request: SamplingRequest) -> Samp
                         raise ModelError(f"The answer is longer than {MAX_ANSWER:,} characters.")
                 case llm.ToolUseReady():
                     uses.append(event.use)
-                case llm.Finished():
+                case llm.StreamFinished():
                     finished = event
                 case _:
                     pass

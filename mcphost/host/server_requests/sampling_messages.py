@@ -52,7 +52,7 @@ class SamplingRequest(Struct, frozen=True, kw_only=True):
         """Yield what the model cannot process, as continuations of "sent the model"."""
         if self.audio_count:
             yield "audio, which is not supported."
-        if facts.takes_images is False and any(
+        if facts.supports_images is False and any(
             isinstance(part, ImagePart) for message in self.request.messages for part in message.parts
         ):
             yield "images, which this model does not support."

@@ -82,7 +82,7 @@ class SamplingModels:
 
 async def _load_facts(model: ChatModel) -> None:
     try:
-        await model.learn()
+        await model.load_facts()
     except ModelError:
         return  # the facts stay unknown; the request itself reports the error
 

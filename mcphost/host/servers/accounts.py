@@ -6,7 +6,7 @@ from typing import Literal
 
 import anyio
 
-from mcphost.client.session import Account, Kept, SessionOpener
+from mcphost.client.session import Account, SessionOpener, StoredAccount
 from mcphost.errors import SignInRequired, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.servers.servers import Servers
@@ -46,7 +46,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
     """
     if account.renews or not account.expires:
         return "good"
-    left = account.left(now)
+    left = account.seconds_left(now)
     return "ended" if left <= 0 else "soon" if left < EXPIRY_WARNING_SECONDS else "good"
 
 
@@ -58,7 +58,7 @@ def describe_validity(account: Account, now: float | None = None) -> str:
         return "with no known expiry"
     if validity(account, now) == "ended":
         return "expired: sign in again"
-    minutes = account.left(now) / 60
+    minutes = account.seconds_left(now) / 60
     if minutes < 1:
         return "for less than a minute"
     for size, unit in ((1440, "day"), (60, "hour"), (1, "minute")):
@@ -135,7 +135,7 @@ class Accounts:
         self._notify = notify
         self._sign_in_scopes: dict[str, anyio.CancelScope] = {}
 
-    async def list_accounts(self) -> tuple[Kept, ...]:
+    async def list_accounts(self) -> tuple[StoredAccount, ...]:
         """Return all stored sign-ins by server and name.
 
         Those of servers that are not configured come last.
@@ -215,13 +215,13 @@ class Accounts:
         if account is None:
             matches = [item for item in matches if server in item.used_by] or (matches if len(matches) == 1 else [])
         else:
-            matches = [item for item in matches if item.is_called(parse_account_name(account))]
+            matches = [item for item in matches if item.has_name(parse_account_name(account))]
         if not matches:
             suffix = "" if account is None else f" as {account!r}"
             raise UsageError(f"You are not signed in to {server!r}{suffix}.")
         return await self.sign_out_account(matches[0])
 
-    async def sign_out_account(self, stored_account: Kept) -> bool:
+    async def sign_out_account(self, stored_account: StoredAccount) -> bool:
         """Sign out of an account returned by `list_accounts`, as `sign_out` does."""
         subject = AuditSubject(kind="account", server=_server_name(stored_account), name=stored_account.account.name)
         effect = await self._audit.start_span(subject, who="person")
@@ -245,11 +245,11 @@ class Accounts:
             else tuple(account.account.name for account in accounts)
         )
 
-    def _replaceable_servers(self, stored_account: Kept) -> list[str]:
+    def _replaceable_servers(self, stored_account: StoredAccount) -> list[str]:
         """Return the servers that used this account and may use another one."""
-        return [name for name in stored_account.used_by if name not in stored_account.fixed_by]
+        return [name for name in stored_account.used_by if name not in stored_account.configured_by]
 
-    async def _erase(self, stored_account: Kept) -> bool:
+    async def _erase(self, stored_account: StoredAccount) -> bool:
         connections = [one for name in stored_account.used_by if await (one := self._servers.find(name)).is_approved()]
         if connections:
             remaining = [
@@ -276,5 +276,5 @@ class Accounts:
             )
 
 
-def _server_name(stored_account: Kept) -> str:
+def _server_name(stored_account: StoredAccount) -> str:
     return stored_account.servers[0] if stored_account.servers else stored_account.account.server

@@ -6,47 +6,47 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from mcphost.config.approval_digest import (
-    believed,
-    describe,
-    difference,
-    filled_in,
-    restrictions,
+    describe_ca_file,
+    describe_references,
+    describe_restrictions,
+    describe_server,
+    diff_lines,
+    masked_environment,
+    masked_headers,
+    masked_sign_in,
     server_digest,
-    shown_environment,
-    shown_headers,
-    shown_sign_in,
 )
-from mcphost.config.certificates import bound
-from mcphost.config.confusable_names import name_danger
+from mcphost.config.certificates import with_ca_digest
+from mcphost.config.confusable_names import describe_name_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer, TrustVerdict
-from mcphost.store.grants import Grants, Trust
+from mcphost.store.grants import GrantStore, TrustedServer
 
 
-def make_question(server: ServerConfig, earlier: Trust | None) -> TrustServer:
+def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustServer:
     """Return the approval question: everything that is started or reached, without secret values."""
-    environment, headers = shown_environment(server), shown_headers(server)
+    environment, headers = masked_environment(server), masked_headers(server)
     return TrustServer(
         server=server.name,
         why=f"it is configured in {server.file or 'your configuration'} and is not approved yet",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         url=server.url,
-        ca_file=believed(server),
+        ca_file=describe_ca_file(server),
         env_names=tuple(environment),
         environment=environment,
         header_names=tuple(headers),
         headers=headers,
-        sign_in={} if server.is_stdio else shown_sign_in(server),
-        filled_in=filled_in(server),
+        sign_in={} if server.is_stdio else masked_sign_in(server),
+        filled_in=describe_references(server),
         file=server.file,
         trusts_claims=server.trust_annotations,
-        restrictions=restrictions(server),
+        restrictions=describe_restrictions(server),
         warnings=server_warnings(server),
-        changed=difference(earlier.description.splitlines(), describe(server)) if earlier else (),
+        changed=diff_lines(earlier.description.splitlines(), describe_server(server)) if earlier else (),
     )
 
 
@@ -64,7 +64,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
         risks = (*command_risks(server.argv), *environment_risks(server.env))
     else:
         risks = address_risks(server.url)
-    name_risks = [danger] if (danger := name_danger(server.name)) else []
+    name_risks = [danger] if (danger := describe_name_risk(server.name)) else []
     risks = (*name_risks, *risks, *reference_risks(server), *project_file_risks(server))
     return tuple(f"It {danger}" for danger in risks)
 
@@ -72,7 +72,7 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
 class ServerApprovals:
     """Approvals of this run, backed by the stored ones."""
 
-    def __init__(self, grants: Grants, frontend: Frontend, journal: AuditLog) -> None:
+    def __init__(self, grants: GrantStore, frontend: Frontend, journal: AuditLog) -> None:
         self.audit = journal
         self._grants = grants
         self._frontend = frontend
@@ -88,9 +88,11 @@ class ServerApprovals:
         digest, bound_server = "", server
         verdict: TrustVerdict = DoNotTrust()
         while digest != server_digest(server):  # a covered file may have changed while the question was open
-            bound_server = bound(server)
+            bound_server = with_ca_digest(server)
             digest = server_digest(bound_server)
-            verdict = await self._frontend.ask(make_question(bound_server, await self._grants.trust(server.name)))
+            verdict = await self._frontend.ask(
+                make_question(bound_server, await self._grants.find_trusted(server.name))
+            )
             if not isinstance(verdict, TrustOnce | TrustAlways):
                 return False
         self._session_approvals.add((server.name, digest))
@@ -104,7 +106,7 @@ class ServerApprovals:
         Raises StoreError or ConfigError.
         """
         while await self.ask_approval(server):
-            bound_server = bound(server)
+            bound_server = with_ca_digest(server)
             if await self.is_approved(bound_server):
                 return bound_server
         return None
@@ -115,7 +117,7 @@ class ServerApprovals:
         Raises StoreError.
         """
         try:
-            bound_server = bound(server)
+            bound_server = with_ca_digest(server)
         except ConfigError:
             return server
         return bound_server if await self.is_approved(bound_server) else server
@@ -161,44 +163,46 @@ def is_approved_by_flag(server: ServerConfig) -> bool:
     The folder where mcphost is started is not part of that file, so a server that runs there is not approved, unless
     the file itself is in that folder.
     """
-    if server.source != "flag" or not server.started_in:
+    if server.source != "flag" or not server.startup_folder:
         return server.source == "flag"
-    return Path(os.path.realpath(server.file)).is_relative_to(os.path.realpath(server.started_in))
+    return Path(os.path.realpath(server.file)).is_relative_to(os.path.realpath(server.startup_folder))
 
 
-async def approval_source(grants: Grants, server: ServerConfig) -> str:
+async def approval_source(grants: GrantStore, server: ServerConfig) -> str:
     """Return what approves exactly this server: "flag", "demo", "always"; empty for nothing.
 
     Raises StoreError.
     """
     if server.source == "demo" or is_approved_by_flag(server):
         return server.source
-    earlier = await grants.trust(server.name)
+    earlier = await grants.find_trusted(server.name)
     return "always" if earlier is not None and earlier.digest == server_digest(server) else ""
 
 
-async def approve(grants: Grants, audit: AuditLog, server: ServerConfig) -> None:
+async def approve(grants: GrantStore, audit: AuditLog, server: ServerConfig) -> None:
     """Record and store the user's approval of exactly this server.
 
     Raises StoreError, ConsentDenied or ConfigError.
     """
-    server = bound(server)
-    covers = describe(server)
+    server = with_ca_digest(server)
+    covers = describe_server(server)
     subject = AuditSubject(kind="trust", server=server.name, definition=server_digest(server))
     await audit.record_event(subject, "kept", decision="always", who="person", detail={"covers": covers})
-    await grants.approve(Trust(server.name, server_digest(server), "\n".join(covers)))
+    await grants.save_trusted(TrustedServer(server.name, server_digest(server), "\n".join(covers)))
 
 
-async def carry_over(grants: Grants, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
+async def carry_over(grants: GrantStore, audit: AuditLog, before: ServerConfig, after: ServerConfig) -> bool:
     """Carry the approval and grants of *before* over to *after*; return whether *before* was approved.
 
     For changes that mcphost makes to an entry on the user's request. Raises StoreError or ConsentDenied.
     """
-    covers = describe(after)
-    earlier = await grants.trust(before.name)
+    covers = describe_server(after)
+    earlier = await grants.find_trusted(before.name)
     if earlier is None or earlier.digest != server_digest(before):
         return False
     subject = AuditSubject(kind="trust", server=after.name, definition=server_digest(after))
     detail = {"covers": covers, "instead_of": server_digest(before)}
     await audit.record_event(subject, "carried", decision="always", who="person", detail=detail)
-    return await grants.carry(server_digest(before), Trust(after.name, server_digest(after), "\n".join(covers)))
+    return await grants.carry_over_server(
+        server_digest(before), TrustedServer(after.name, server_digest(after), "\n".join(covers))
+    )

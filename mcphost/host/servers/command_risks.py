@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Sequence, Set
 from ipaddress import ip_address
 
-from mcphost.config.expansion import references
-from mcphost.config.risky_variables import Risk, by_risk
+from mcphost.config.expansion import list_references
+from mcphost.config.risky_variables import Risk, group_by_risk
 from mcphost.config.schema import ServerConfig
 from mcphost.redact import is_secret_name
 from mcphost.sanitize import sanitize
@@ -32,7 +32,7 @@ def environment_risks(names: Iterable[str]) -> tuple[str, ...]:
     """Return a continuation of "It …" for each kind of risk that variables of these names carry."""
     return tuple(
         f"sets {_join_names(variables)}: that decides {_RISK_TEXTS[risk]}."
-        for risk, variables in by_risk(names).items()
+        for risk, variables in group_by_risk(names).items()
     )
 
 
@@ -59,7 +59,7 @@ def reference_risks(server: ServerConfig) -> tuple[str, ...]:
     if server.source != "project" or server.is_stdio:
         return ()
     sent: dict[str, list[str]] = {}
-    for place, what in references(server):
+    for place, what in list_references(server):
         kind, _, name = what.removeprefix("${").removesuffix("}").partition(":")
         if what.startswith("${") and (kind == "keyring" or _is_secret(name)):
             sent.setdefault(sanitize(what, keep_newlines=False), []).append(sanitize(place, keep_newlines=False))

@@ -16,7 +16,7 @@ import anyio
 
 from mcphost.client.session import Account, ServerFacts, Session, SessionOpener
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.loader import name_file
+from mcphost.config.loader import add_file_name
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
     STDERR_TAIL_LINES,
@@ -73,7 +73,7 @@ class ServerConnection:
         self.tool_changes = tracker_factory.create(server, self._on_changes_accepted)
         self.config = server
         self._request_handler = handler_factory.create(
-            server.name, server.sampling, lambda: self.account, lambda: self.digest
+            server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
         self.listing = ServerListing()
@@ -191,7 +191,7 @@ class ServerConnection:
         try:
             await self._opener.sign_in(approved, self, account)
         except McpHostError as error:
-            name_file(error, self.config)
+            add_file_name(error, self.config)
             raise
         self._reconnect_as(account)
 
@@ -202,7 +202,7 @@ class ServerConnection:
 
     def _reconnect_as(self, account: str | None) -> None:
         current = self._status.account
-        if account is not None and not (current and current.is_called(account)):
+        if account is not None and not (current and current.has_name(account)):
             self._watched_uris.clear()  # subscriptions belong to one account
         self.restart()
 
@@ -328,7 +328,7 @@ class ServerConnection:
             # The boundary of a connection: neither a server nor a bug in the client may end the host.
             self._session = None
             error = self._add_last_errors(_to_mcphost_error(caught))
-            name_file(error, self.config)
+            add_file_name(error, self.config)
             self._log_last_errors()
             self._status.set_failed(error)
         finally:

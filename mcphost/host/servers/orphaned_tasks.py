@@ -20,7 +20,7 @@ from mcphost.protocol.base import Notification
 from mcphost.protocol.notifications import ProgressNotification
 from mcphost.protocol.tasks import ResumeTask, Task, TaskStatusNotification
 from mcphost.serialization import replace
-from mcphost.store.tasks import StoredTask, StoredTasks
+from mcphost.store.tasks import StoredTask, TaskStore
 
 STATUS_LIMIT = 1_000
 RESUME_SECONDS = 0.25
@@ -73,7 +73,7 @@ class TrackedTask:
 
     def finish(self, error: BaseException | None) -> None:
         """End the call; a task that was only cut off continues at the server and stays stored."""
-        if self._task.task:
+        if self._task.task_id:
             self._registry.release(self._task, forget=not isinstance(error, ConnectionLost))
 
 
@@ -85,7 +85,7 @@ class OrphanedTasks:
 
     def __init__(
         self,
-        stored_tasks: StoredTasks,
+        stored_tasks: TaskStore,
         events: EventBus,
         conversation_id: Callable[[], str],
         on_store_error: Callable[[StoreError], None],
@@ -112,12 +112,12 @@ class OrphanedTasks:
 
     def save(self, task: StoredTask) -> None:
         """Store the task; return at once."""
-        self._active_tasks.add((task.digest, task.task))
+        self._active_tasks.add((task.server_digest, task.task_id))
         self._queue_write(task, task)
 
     def release(self, task: StoredTask, *, forget: bool) -> None:
         """Stop following the task; return at once."""
-        self._active_tasks.discard((task.digest, task.task))
+        self._active_tasks.discard((task.server_digest, task.task_id))
         if forget:
             self._queue_write(task, None)
 
@@ -134,10 +134,10 @@ class OrphanedTasks:
         except StoreError as error:
             self._on_store_error(error)
             return
-        orphaned = [task for task in claimed if (task.digest, task.task) not in self._active_tasks]
+        orphaned = [task for task in claimed if (task.server_digest, task.task_id) not in self._active_tasks]
         async with anyio.create_task_group() as group:
             for task in orphaned:
-                self._active_tasks.add((task.digest, task.task))
+                self._active_tasks.add((task.server_digest, task.task_id))
                 group.start_soon(self._resume_task, session, task)
 
     async def _resume_task(self, session: Session, task: StoredTask) -> None:
@@ -157,7 +157,7 @@ class OrphanedTasks:
         self._events.publish(ToolStarted(call, task.server, task.tool, {}, "earlier"))
         forget = False
         try:
-            result = await session.request(ResumeTask(task.task, task.tool), on_notification=on_notification)
+            result = await session.request(ResumeTask(task.task_id, task.tool), on_notification=on_notification)
         except McpHostError as error:
             forget = not isinstance(error, ConnectionLost | RequestTimeout)
             finish("failed", error.message)
@@ -174,7 +174,7 @@ class OrphanedTasks:
 
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
         """Queue the newest state of a task; a server may report thousands of changes a second."""
-        self._pending_writes[(task.digest, task.task)] = state
+        self._pending_writes[(task.server_digest, task.task_id)] = state
         if self._group is not None and not self._is_writing:
             self._is_writing = True
             self._group.start_soon(self._write, name="keep tasks")
@@ -186,9 +186,9 @@ class OrphanedTasks:
                 state = self._pending_writes.pop((digest, task_id))
                 try:
                     if state is None:
-                        await self._stored_tasks.forget(digest, task_id)
+                        await self._stored_tasks.delete(digest, task_id)
                     else:
-                        await self._stored_tasks.keep(state, os.getpid())
+                        await self._stored_tasks.save(state, os.getpid())
                 except StoreError as error:
                     self._on_store_error(error)
         finally:

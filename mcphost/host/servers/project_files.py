@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from mcphost.config.risky_variables import risk_of
+from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig
 from mcphost.sanitize import sanitize
 
@@ -39,7 +39,7 @@ def project_file_risks(server: ServerConfig) -> tuple[str, ...]:
     names: list[str] = []
     path_count = 0
     for name, text in sorted(values.items()):
-        paths = list(islice(_find_paths(name, text, folder), _MAX_PATHS)) if risk_of(name) else []
+        paths = list(islice(_find_paths(name, text, folder), _MAX_PATHS)) if classify_variable(name) else []
         path_count += len(paths)
         # Checking paths takes time: an unusually long list is reported without looking.
         if paths and (path_count >= _MAX_PATHS or any(_is_inside(path, project) for path in paths)):

@@ -19,7 +19,7 @@ from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChange
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition
 from mcphost.host.servers.definition_diff import diff_definitions
 from mcphost.serialization import Struct, replace
-from mcphost.store.tool_fingerprints import Pin, Pins
+from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStore
 
 CarryOver = Callable[[str, str, str, str, str], Awaitable[None]]
 """Carries grants over; called with server, its digest, tool, and the tool's digests before and after."""
@@ -46,7 +46,12 @@ class ToolChangeTrackerFactory:
     """Factory of the trackers of all servers."""
 
     def __init__(
-        self, pins: Pins, front: Frontend, tell: Callable[[StoreError], None], follow: CarryOver, journal: AuditLog
+        self,
+        pins: ToolFingerprintStore,
+        front: Frontend,
+        tell: Callable[[StoreError], None],
+        follow: CarryOver,
+        journal: AuditLog,
     ) -> None:
         """*tell* receives failures of the store, whose data then lasts for this run only.
 
@@ -83,9 +88,9 @@ class ToolChangeTracker:
         self._audit = factory.audit
         self._audited: dict[str, str] = {}
         self._audit_count = 0
-        self._known: dict[str, Pin] | None = None
-        self._unsaved: dict[str, tuple[Pin, bytes]] = {}
-        self._unsaved_changes: dict[str, tuple[Pin, bytes]] = {}
+        self._known: dict[str, ToolFingerprint] | None = None
+        self._unsaved: dict[str, tuple[ToolFingerprint, bytes]] = {}
+        self._unsaved_changes: dict[str, tuple[ToolFingerprint, bytes]] = {}
         self._quarantined: dict[str, ToolDefinition] = {}
         self._quarantined_digests: dict[str, str] = {}
         self._listed_names: frozenset[str] = frozenset()
@@ -113,7 +118,7 @@ class ToolChangeTracker:
         if self._known is None:
             self._known = {}
             try:
-                self._known = await self._fingerprints.all(self._server, self._digest)
+                self._known = await self._fingerprints.load_all(self._server, self._digest)
             except StoreError as error:
                 self._on_store_error(error)
 
@@ -131,16 +136,16 @@ class ToolChangeTracker:
         self._listed_names = frozenset(offers.tools)
         for name, listed in offers.tools.items():
             raw, pin = digests.raw[name], known.get(name)
-            if pin is not None and pin.raw == raw and not pin.turned:
+            if pin is not None and pin.raw_digest == raw and not pin.changed_digest:
                 continue
             digest = digests.canonical.get(name) or listed.digest
             if pin is None and len(known) < MAX_REMEMBERED_TOOLS:
-                self._remember(name, Pin(name, raw, digest), listed)
-            elif pin is None or pin.turned or pin.digest != digest:
+                self._remember(name, ToolFingerprint(name, raw, digest), listed)
+            elif pin is None or pin.changed_digest or pin.digest != digest:
                 self._quarantined[name], self._quarantined_digests[name] = listed, digest
                 self._record_quarantine(name, digest)
-                if pin is not None and digest not in (pin.digest, pin.turned):
-                    known[name] = replace(pin, turned=digest)
+                if pin is not None and digest not in (pin.digest, pin.changed_digest):
+                    known[name] = replace(pin, changed_digest=digest)
                     self._unsaved_changes[name] = (known[name], bytes(listed.raw))
         self._decision_made.set()
         self._decision_made = anyio.Event()
@@ -210,7 +215,7 @@ class ToolChangeTracker:
             listed = self._quarantined.pop(name)
             del self._quarantined_digests[name]
             before = (self._known or {}).get(name)
-            self._remember(name, Pin(name, hashlib.sha256(listed.raw).hexdigest(), digest), listed)
+            self._remember(name, ToolFingerprint(name, hashlib.sha256(listed.raw).hexdigest(), digest), listed)
             self._audit.queue_event(
                 AuditSubject(kind="drift", server=self._server, name=name, definition=digest), "kept"
             )
@@ -279,7 +284,7 @@ class ToolChangeTracker:
     async def _describe_change(self, name: str, listed: ToolDefinition, digest: str) -> ToolChange:
         pin = (self._known or {}).get(name)
         is_reverted = pin is not None and pin.digest == digest
-        earlier = self._fingerprints.meanwhile if is_reverted else self._fingerprints.definition
+        earlier = self._fingerprints.load_changed_definition if is_reverted else self._fingerprints.load_definition
         try:
             await self.save()
             before = await earlier(self._server, self._digest, name)
@@ -292,7 +297,7 @@ class ToolChangeTracker:
             lines = (REVERTED_NOTE, *lines)
         return ToolChange(tool=name, digest=digest, difference=lines)
 
-    def _remember(self, name: str, pin: Pin, listed: ToolDefinition) -> None:
+    def _remember(self, name: str, pin: ToolFingerprint, listed: ToolDefinition) -> None:
         if self._known is None:
             self._known = {}
         self._known[name] = pin
@@ -306,16 +311,16 @@ class ToolChangeTracker:
         forgotten, self._forgotten = self._forgotten, []
         try:
             if forgotten:
-                await self._fingerprints.forget(self._server, self._digest, forgotten)
+                await self._fingerprints.delete(self._server, self._digest, forgotten)
             if new:
-                await self._fingerprints.keep(self._server, self._digest, new.values())
+                await self._fingerprints.save(self._server, self._digest, new.values())
             if turned:
-                await self._fingerprints.turn(self._server, self._digest, turned.values())
+                await self._fingerprints.save_changed(self._server, self._digest, turned.values())
         except StoreError as error:
             self._on_store_error(error)
 
 
-def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, Pin]) -> ToolDigests:
+def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, ToolFingerprint]) -> ToolDigests:
     """Return the digests of the tools.
 
     The canonical form costs more than the bytes, so it is computed only for unknown bytes.
@@ -324,6 +329,6 @@ def _compute_digests(tools: dict[str, ToolDefinition], known: dict[str, Pin]) ->
     canonical: dict[str, str] = {}
     for name, listed in tools.items():
         pin = known.get(name)
-        if pin is None or pin.raw != raw[name] or pin.turned:
+        if pin is None or pin.raw_digest != raw[name] or pin.changed_digest:
             canonical[name] = listed.digest
     return ToolDigests(raw, canonical)

@@ -15,7 +15,7 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import HostEvent, ToolToggled
 from mcphost.protocol.tools import Tool
 from mcphost.sanitize import replace_surrogates
-from mcphost.store.tool_toggles import StoredSwitches
+from mcphost.store.tool_toggles import ToolToggleStore
 
 DisabledBy = Literal["", "file", "user"]
 """Who switched a tool off: a configuration file or the user; "" if it is on."""
@@ -26,7 +26,7 @@ class ToolToggles:
 
     def __init__(
         self,
-        stored_toggles: StoredSwitches,
+        stored_toggles: ToolToggleStore,
         audit: AuditLog,
         publish: Callable[[HostEvent], None],
         on_store_error: Callable[[StoreError], None],
@@ -46,7 +46,7 @@ class ToolToggles:
             if self._is_loaded:
                 return
             try:
-                stored = await self._stored_toggles.all()
+                stored = await self._stored_toggles.load_disabled()
             except StoreError as error:
                 self._on_store_error(error)
                 stored = ()
@@ -82,7 +82,7 @@ class ToolToggles:
                 f'The tool {tool!r} is off because of "disabledTools" in {server.file}.', "Remove it there."
             )
         other_server = next(
-            (name for name in server.same_as if replace_surrogates(tool) in self._disabled.get(name, ())), ""
+            (name for name in server.matching_servers if replace_surrogates(tool) in self._disabled.get(name, ())), ""
         )
         if enabled and other_server:
             raise UsageError(
@@ -95,11 +95,11 @@ class ToolToggles:
         disabled.discard(replace_surrogates(tool)) if enabled else disabled.add(replace_surrogates(tool))
         self._publish(ToolToggled(server.name, tool, on=enabled))
         try:
-            await self._stored_toggles.keep(server.name, replace_surrogates(tool), on=enabled)
+            await self._stored_toggles.save(server.name, replace_surrogates(tool), enabled=enabled)
         except StoreError as error:
             self._on_store_error(error)
 
 
 def _server_names(server: ServerConfig) -> tuple[str, ...]:
     """Return the server's name and its other names, under which a tool may be switched off."""
-    return (server.name, *server.same_as)
+    return (server.name, *server.matching_servers)

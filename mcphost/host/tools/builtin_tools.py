@@ -13,7 +13,7 @@ from mcphost.host.tools.skill_tool import SkillTool
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm.messages import Message, ToolUsePart
 from mcphost.llm.model import ToolSpec
-from mcphost.store.results import Results
+from mcphost.store.results import ResultStore
 
 
 class BuiltinTools:
@@ -23,7 +23,7 @@ class BuiltinTools:
         self,
         skills: Skills,
         consent: ConsentPolicy,
-        result_store: Results,
+        result_store: ResultStore,
         messages: Callable[[], Iterable[Message]],
         events: EventBus,
         reviewer: ResultReviewer,

@@ -7,7 +7,7 @@ that failed, the rest of a result that was kept before, skills, resources attach
 from collections.abc import Sequence
 from typing import Any
 
-from mcphost.config.rules import Rule, write
+from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
@@ -120,7 +120,7 @@ class ResultReviewer:
                     arguments=rule_input.arguments,
                 )
                 try:
-                    await self._audit.record_decision(act, "passed", who="rule", grant=write(rule))
+                    await self._audit.record_decision(act, "passed", who="rule", grant=format_rule(rule))
                 except ConsentDenied as error:
                     return WithholdResult(error.message)
                 return PassResult()

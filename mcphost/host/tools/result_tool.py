@@ -15,7 +15,7 @@ from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Raw, encode, replace
-from mcphost.store.results import Results
+from mcphost.store.results import ResultStore
 
 _READ_RESULT_SCHEMA = {
     "type": "object",
@@ -41,7 +41,7 @@ class ResultTool:
 
     def __init__(
         self,
-        result_store: Results,
+        result_store: ResultStore,
         messages: Callable[[], Iterable[Message]],
         events: EventBus,
         reviewer: ResultReviewer,
@@ -56,7 +56,7 @@ class ResultTool:
         if not rendered.is_too_big:
             return rendered, ""
         try:
-            return rendered, await self._result_store.keep(rendered.model_text)
+            return rendered, await self._result_store.save(rendered.model_text)
         except StoreError as error:
             said = f"The model got the beginning of this result only, and the whole could not be kept: {error.message}"
             return replace(rendered, note=f"{rendered.note} {said}".strip()), ""

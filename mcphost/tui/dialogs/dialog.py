@@ -1,4 +1,4 @@
-"""Base class of dialogs: shows who asks and why, focuses the refusing button, and refuses on escape."""
+"""Dialog[A]: says who asks and on whose behalf, starts on refusing, answers once, refuses on escape."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -24,12 +24,12 @@ A = TypeVar("A")
 ENTER_HINT = "F8 or tab to answer with a key"
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
-_SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen
+_SPACING_ROWS = 3  # of these; where rows are dear, the body gets them
 _SHORT_HEIGHT = 30
 
 
 class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
-    """A dialog for one question. It ends only by `dismiss(answer)`; clicking outside does nothing."""
+    """One question. It ends by `dismiss(answer)` only; clicking outside does nothing."""
 
     CSS_PATH = None
     DEFAULT_CSS = """
@@ -72,18 +72,18 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # (id, label, classes); the first one refuses and has the focus.
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "No"),)
     KEYS: ClassVar[str] = "esc no"
-    # Dismissal value if the user decides about another question first.
+    # What it is dismissed with when the user decides about something else first.
     POSTPONED: ClassVar[object] = object()
-    # Dismissal value if the user types elsewhere: the question waits as a card.
+    # What it is dismissed with when the person goes on typing elsewhere: it waits beside that.
     MINIMIZED: ClassVar[object] = object()
-    # Whether the frame names the account of the server; False if the body does.
+    # Whether the frame names the account that the server is used with; a body that does so itself says False.
     SHOW_ACCOUNT: ClassVar[bool] = True
-    # Actions that open an input. Their keys have `priority` and focus it at once: text typed right after such a key is
-    # meant for the input and must not reach the keys that answer.
+    # Actions that open a line to type into. Their keys have `priority`, and they set the focus at once: whatever was
+    # typed right after such a key is meant for the line, and must not reach the keys that answer.
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset()
-    # Whether a title that is too long is repeated whole below; False if the body has the names.
+    # Whether a title that is too long is repeated whole below; a body that has the names in it says False.
     REPEAT_LONG_TITLE: ClassVar[bool] = True
-    # Buttons that approve: they work only after the content was on the screen to its end.
+    # The buttons that agree: they answer only after what they agree to was on the screen to its end.
     APPROVING: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, question: Question[A]) -> None:
@@ -92,26 +92,26 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_read = not self.APPROVING
         self.guard = AnswerGuard()
         self._body_version = 0
-        """Number of earlier contents of the body."""
+        """How many texts were shown before the one that is to be agreed to now."""
         self.is_follow_up = False
         self._queue_position = (1, 1)
         self._key_hints = self.KEYS
 
     @property
     def is_guarded(self) -> bool:
-        """Whether keys and clicks are still ignored because the question has just appeared."""
+        """Whether keys and clicks are still ignored: the question was not yet on the screen for 300 ms."""
         return self.guard.is_new()
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a field has the focus, so that keys are text."""
+        """Whether a key goes into a field, where it is text."""
         focused = self.focused
         if focused is None or isinstance(focused, Input | TextArea):
             return focused is not None
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """Enter the question: its keys work from now on."""
+        """The person entered the question: its keys work from now on."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self._key_hints)
@@ -119,24 +119,24 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self._update_key_hint_opacity()
 
     def has_binding(self, key: str) -> bool:
-        """Return whether the dialog binds the key."""
+        """Whether a key does something here."""
         return key in self._bindings.key_to_bindings
 
     def contains_point(self, x: int, y: int) -> bool:
-        """Return whether the point of the screen is inside the frame."""
+        """Whether this place of the screen is inside of the frame."""
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """Return headline, lines and position for the card of the minimized question; see QuestionCard."""
+        """What is said of it while it waits beside a message that is being written: see QuestionCard."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def process_key(self, key: str) -> bool:
-        """Run the action of a key that can act at once; return whether it was one.
+        """Do what a key does here, if it is one that waits for nobody else; whether it was.
 
-        On the buttons and the text every key acts before the next one is delivered, so that text typed right after a
-        key that opens an input goes to the input, and not to a button or a key that answers.
+        On the buttons and the text every key acts before the next one is handed on: what was typed right after one that
+        opens a line is for the line, and reaches neither the button nor the keys that answer.
         """
         focused, app = self.focused, cast("Any", self).app
         on_button = isinstance(focused, Button) and getattr(focused.parent, "id", None) == "buttons"
@@ -146,57 +146,57 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             return bool(await app.run_action(str(focused.id), self))
         return bool(await app._check_bindings(key, priority=True) or await app._check_bindings(key))
 
-    # -- overridden by each dialog
+    # -- what a kind of question fills in
 
     def headline(self) -> str:
-        """Return the title: who wants what; sanitized when drawn."""
+        """The title: who wants what; clean."""
         raise NotImplementedError
 
     def preview(self) -> str:
-        """Return the subject of the question in one line, for its card."""
+        """What the question is about, in a line, while it waits beside a message that is being written."""
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return everything to know before answering; clean."""
+        """What there is to know before answering, complete; clean."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
-        """Return the row of the body that must have been shown before approval.
+        """The row of the body up to which it must have been shown before anything is agreed to.
 
-        It is the last row of the widget with the id `sent`, which text of the server may follow; without one, the last.
+        The last row of the part with the id `sent`, below which a server's own words may come; without one, the last.
         """
         sent = self.query("#sent")
-        if sent and sent.first().virtual_region.height:  # 0 until it is laid out
+        if sent and sent.first().virtual_region.height:  # 0 until it is laid out: nothing of it was seen then
             return sent.first().virtual_region.bottom
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Disable the action of an open input, whose key is text there."""
+        """In an open line the key that opened it is a letter like any other."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
 
     def disabled_reason(self, ident: str) -> str:
-        """Return why this button is disabled, as a phrase; empty if it is not."""
+        """Why this button cannot be chosen now, in a few words; empty when it can."""
         return self._unread_message() if ident in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
-        """Return the keys that work while no input is open."""
+        """The keys that do something while no input is open."""
         return self.KEYS
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs that open on request."""
+        """Inputs that open on request."""
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the inputs and focus the one with the id `first`; `key_hints` are its keys."""
+        """Show the inputs. What is typed from this moment on goes to that one; `keys` work there."""
         self.query_one("#extra").add_class("shown")
         self.set_focus(self.query_one(f"#{first}"))
         self.show_key_hints(key_hints)
         self.call_after_refresh(self.fit)
 
     def close_extra(self) -> bool:
-        """Close the inputs and clear passwords; return False if no input was open."""
+        """Go back to the buttons, forgetting what was typed unseen; False when no input was open."""
         extra = self.query_one("#extra")
         if not extra.has_class("shown"):
             return False
@@ -213,7 +213,6 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- the frame
 
     def compose(self) -> ComposeResult:
-        """Create the widgets."""
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
@@ -228,7 +227,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Return the title if it was cut, the reason, and the account."""
+        """Who wants what where the title has no room for it, on whose behalf, and with which account."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -240,7 +239,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Show the new body, which must be read again, and restart the input guard."""
+        """Show what is now to be agreed to: to be read anew, and deaf for a moment like a new question."""
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()
@@ -253,7 +252,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus the refusing button and start the input guard after the first layout."""
+        """Focus on refusing; deaf until it was on the screen for a moment."""
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -263,28 +262,28 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def focus_first(self) -> None:
-        """Focus the refusing button."""
+        """Where the focus starts: on refusing."""
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _mark_shown(self, version: int) -> None:
         if version != self._body_version:
-            return  # a newer body is not laid out yet
+            return  # another text is being put in its place, and none of that is laid out yet
         self.guard.show()
         self._update_remaining()
         self._update_key_hint_opacity()
 
     def _update_key_hint_opacity(self) -> None:
-        """Show the key hints from the moment the keys work."""
+        """The line of keys is there from the moment they work, so that it can be seen when they do."""
         if not self.guard.is_shown or not self.is_open:
-            return  # the body is being replaced
-        blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
-        # Changing the visibility instead would lay out the whole question again.
-        self.query_one("#keys").styles.text_opacity = 0.0 if blocked else 1.0
-        if blocked:
+            return  # None while it is being shown anew
+        deaf = self.guard.is_blocking(0.0, is_letter=True)  # asked once: a moment later it may be over
+        # Not by its visibility: that would lay out the whole question once more, however long it is.
+        self.query_one("#keys").styles.text_opacity = 0.0 if deaf else 1.0
+        if deaf:
             self.set_timer(_POLL_SECONDS, self._update_key_hint_opacity)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the body to the new size."""
+        """How much remains to read depends on the size."""
         del event
         self.fit()
 
@@ -293,7 +292,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return max(20, min(104, self.size.width * 19 // 20) - 6)
 
     def fit(self) -> None:
-        """Limit the body to the rows that are left, so that the buttons stay visible."""
+        """Whatever there is to read, the buttons stay in view: the body takes the rows that are left."""
         if not self.is_open:
             return
         width = self._width
@@ -330,7 +329,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return f"read to the end first: {rows} more line{'s' if rows != 1 else ''}"
 
     def _handle_layout(self) -> None:
-        # A hint about the last key stays until another key is pressed, even if this layout is late.
+        # What was said against the last key stays said until another one is pressed, however late this comes.
         if self.query_one("#more").has_class("insists"):
             self._update_read_state()
         else:
@@ -357,16 +356,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """Return what else is required before approval once the body was read; clean."""
+        """What is still to be done before agreeing, when all of the body was read; clean."""
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Show which buttons are disabled."""
+        """Show which buttons cannot be chosen now."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
 
     def approve(self, ident: str, answer: A) -> None:
-        """Dismiss with the answer of this button, or show why the button is disabled."""
+        """Give the answer of this button; while it is withheld, say why instead."""
         why = self.disabled_reason(ident)
         if why:
             self.show_hint(why)
@@ -374,20 +373,21 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Show why a key or a button did nothing."""
+        """Say, where it is seen, why what was chosen or typed is not taken."""
+        # None until it is composed.
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Restore the review of an earlier dialog for the same question; return the review to keep."""
+        """Go on with what an earlier dialog of the same question kept; what is to be kept for a later one."""
         return review
 
     def set_list_available(self, *, is_available: bool) -> None:
-        """Set whether there is a list of waiting calls to return to."""
+        """Whether there is a list of waiting calls to go back to."""
 
     def show_key_hints(self, text: str) -> None:
-        """Show the keys that work now."""
+        """The keys that work now."""
         self._key_hints = text
         self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self._visible_key_hints, self._width)))
 
@@ -396,41 +396,41 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self._key_hints if self.guard.is_entered else f"{ENTER_HINT} · {self._key_hints}"
 
     def update_reason(self, why: str) -> None:
-        """Change the reason of the question and highlight it."""
+        """It asks for another reason now; said where it is seen."""
         self.question = replace(self.question, why=why)
-        # Before it is composed there is none, and composing uses the new reason.
+        # None until it is composed, which says the new one.
         for line in self.query("#why").results(Static):
             line.add_class("changed")
             line.update(Content(self._requester_text()))
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Show the position of the question and how many wait."""
+        """Say how many questions wait."""
         self._queue_position = (place, total)
-        # Composed a moment after it is attached; until then, on_mount shows the position.
+        # None until it is composed, which is a moment after it is attached; mounting shows it then.
         for box in self.query("#box"):
             box.border_subtitle = f"{place} of {total} waiting" if total > 1 else None
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Run the action named by the id of the button."""
+        """A button is the action of its id."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 
     def action_refuse(self) -> None:
-        """Dismiss with the refusal of the question."""
+        """The refusal of this question."""
         self.dismiss(self.question.refusal())
 
     def action_page(self, by: int) -> None:
-        """Scroll by pages."""
+        """Read on."""
         body = self.query_one("#body")
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
     def action_line(self, by: int) -> None:
-        """Scroll by lines."""
+        """Read on by a line."""
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """Scroll to the end or to the beginning."""
+        """To the end of what there is to read, or back to its beginning."""
         body = self.query_one("#body")
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 

@@ -1,4 +1,4 @@
-"""Dialog to build an allow rule from a tool call: tools, conditions, scope and expiry."""
+"""Put a rule together from the call that is asked about: what it covers, on which conditions, where, until when."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
-from mcphost.config.rules import Rule, write
+from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.grants import GrantRegistry, PastCall
 from mcphost.host.consent.rule_matching import RuleMatch
@@ -28,31 +28,30 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.form import Form, FormRow
 
 _COMPARE_DELAY = 0.2
-"""Seconds without a change before the rule is compared with calls."""
+"""Seconds without a change before a rule is compared with calls."""
 _MAX_SHOWN_CALLS = 2
 _MAX_NAMED_ARGUMENTS = 3
-"""Maximum number of unbound arguments that are named."""
+"""How many arguments that cannot be bound are named."""
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Ask which calls to auto-approve; asked by the screen, so no frontend has to support it."""
+    """Which calls are to run unasked from now on; asked by the screen itself, so no front has to know it."""
 
     KIND: ClassVar[str] = "write_rule"
 
     def refusal(self) -> Rule | None:
-        """Return the refusal."""
         return None
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """Builder that ends with a rule matching the call, or with None to go back."""
+    """It ends with a rule that covers the call it began with, or with None: back to the question."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Keep this rule and run"))
     KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s keep it and run"
     FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s keep and run · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False),
-        # Handled before the field, so that text typed next goes to the next field.
+        # Before the field itself hears of them, so that what is typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
@@ -63,7 +62,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def __init__(self, details: ApproveTool) -> None:
         super().__init__(RuleQuestion(server=details.server, why=""))
-        self.guard = AnswerGuard(is_entered=True)  # opened only by a key or a click in a question
+        self.guard = AnswerGuard(is_entered=True)  # only a key or a click in a question opens it
         self.details = details
         self.arguments = rule_form.find_arguments(details)
         values = initial_values(details, self.arguments)
@@ -81,37 +80,34 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
-        """Return the title."""
         return "Which calls run without asking?"
 
     def body(self) -> Sequence[Content | Widget]:
-        """Return the content of the dialog."""
         return [self.form]
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
-        """Show the rule; the back button keeps the focus."""
+        """The focus stays on going back."""
         self.query_one("#body").can_focus = False
         self.query_one("#extra").add_class("shown")
         self._update_rule()
 
-    # -- the rule and its preview
+    # -- what it says now
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Suggest a value that fits the call after a change of test, then update the rule."""
+        """Another test begins with a value that fits the call; then the rule is another one."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
-        for number, argument in enumerate(self.arguments):
+        for number, one in enumerate(self.arguments):
             test = self._value(f"condition {number}")
             if test is not None and test != self._tests[f"condition {number}"]:
                 self._tests[f"condition {number}"] = test
                 if rule_form.takes_value(test):
                     await self._row(f"value {number}").set_value(
-                        rule_form.suggest_value(test, argument.value, self.details.folder)
+                        rule_form.suggest_value(test, one.value, self.details.folder)
                     )
         self._update_rule()
 
@@ -138,7 +134,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._show_status()
 
     def _request_comparison(self) -> None:
-        """Request the calls that the rule matches; an answer about an earlier rule is ignored."""
+        """Ask what the rule covers; an answer about an earlier rule is not looked at."""
         rule = self._rule
         if rule is None:
             return
@@ -154,7 +150,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
-        """Bind paths exactly if it is unknown whether they are in the suggested folders."""
+        """Nobody can tell whether the paths of this call are in their folders: start with the paths themselves."""
         for number in range(len(self.arguments)):
             if self._value(f"condition {number}") == rule_form.IN_FOLDER:
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
@@ -163,13 +159,13 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     def _show_status(self) -> None:
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
-            return  # the dialog is being removed
+            return  # an answer that comes while the page is taken away
         lines: list[Content] = []
         if self._rule is None:
             lines.append(Content.styled(f"✗ {clean_line(self._fault, 400)}", "$error"))
         else:
             lines.append(Content.styled(rule_form.describe_rule(self._rule, self._value("until")), "bold $text"))
-            lines.append(Content.styled(clean_line(write(self._rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
+            lines.append(Content.styled(clean_line(format_rule(self._rule), 2 * rule_form.MAX_RULE_LENGTH), "$accent"))
             if self._unbound_names:
                 lines.append(Content.styled(f"▲ any value of {self._unbound_names} is allowed", "bold $warning"))
             lines += self._comparison_lines()
@@ -204,7 +200,6 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         )
 
     def disabled_reason(self, ident: str) -> str:
-        """Return why a button is disabled; empty if it is not."""
         if ident != "save" or self._coverage == "yes":
             return ""
         if self._rule is None:
@@ -214,12 +209,12 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Show the keys of the focused widget."""
+        """The keys that work there."""
         self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """Move the focus through the back button, the fields and the save button."""
+        """To the next stop: going back, each field, keeping it."""
         if self.form.current_row is not None:
             if not self.form.move_focus(by):
                 self._focus_button(by)
@@ -231,7 +226,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             self.set_focus(self.query_one("#save"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """Focus the save button after the last field."""
+        """After the last field comes keeping it."""
         event.stop()
         self._focus_button(event.direction)
 
@@ -239,14 +234,14 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.set_focus(self.query_one("#save" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Go back to the question; from a field, focus the buttons first."""
+        """Back to the question; from a field, to the buttons first."""
         if self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
             self.dismiss(None)
 
     def action_save(self) -> None:
-        """Save the rule."""
+        """The rule, from now on."""
         rule = self._rule
         if rule is not None:
             rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
@@ -254,7 +249,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Match the rule against the call and earlier calls, and deliver the result. Raises only cancellation."""
+    """Find out what was asked for and tell it. Raises nothing but cancellation."""
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)
     with suppress(McpHostError):

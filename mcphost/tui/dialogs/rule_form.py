@@ -1,4 +1,4 @@
-"""The fields of the rule builder, and the rule that they describe."""
+"""The fields a rule is put together from, beginning with the call that is asked about; and the rule that they say."""
 
 import math
 import os
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 
-from mcphost.config.rules import Condition, Rule, Scope, Test, Value, exact, parse, write
+from mcphost.config.rules import Condition, Operator, Rule, Scope, Value, exact_pattern, format_rule, parse_rule
 from mcphost.errors import UsageError
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import ApproveTool
@@ -24,12 +24,12 @@ SCOPES: dict[str, Scope] = {
 }  # fmt: skip
 EXPIRIES = ("1 hour", "today", "30 days", "never")
 MAX_RULE_LENGTH = 400
-"""Maximum characters of a rule; a longer one would not fit on the screen."""
-_TESTS: dict[str, Test] = {
+"""A longer rule would not be on the screen whole."""
+_TESTS: dict[str, Operator] = {
     EXACT_VALUE: "is", IN_FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
     "fits a pattern": "re",
 }  # fmt: skip
-_TEST_PHRASES: dict[Test, str] = {
+_TEST_PHRASES: dict[Operator, str] = {
     "is": "is", "under": "is in", "<=": "is at most", ">=": "is at least", "in": "is one of", "re": "fits",
 }  # fmt: skip
 _MAX_ARGUMENTS = 12
@@ -37,19 +37,19 @@ _MAX_VALUE_LENGTH = 200
 
 
 class RuleArgument(NamedTuple):
-    """A value of the call that a condition can test; `path` leads to it through nested objects."""
+    """One value of the call that a condition can be about; `way` leads to it through nested objects."""
 
     path: tuple[str, ...]
     value: Value
 
     @property
     def name(self) -> str:
-        """The display name."""
+        """For people."""
         return clean_line(".".join(self.path), 60)
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """Return the values that conditions can test: the first twelve plain ones that are not too long."""
+    """What conditions can be about: plain values that are not too long, the first twelve."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -69,7 +69,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Yield the arguments that no condition can test, such as lists: a rule allows any value of them."""
+    """Name each argument that no condition can be about, such as a list or a long text: a rule allows any value."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -95,7 +95,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """Return all fields; a value field is hidden until its test needs a value."""
+    """All of them; those of a value are hidden until their test needs one."""
     out = [
         _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
@@ -128,12 +128,12 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Return whether the test needs a value."""
+    """Whether that test has something to fill in."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """Return an initial value for the test that matches the call."""
+    """What to begin with, so that the call that is asked about fits."""
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))
@@ -145,15 +145,15 @@ def suggest_value(test: str, value: Value, folder: str | None) -> str:
 
 
 def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
-    """Return the rule described by the fields, without expiry. Raises UsageError for an invalid value."""
+    """The rule that the fields say, without its expiry. Raises UsageError: what is missing or wrong."""
     match values["covers"]:
         case "this tool":
-            tool = exact(question.tool)
+            tool = exact_pattern(question.tool)
         case "tools whose names match":
             names = values["names"] or ""
             if not names:
                 raise UsageError("Which names? A * stands for any text.")
-            tool = "*".join(exact(part) if part else "" for part in names.split("*"))
+            tool = "*".join(exact_pattern(part) if part else "" for part in names.split("*"))
         case _:
             tool = ""
     conditions = tuple(
@@ -162,16 +162,16 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
         if values[f"condition {number}"] != ANY_VALUE
     )
     rule = Rule(server=question.server, tool=tool, conditions=conditions, scope=SCOPES[values["where"]])
-    text = write(rule)
+    text = format_rule(rule)
     if len(text) > MAX_RULE_LENGTH:
         raise UsageError(f"The rule is over {MAX_RULE_LENGTH} characters, which is more than can be shown.")
-    read = parse(text)
+    read = parse_rule(text)
     if (read.server, read.tool, read.conditions) != (rule.server, tool, conditions):
         raise UsageError("That cannot be written as a rule.")
     return rule
 
 
-def _build_condition(argument: RuleArgument, test: Test, text: str) -> Condition:
+def _build_condition(argument: RuleArgument, test: Operator, text: str) -> Condition:
     if test == "is":
         return Condition(argument.path, "is", (argument.value,))
     if not text:
@@ -199,7 +199,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """Return the time of expiry in seconds since 1970; None for never."""
+    """When that is from now on, in seconds since 1970; None for never."""
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -213,9 +213,9 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """Return the rule as a clean sentence."""
+    """The rule as a sentence; clean."""
     run = "runs"
-    match rule.tool, rule.exactly:
+    match rule.tool, rule.exact_tool:
         case "", _:
             what = f"Every tool of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
         case _, None:
@@ -234,4 +234,4 @@ def describe_rule(rule: Rule, until: str) -> str:
 
 def _describe_condition(condition: Condition) -> str:
     values = ", ".join(one if isinstance(one, str) else dumps(one) for one in condition.values)
-    return clean_line(f"{'.'.join(condition.argument)} {_TEST_PHRASES[condition.test]} {values}", MAX_RULE_LENGTH)
+    return clean_line(f"{'.'.join(condition.argument)} {_TEST_PHRASES[condition.operator]} {values}", MAX_RULE_LENGTH)

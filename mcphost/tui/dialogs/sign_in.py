@@ -1,4 +1,4 @@
-"""Dialog to sign in to a server: issuer, scopes, whole URL, and ways to sign in without a browser here."""
+"""Sign in to a server: who signs, what it may do then, the whole address, and ways for machines without a browser."""
 
 from time import monotonic
 from typing import ClassVar
@@ -32,12 +32,12 @@ BROWSER_HELP = (
     "paste where it ended, even if that page cannot be shown."
 )
 MAX_UNCOUNTED_SCOPES = 5
-"""Number of scopes listed without a count."""
+"""How many rights are seen at a glance; more are counted, so that a reader knows how many there are to read."""
 DEVICE_CODE_HELP = "\nAny browser will do, anywhere. mcphost never sees your password."
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """Return what the scopes permit, each with its raw name."""
+    """What the scopes permit, in words where their names say it, each with its raw name beside."""
     if not scopes:
         return "do what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -46,13 +46,13 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
 
 
 def format_remaining(seconds: float) -> str:
-    """Return the remaining time as minutes and seconds; at least 0:00."""
+    """What is left, as minutes and seconds; never less than nothing."""
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """Ask whether and how to sign in."""
+    """May the browser open this address?"""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -84,7 +84,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self._key_hints = self.key_hints()
 
     def key_hints(self) -> str:
-        """Return the keys of the available sign-in methods."""
+        """The keys that do something here."""
         asked = self.details
         words = ["esc/d cancel"]
         if asked.browser:
@@ -96,15 +96,12 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
-        """Return the title."""
         return f"Sign in to {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
         return f"you sign in at {self.details.host}"
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -114,7 +111,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
         if asked.code:
             out.append(Content.assemble(("Enter this code at ", "$faint"), highlight_host(asked.url)))
-            # Spaced letters are easier to read out and to type.
+            # Letters apart from each other, so that they are read out and typed right.
             spaced = f"    {' '.join(clean_line(asked.code, 100))}    "
             blank = " " * Content(spaced).cell_length
             out.append(Content.styled(f"{blank}\n{spaced}\n{blank}", "bold $accent on $background"))
@@ -136,11 +133,10 @@ class SignInDialog(Dialog[SignInVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
-        """Yield the inputs."""
         yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
-        """Show only the available methods, and the remaining time."""
+        """Only what can be done here, and how long there is for it."""
         super().on_mount()
         asked = self.details
         for ident, there in (
@@ -156,7 +152,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(1.0, self._update_remaining_time)
 
     def _requester_text(self) -> str:
-        """Return the reason, the polling status, and the remaining time by the monotonic clock."""
+        """On whose behalf, what is waited for, and how much longer: by a clock that nobody sets."""
         asked, now = self.details, self._progress
         words = [clean_line(asked.why, 400)]
         if asked.interval:
@@ -176,14 +172,14 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInUpdated) -> None:
-        """Show that the authorization server was polled."""
+        """The authorization server was asked once more."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
                 self._update_remaining_time()
 
     def action_refuse(self) -> None:
-        """Cancel the sign-in; from the open input, go back to the buttons first."""
+        """Do not sign in; from the open box, go back to the buttons first."""
         if not self.close_extra():
             self.dismiss(DeclineSignIn())
 
@@ -193,26 +189,26 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(OpenInBrowser())
 
     def action_switch_method(self) -> None:
-        """Switch between the browser and a device code."""
+        """A code instead of a browser, or the other way round."""
         if self.details.other:
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """Show the URL as a QR code, with the device code included if possible."""
+        """The address as a QR code, with the code in it where there is such an address."""
         self.post_message(QrCodeRequested(f"Sign in at {self.details.host}", self.details.whole or self.details.url))
 
     def action_copy(self) -> None:
-        """Copy the code or the URL, also over SSH if the terminal supports it."""
+        """To the clipboard, also through SSH where the terminal can."""
         self.post_message(CopyRequested(self.details.code or self.details.url))
 
     def action_paste(self) -> None:
-        """Open the input for the redirect URL."""
+        """Open the box for the address."""
         if self.details.code:
             return
         self.open_extra("redirect", self.INPUT_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer with the redirect URL."""
+        """The address is there."""
         event.stop()
         if event.value.strip():
             self.dismiss(PastedRedirect(event.value.strip()))

@@ -1,4 +1,4 @@
-"""Dialog to trust a server before its first use: its exact command or URL and settings."""
+"""Show exactly what would be started or reached before a server is used for the first time."""
 
 import shlex
 from typing import ClassVar
@@ -16,13 +16,13 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """Return the text on one line, quoted if it is empty or begins or ends with a space."""
+    """One line; quoted when it is empty or its ends would not be seen."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
-    """Ask whether a server may be started or connected to."""
+    """May this server be started or reached?"""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
@@ -42,15 +42,12 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         self.details = question
 
     def headline(self) -> str:
-        """Return the title."""
         return f"Use the server {self.details.server}?"
 
     def preview(self) -> str:
-        """Return the subject for the card."""
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
-        """Return the content of the dialog."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
@@ -61,7 +58,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         if asked.command:
             out.append(Content("It starts this program on your machine, with your rights:"))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
-            # A long command has a line per word, so that the limits of each argument are visible.
+            # A long one is a line per word: where one argument ends and the next begins must be plain to see.
             pairs.append(("command", ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append(("folder", clean(asked.cwd)))
@@ -80,7 +77,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             ("This is written about signing in to it:", asked.sign_in),
         ):
             if values:
-                # Names have a column of their own: a long value that wraps cannot imitate the next name.
+                # Names in a column of their own: a long value cannot look like the next variable where it wraps.
                 named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
                 out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
@@ -100,13 +97,13 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Do not use the server."""
+        """Leave the server alone."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:
-        """Use the server in this session."""
+        """Use it in this run."""
         self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
-        """Use the server until its definition changes."""
+        """Use it as long as it stays this."""
         self.approve("always", TrustAlways())

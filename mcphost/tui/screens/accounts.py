@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from mcphost.client.session import Kept
+from mcphost.client.session import StoredAccount
 from mcphost.errors import McpHostError
 from mcphost.host.questions.scope_descriptions import describe_scope
 from mcphost.host.servers.accounts import describe_client, describe_storage, describe_validity, validity
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOT_SIGNED_IN = "not signed in"
 
 
-def describe_state(stored_account: Kept) -> tuple[str, str, str]:
+def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
     """Mark, style, and a word for whether it is used."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
@@ -33,18 +33,18 @@ def describe_state(stored_account: Kept) -> tuple[str, str, str]:
     return ("▲", "$warning", "not in use, and ended") if ended else ("○", "$muted", "not in use")
 
 
-def describe_scopes(stored_account: Kept) -> str:
+def describe_scopes(stored_account: StoredAccount) -> str:
     """What it permits, in words where the names say it."""
     told = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
 
 
-def _server_names(stored_account: Kept) -> str:
+def _server_names(stored_account: StoredAccount) -> str:
     return ", ".join(stored_account.servers) or stored_account.account.server
 
 
 def _row_identity(row: ListRow) -> tuple[str, ...]:
-    return row.value.account.whose if isinstance(row.value, Kept) else (row.value.name,)
+    return row.value.account.identity if isinstance(row.value, StoredAccount) else (row.value.name,)
 
 
 class AccountsScreen(ListScreen):
@@ -73,9 +73,9 @@ class AccountsScreen(ListScreen):
         super().__init__()
         self.host = host
         self.server = server
-        self._stored_accounts: tuple[Kept, ...] = ()
+        self._stored_accounts: tuple[StoredAccount, ...] = ()
         self._is_loaded = False
-        self._sign_out_candidate: Kept | None = None
+        self._sign_out_candidate: StoredAccount | None = None
         self.add_class("bare")
 
     def on_mount(self) -> None:
@@ -104,7 +104,7 @@ class AccountsScreen(ListScreen):
 
     def render_row(self, row: ListRow) -> Content:
         # Several accounts of one server are told apart by what comes last.
-        if isinstance(row.value, Kept):
+        if isinstance(row.value, StoredAccount):
             row = row._replace(title=f"{clean_line(_server_names(row.value), 20)} · {row.value.account.name}")
         return super().render_row(row)
 
@@ -140,7 +140,7 @@ class AccountsScreen(ListScreen):
             next_ = "s stops that" if signing else "s signs in"
             self.show_about(clean_pairs([("server", view.name), ("state", signing or view.detail), ("next", next_)]))
             return
-        one: Kept = row.value
+        one: StoredAccount = row.value
         account = one.account
         signing = self._sign_in_progress(one.servers)
         self.show_about(
@@ -149,7 +149,7 @@ class AccountsScreen(ListScreen):
                     ("account", account.name),
                     ("signing in", f"{signing}; s stops that" if signing else ""),
                     ("in use", f"by {', '.join(one.used_by)}" if one.used_by else ""),
-                    ("chosen in", "mcp.json, so that no other can be chosen here" if one.fixed_by else ""),
+                    ("chosen in", "mcp.json, so that no other can be chosen here" if one.configured_by else ""),
                     ("next", self._next_step(one)),
                     ("server", ", ".join(one.servers) or f"{account.server}, which is not configured any more"),
                     ("address", account.url),
@@ -167,10 +167,10 @@ class AccountsScreen(ListScreen):
             (view.sign_in_status for view in self.host.servers() if view.name in servers and view.sign_in_status), ""
         )
 
-    def _next_step(self, one: Kept) -> str:
+    def _next_step(self, one: StoredAccount) -> str:
         if not one.servers:
             return "o signs out"
-        if len(one.fixed_by) == len(one.servers):
+        if len(one.configured_by) == len(one.servers):
             return ""
         return "n signs in under another name" if one.used_by else "enter uses it"
 
@@ -188,7 +188,7 @@ class AccountsScreen(ListScreen):
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
-        one: Kept = row.value
+        one: StoredAccount = row.value
         servers = [name for name in one.servers if name not in one.used_by]
         if not servers:
             self.notify(

@@ -11,8 +11,8 @@ from textual.widgets import Input, Static
 
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.serialization import dumps, loads
-from mcphost.store.audit_reader import Verified, Wanted
-from mcphost.store.audit_store import Row as Written
+from mcphost.store.audit_reader import AuditFilter, AuditVerification
+from mcphost.store.audit_store import AuditRow as Written
 from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.history import format_time
 from mcphost.tui.widgets.long_text import LongText
@@ -84,7 +84,7 @@ class AuditScreen(ListScreen):
         self.run_worker(self._load_page, group="page", exclusive=True)
 
     async def _load_page(self) -> None:
-        wanted = Wanted(text=self._search_text, before=self._page_starts[-1])
+        wanted = AuditFilter(text=self._search_text, before=self._page_starts[-1])
         try:
             self._audit_rows = await self.host.audit.read_page(wanted, PAGE_SIZE)
         except McpHostError as error:
@@ -205,8 +205,8 @@ def _format_detail(detail: str) -> str:
         return detail
 
 
-def _describe_verification(found: Verified) -> Content:
-    if found.ok:
+def _describe_verification(found: AuditVerification) -> Content:
+    if found.is_intact:
         text = f"All {found.rows:,} rows are as they were written."
         return Content.assemble((text, "$success"), (f"\nThe last one has the hash {found.reached.hash}", "$muted"))
     return Content.styled(f"Something is wrong in {found.rows:,} rows; below is what and where.", "$error")

@@ -120,7 +120,7 @@ class GrantsScreen(ListScreen):
                 [
                     ("server", answer.server),
                     ("folder", answer.path),
-                    ("told", "whenever it asks" if answer.shared else "never"),
+                    ("told", "whenever it asks" if answer.is_shared else "never"),
                     ("counts", "yes" if one.state == "counts" else f"no: {one.why}"),
                     ("given", format_time(answer.created)),
                     ("id", answer.id),

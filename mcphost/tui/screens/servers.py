@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from mcphost.config.confusable_names import name_danger
+from mcphost.config.confusable_names import describe_name_risk
 from mcphost.errors import McpHostError
 from mcphost.host.questions.scope_descriptions import describe_scope
 from mcphost.host.results.icon_policy import parse_icons
@@ -168,7 +168,7 @@ class ServersScreen(ListScreen):
         self.show_about(
             clean_pairs(
                 [
-                    ("▲ its name", name_danger(view.name)),
+                    ("▲ its name", describe_name_risk(view.name)),
                     ("state", state if view.sign_in_status else f"{state}  {view.detail}".strip()),
                     ("signing in", f"{view.sign_in_status}; s stops that" if view.sign_in_status else ""),
                     ("next", "r asks you again" if view.state in ("untrusted", "sign_in") else view.hint),

@@ -95,10 +95,12 @@ class ServerList(Widget):
         return Content("\n").join(lines)
 
     def _render_row(self, row: ServerRow, width: int) -> Content:
-        from mcphost.config.confusable_names import name_danger  # not loaded before the first frame, which has no rows
+        from mcphost.config.confusable_names import (
+            describe_name_risk,
+        )  # not loaded before the first frame, which has no rows
 
         mark, word, style = STATES.get(row.state, STATES["waiting"])
-        if name_danger(row.name):
+        if describe_name_risk(row.name):
             mark, style = "▲", "$warning"
         if row.is_signing_in:
             word, style = "signing in…", "$accent"

@@ -16,7 +16,7 @@ from typing import Any
 Message = dict[str, Any]
 
 
-def rows(ledger: str) -> int:
+def count_audit_rows(ledger: str) -> int:
     """How many rows are on the disk now."""
     try:
         with sqlite3.connect(f"file:{ledger}?mode=ro", uri=True) as db:
@@ -25,20 +25,20 @@ def rows(ledger: str) -> int:
         return 0
 
 
-def witness(what: str, **more: Any) -> None:
+def record_effect(what: str, **more: Any) -> None:
     """Add a line."""
-    line = {"what": what, "server": os.environ["SERVER"], "seen": rows(os.environ["LEDGER"]), **more}
+    line = {"what": what, "server": os.environ["SERVER"], "seen": count_audit_rows(os.environ["LEDGER"]), **more}
     with open(os.environ["WITNESS"], "a") as file:
         file.write(json.dumps(line) + "\n")
 
 
-class Hostile:
+class HostileServer:
     """What it offers, does and asks; `send` takes its own messages."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.asked: dict[str, tuple[str, str]] = {}
-        self.waits: dict[str, tuple[Any, set[str]]] = {}
+        self.waiting_calls: dict[str, tuple[Any, set[str]]] = {}
         self.last: Any = None
 
     @property
@@ -52,17 +52,17 @@ class Hostile:
             sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             sys.stdout.flush()
 
-    def push(self, had: Message) -> None:
+    def send_pushes(self, had: Message) -> None:
         """Send what the plan says each time it changes from what it was."""
         while True:
             time.sleep(0.01)
             now = self.plan
             if now != had:
                 for message in now.get("push", []):
-                    self._own(message)
+                    self._handle_own_reply(message)
             had = now
 
-    def _own(self, message: Message) -> None:
+    def _handle_own_reply(self, message: Message) -> None:
         if "id" in message:
             ident = self.last if message["id"] == "LAST" else message["id"]
             message = {**message, "id": ident}
@@ -71,7 +71,7 @@ class Hostile:
             message = {**message, "params": {"requestId": next(iter(self.asked), "")}}
         self.send(message)
 
-    def take(self, message: Message) -> Message | None:
+    def handle(self, message: Message) -> Message | None:
         """The answer to a request; None when there is none, or not yet."""
         if "method" not in message:
             self._reply(message)
@@ -99,7 +99,7 @@ class Hostile:
                 return {}
         replies = plan.get("replies", {})
         if message["method"] in replies:
-            witness(message["method"], content=message.get("params"))
+            record_effect(message["method"], content=message.get("params"))
             return replies[message["method"]]
         return {"error": {"code": -32601, "message": "no"}}
 
@@ -112,13 +112,13 @@ class Hostile:
         steps = plan.get("calls", {}).get(name, [])
         if "inputResponses" not in params and "requestState" not in params:
             step = 0
-            witness("tool", name=name, arguments=params.get("arguments", {}), definition=digest)
+            record_effect("tool", name=name, arguments=params.get("arguments", {}), definition=digest)
         else:
             step = int(params.get("requestState", "0").split("/")[0])
-            witness("again", name=name, arguments=params.get("arguments", {}))
+            record_effect("again", name=name, arguments=params.get("arguments", {}))
             before = steps[step - 1]["asks"]
             for key, reply in params.get("inputResponses", {}).items():
-                self._got(before.get(key, ["unasked"])[0], reply)
+                self._record_reply(before.get(key, ["unasked"])[0], reply)
         if step >= len(steps):
             return {"content": [{"type": "text", "text": f"{name} ran"}], "resultType": "complete"}
         if "answer" in steps[step]:
@@ -131,7 +131,7 @@ class Hostile:
             wanted = {key: {"method": method, "params": given} for key, (method, given) in asks.items()}
             state = {"requestState": f"{number + 1}/{step.get('state', '')}"}
             return {"resultType": "input_required", "inputRequests": wanted, **state, **step.get("more", {})}
-        self.waits[str(ident)] = (ident, {f"{ident}/{key}" for key in asks})
+        self.waiting_calls[str(ident)] = (ident, {f"{ident}/{key}" for key in asks})
         for key, (method, given) in asks.items():
             self.asked[f"{ident}/{key}"] = (method, str(ident))
             self.send({"id": f"{ident}/{key}", "method": method, "params": given})
@@ -140,50 +140,50 @@ class Hostile:
     def _reply(self, message: Message) -> None:
         method, call = self.asked.pop(str(message.get("id")), ("unasked", ""))
         if "result" in message:
-            self._got(method, message["result"])
+            self._record_reply(method, message["result"])
         else:
-            witness("refused", name=method, code=message["error"]["code"])
-        if call in self.waits:
-            ident, open_ = self.waits[call]
+            record_effect("refused", name=method, code=message["error"]["code"])
+        if call in self.waiting_calls:
+            ident, open_ = self.waiting_calls[call]
             open_.discard(str(message["id"]))
             if not open_:
-                del self.waits[call]
+                del self.waiting_calls[call]
                 self.send({"id": ident, "result": {"content": [{"type": "text", "text": "done"}]}})
 
-    def _got(self, method: str, reply: Message) -> None:
+    def _record_reply(self, method: str, reply: Message) -> None:
         """What a reply let out; a refusal lets out nothing, unless there is content in it."""
         if method == "elicitation/create":
             if reply.get("action") == "accept" or "content" in reply:
-                witness("form" if "content" in reply else "visited", content=reply.get("content"))
+                record_effect("form" if "content" in reply else "visited", content=reply.get("content"))
             else:
-                witness("refused", name=method)
+                record_effect("refused", name=method)
         elif method == "sampling/createMessage":
-            witness("sampling", content=reply.get("content"))
+            record_effect("sampling", content=reply.get("content"))
         elif method == "roots/list":
             if reply.get("roots"):
-                witness("roots", content=reply["roots"])
+                record_effect("roots", content=reply["roots"])
         else:
-            witness(f"reply to {method}", content=reply)
+            record_effect(f"reply to {method}", content=reply)
 
 
-def stdio(server: Hostile) -> None:
+def serve_stdio(server: HostileServer) -> None:
     """One JSON message a line."""
     # The plan is read before the first message: a quick host may change it before the thread runs.
-    threading.Thread(target=server.push, args=(server.plan,), daemon=True).start()
+    threading.Thread(target=server.send_pushes, args=(server.plan,), daemon=True).start()
     for line in sys.stdin:
-        answer = server.take(json.loads(line))
+        answer = server.handle(json.loads(line))
         if answer is not None:
             server.send(answer)
 
 
-def http(server: Hostile) -> None:
+def serve_http(server: HostileServer) -> None:
     """JSON alone; `redirect` in the plan sends calls elsewhere."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # a third of the start, and most scenes need none
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            witness("reached")
+            record_effect("reached")
             message, plan = json.loads(body), server.plan
             to = plan.get("redirect", {}).get(message.get("method"))
             if to:
@@ -192,7 +192,7 @@ def http(server: Hostile) -> None:
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-            answer = server.take(message)
+            answer = server.handle(message)
             raw = json.dumps({"jsonrpc": "2.0", **answer}).encode() if answer else b""
             self.send_response(200 if answer else 202)
             self.send_header("Content-Type", "application/json")
@@ -201,7 +201,7 @@ def http(server: Hostile) -> None:
             self.wfile.write(raw)
 
         def do_GET(self) -> None:
-            witness("reached")
+            record_effect("reached")
             self.send_response(405)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -216,7 +216,7 @@ def http(server: Hostile) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "http":
-        http(Hostile())
+        serve_http(HostileServer())
     else:
-        witness("process", name=" ".join(sys.argv))
-        stdio(Hostile())
+        record_effect("process", name=" ".join(sys.argv))
+        serve_stdio(HostileServer())

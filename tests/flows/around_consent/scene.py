@@ -12,26 +12,26 @@ from typing import Any, get_args
 
 import anyio
 
-from mcphost.config.schema import LedgerConfig, ServerConfig
+from mcphost.config.schema import AuditConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AnyQuestion, Question
 from mcphost.llm.model import ModelEvent, ModelRequest
 from mcphost.serialization import Struct
-from mcphost.store.audit_store import FIELDS, Ledger
+from mcphost.store.audit_store import FIELDS, AuditStore
 from tests.fakes.model import ScriptedModel
 from tests.flows.around_consent import hostile
 from tests.flows.conftest import OpenHost
 
 HOSTILE = str(Path(__file__).with_name("hostile.py"))
 HANDSHAKE, MODERN = "2025-11-25", "2026-07-28"
-ALLOWING = {"once", "once, edited", "session", "always", "rule"}
+ALLOW_DECISIONS = {"once", "once, edited", "session", "always", "rule"}
 Effect = dict[str, Any]
 Row = dict[str, Any]
 
 
-class Guard:
+class SelectiveFrontend:
     """A front that gives, for each kind of question, the answers the way allows, and refuses everything else."""
 
     kinds = frozenset(kind.KIND for kind in get_args(AnyQuestion))
@@ -52,38 +52,38 @@ class Guard:
             answer = answer(question)
         return await answer if isinstance(answer, Awaitable) else answer
 
-    def of(self, kind: type[Question[Any]]) -> list[Any]:
+    def questions_of(self, kind: type[Question[Any]]) -> list[Any]:
         """The questions of that kind so far."""
         return [question for question in self.asked if isinstance(question, kind)]
 
 
-class Oracle(ScriptedModel):
+class RecordingModel(ScriptedModel):
     """A model that only samplings ask; each time is an effect."""
 
-    def __init__(self, scene: "Scene", *rounds: Any) -> None:
+    def __init__(self, scene: "AttackSetup", *rounds: Any) -> None:
         super().__init__(*rounds)
         self._scene = scene
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[AsyncIterator[ModelEvent]]:
-        self._scene.witnessed("asked")
+        self._scene.record_effect("asked")
         async with super().stream(request) as events:
             yield events
 
 
-class Scene:
+class AttackSetup:
     """One world: its store, its ledger on the disk, its witness, its servers' plans."""
 
     def __init__(self, folder: Path, open_host: OpenHost) -> None:
         self.folder = folder
-        self.witness = folder / "witness"
+        self.effect_file = folder / "witness"
         self.ledger = folder / "ledger.db"
-        self._open_host = open_host
+        self._host_factory = open_host
 
     # -- servers
-    def plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
+    def write_plan(self, server: str, *tools: Any, revision: str = HANDSHAKE, **more: Any) -> Path:
         """Write what that server does; `tools` are definitions, or names."""
-        named = [one if isinstance(one, dict) else tool(one) for one in tools]
+        named = [one if isinstance(one, dict) else tool_definition(one) for one in tools]
         facts = {"capabilities": {"tools": {"listChanged": True}}, "serverInfo": {"name": server, "version": "1"}}
         made = {"revision": revision, "facts": facts, "tools": named, "ttl": 0, **more}
         path = self.folder / f"{len(server)}-{server.encode().hex()[:60]}.plan"
@@ -92,27 +92,31 @@ class Scene:
         os.replace(beside, path)
         return path
 
-    def env(self, server: str, path: Path) -> dict[str, str]:
+    def server_environment(self, server: str, path: Path) -> dict[str, str]:
         """What its program must know."""
-        return {"PLAN": str(path), "WITNESS": str(self.witness), "LEDGER": str(self.ledger), "SERVER": server}
+        return {"PLAN": str(path), "WITNESS": str(self.effect_file), "LEDGER": str(self.ledger), "SERVER": server}
 
-    def server(self, name: str, *tools: Any, source: str = "flag", env: Any = None, **more: Any) -> ServerConfig:
+    def stdio_server(self, name: str, *tools: Any, source: str = "flag", env: Any = None, **more: Any) -> ServerConfig:
         """A process that does what the plan says."""
         config = {key: more.pop(key) for key in ("args", "trust_annotations", "file", "disabled") if key in more}
-        path = self.plan(name, *tools, **more)
+        path = self.write_plan(name, *tools, **more)
         era = "stateless" if more.get("revision") == MODERN else "handshake"
         made = {"args": (HOSTILE,), "era": era, **config}
         return ServerConfig(
-            name=name, command=sys.executable, source=source, env={**self.env(name, path), **(env or {})}, **made
+            name=name,
+            command=sys.executable,
+            source=source,
+            env={**self.server_environment(name, path), **(env or {})},
+            **made,
         )  # type: ignore[arg-type]
 
     @asynccontextmanager
-    async def listening(self, name: str, *tools: Any, **more: Any) -> AsyncIterator[ServerConfig]:
+    async def http_server(self, name: str, *tools: Any, **more: Any) -> AsyncIterator[ServerConfig]:
         """The same over HTTP."""
         source = more.pop("source", "flag")
-        path = self.plan(name, *tools, **more)
+        path = self.write_plan(name, *tools, **more)
         command = [sys.executable, HOSTILE, "http"]
-        environ = {**os.environ, **self.env(name, path)}
+        environ = {**os.environ, **self.server_environment(name, path)}
         async with await anyio.open_process(command, env=environ, stderr=None) as process:
             assert process.stdout is not None
             with anyio.fail_after(10):
@@ -123,37 +127,41 @@ class Scene:
 
     # -- the host
     @asynccontextmanager
-    async def host(self, model: Any, front: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
+    async def open_host(self, model: Any, front: Any, *servers: ServerConfig, **more: Any) -> AsyncIterator[Host]:
         """A host on this store and ledger; all its servers that may be started are ready."""
-        required = LedgerConfig(required=True)
-        journal = more.pop("journal", None) or AuditLog(Ledger(self.ledger), required)
+        required = AuditConfig(required=True)
+        journal = more.pop("journal", None) or AuditLog(AuditStore(self.ledger), required)
         ready = more.pop("ready", True)
         with anyio.fail_after(30):
-            async with self._open_host(
-                model, front, servers=servers, journal=journal, open_url=self.browser, **more
+            async with self._host_factory(
+                model, front, servers=servers, journal=journal, open_url=self.open_url, **more
             ) as host:
                 if ready:
                     for server in servers:
                         await host.ensure_ready(server.name)
                 yield host
 
-    async def browser(self, url: str) -> bool:
+    async def open_url(self, url: str) -> bool:
         """The user's browser, which is only written down."""
-        self.witnessed("browser", name=url)
+        self.record_effect("browser", name=url)
         return True
 
-    def witnessed(self, what: str, **more: Any) -> None:
+    def record_effect(self, what: str, **more: Any) -> None:
         """Something that happened on this side."""
-        line = {"what": what, "server": "", "seen": hostile.rows(str(self.ledger)), **more}
-        with self.witness.open("a") as file:
+        line = {"what": what, "server": "", "seen": hostile.count_audit_rows(str(self.ledger)), **more}
+        with self.effect_file.open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     # -- the evidence
-    def seen(self) -> list[Effect]:
+    def effects(self) -> list[Effect]:
         """What the witness saw."""
-        return [json.loads(line) for line in self.witness.read_text().splitlines()] if self.witness.exists() else []
+        return (
+            [json.loads(line) for line in self.effect_file.read_text().splitlines()]
+            if self.effect_file.exists()
+            else []
+        )
 
-    def rows(self) -> list[Row]:
+    def audit_rows(self) -> list[Row]:
         """The ledger."""
         if not self.ledger.exists():
             return []
@@ -164,74 +172,74 @@ class Scene:
             ]
 
 
-def tool(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
+def tool_definition(name: str, description: str = "kind", **more: Any) -> dict[str, Any]:
     """A definition."""
     return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
 
 
 # -- ways
-Try = Callable[[Scene], Awaitable[None]]
+AttackFn = Callable[[AttackSetup], Awaitable[None]]
 
 
-class Way(Struct, frozen=True):
+class Attack(Struct, frozen=True):
     """`lets`: what was agreed to on the way, and so is all that may have happened. `starts`: whether a process may."""
 
-    sentence: str
-    go: Try
-    lets: tuple[str, ...] = ()
-    starts: bool = True
+    description: str
+    run: AttackFn
+    allowed_effects: tuple[str, ...] = ()
+    may_start: bool = True
 
 
-WAYS: dict[str, Way] = {}
+ATTACKS: dict[str, Attack] = {}
 
 
-def way(sentence: str, *lets: str, starts: bool = True) -> Callable[[Try], Try]:
+def attack(description: str, *allowed_effects: str, may_start: bool = True) -> Callable[[AttackFn], AttackFn]:
     """A way to be tried."""
 
-    def known(go: Try) -> Try:
+    def known(go: AttackFn) -> AttackFn:
         name = go.__name__
-        assert name not in WAYS, name
-        WAYS[name] = Way(sentence, go, lets, starts)
+        assert name not in ATTACKS, name
+        ATTACKS[name] = Attack(description, go, allowed_effects, may_start)
         return go
 
     return known
 
 
 # -- judging
-BESIDES = ("process", "reached", "refused", "again")
+NEUTRAL_EFFECTS = ("process", "reached", "refused", "again")
 """What is no effect of its own."""
 
 
-def judge(way: Way, effects: list[Effect], rows: list[Row]) -> None:
+def check_effects(attack_case: Attack, effects: list[Effect], rows: list[Row]) -> None:
     """Nothing happened but what the way was allowed, and each of it was recorded, with its consent, before it did."""
     used: set[int] = set()
     happened = Counter(
-        _name(effect) for effect in effects if effect["what"] not in ("process", "reached", "refused", "again")
+        _effect_name(effect) for effect in effects if effect["what"] not in ("process", "reached", "refused", "again")
     )
-    assert happened == Counter(way.lets)
-    assert way.starts or not [effect for effect in effects if effect["what"] in ("process", "reached")]
+    assert happened == Counter(attack_case.allowed_effects)
+    assert attack_case.may_start or not [effect for effect in effects if effect["what"] in ("process", "reached")]
     for effect in effects:
         before = [row for row in rows if row["seq"] <= effect["seen"]]
         fresh = [row for row in before if row["seq"] not in used]
         # A call that goes on after it was answered is the same call; everything else rests on rows of its own.
-        for row in _consent(effect, before if effect["what"] == "again" else fresh):
+        for row in _consent_rows(effect, before if effect["what"] == "again" else fresh):
             used.add(row["seq"])
 
 
-def _name(effect: Effect) -> str:
+def _effect_name(effect: Effect) -> str:
     return f"{effect['what']} {effect['name']}" if effect.get("name") else effect["what"]
 
 
-def _consent(effect: Effect, rows: list[Row]) -> Iterable[Row]:
+def _consent_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     """The rows that an effect rests on and no other may."""
     where, what = {"server": effect["server"]}, effect["what"]
     if what in ("process", "reached"):
-        return _started(what, where, rows)
+        return _start_rows(what, where, rows)
     if what == "tool":
-        return _called(effect, rows)
+        return _call_rows(effect, rows)
     if what == "again":
         about = {**where, "subject": effect["name"], "arguments": arguments_digest(effect["arguments"])}
-        return [_one(rows, kind="tool", event="started", **about)]
+        return [_find_row(rows, kind="tool", event="started", **about)]
     if what == "refused":
         return []
     answered = {"event": "answered", "who": "person"}
@@ -245,33 +253,33 @@ def _consent(effect: Effect, rows: list[Row]) -> Iterable[Row]:
         "roots": [{"kind": "roots", "decision": ("once", "session"), **where}],
     }
     kinds = {"asked": "sampling", "browser": "browser"}
-    starts = [_one(rows, kind=kinds[what], event="started", who="answer")] if what in kinds else []
+    starts = [_find_row(rows, kind=kinds[what], event="started", who="answer")] if what in kinds else []
     # A browser that was opened and the word about it that went to the server rest on one answer.
-    agreed = [_one(rows, **answered, **fields) for fields in wanted[what]]
+    agreed = [_find_row(rows, **answered, **fields) for fields in wanted[what]]
     return [*starts, *(agreed if what != "visited" else ())]
 
 
-def _started(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]:
+def _start_rows(what: str, where: dict[str, Any], rows: list[Row]) -> Iterable[Row]:
     """A process, or a message over HTTP, of which there are many for one connection."""
-    started = _one(rows, kind="process" if what == "process" else "connection", event="started", **where)
+    started = _find_row(rows, kind="process" if what == "process" else "connection", event="started", **where)
     assert started["who"] in ("flag", "always", "session"), started
     if started["who"] == "session":
-        _one(rows, kind="trust", event="answered", decision=("once", "always"), who="person", **where)
+        _find_row(rows, kind="trust", event="answered", decision=("once", "always"), who="person", **where)
     elif started["who"] == "always":
-        _one(rows, kind="trust", event="kept", decision="always", who="person", **where)
+        _find_row(rows, kind="trust", event="kept", decision="always", who="person", **where)
     return [started] if what == "process" else []
 
 
-def _called(effect: Effect, rows: list[Row]) -> Iterable[Row]:
+def _call_rows(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     """A call: with these arguments, of the tool as it is, allowed for this very call, which is nobody else's."""
     about = {"kind": "tool", "server": effect["server"], "subject": effect["name"]}
     about["arguments"] = arguments_digest(effect["arguments"])
-    started = _one(rows, event="started", definition=effect["definition"], **about)
+    started = _find_row(rows, event="started", definition=effect["definition"], **about)
     yield started
     if started["who"] == "user":
         return
     for row in rows:
-        answered = row["event"] == "answered" and row["decision"] in ALLOWING and row["who"] == "person"
+        answered = row["event"] == "answered" and row["decision"] in ALLOW_DECISIONS and row["who"] == "person"
         decided = row["event"] == "decided" and row["decision"] == "allow" and row["who"] == started["who"]
         mine = row["seq"] < started["seq"] and row["call"] == started["call"]
         if mine and (answered or decided) and about.items() <= row.items():
@@ -280,7 +288,7 @@ def _called(effect: Effect, rows: list[Row]) -> Iterable[Row]:
     raise AssertionError(f"no consent for {started}; there is {rows}")
 
 
-def _one(rows: list[Row], *, question: str = "", **fields: Any) -> Row:
+def _find_row(rows: list[Row], *, question: str = "", **fields: Any) -> Row:
     for row in rows:
         fits = all(row[name] in want if isinstance(want, tuple) else row[name] == want for name, want in fields.items())
         if fits and (not question or json.loads(row["detail"])["question"] == question):

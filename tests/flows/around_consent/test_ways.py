@@ -5,21 +5,21 @@ from pathlib import Path
 import pytest
 
 from tests.flows.around_consent import arguments, asks, changes, names
-from tests.flows.around_consent.scene import WAYS, Scene, judge
+from tests.flows.around_consent.scene import ATTACKS, AttackSetup, check_effects
 from tests.flows.conftest import OpenHost
 
 pytestmark = pytest.mark.anyio
 FILES = (arguments, asks, changes, names)
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", ATTACKS)
 async def test_a_way_around_consent_leads_nowhere(name: str, tmp_path: Path, open_host: OpenHost) -> None:
-    way, scene = WAYS[name], Scene(tmp_path, open_host)
-    await way.go(scene)
-    judge(way, scene.seen(), scene.rows())
+    way, scene = ATTACKS[name], AttackSetup(tmp_path, open_host)
+    await way.run(scene)
+    check_effects(way, scene.effects(), scene.audit_rows())
 
 
 def test_at_least_forty_ways_are_tried_each_told_in_a_sentence_of_its_own() -> None:
-    assert {way.go.__module__ for way in WAYS.values()} == {file.__name__ for file in FILES}
-    assert len({way.sentence for way in WAYS.values()}) == len(WAYS) >= 40
-    assert all(way.sentence.endswith((".", "?")) for way in WAYS.values())
+    assert {way.run.__module__ for way in ATTACKS.values()} == {file.__name__ for file in FILES}
+    assert len({way.description for way in ATTACKS.values()}) == len(ATTACKS) >= 40
+    assert all(way.description.endswith((".", "?")) for way in ATTACKS.values())

@@ -12,16 +12,16 @@ import anyio.to_thread
 
 from tests.peers import node
 from tests.peers.interop import probes
-from tests.peers.interop.peers import Cell, cells
+from tests.peers.interop.peers import Cell, all_cells
 
 # A peer that may not keep its bytecode compiles a whole library at each start, which takes longer than a server may.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-WIDTH = max(len(str(cell)) for cell in cells()) + 2
+WIDTH = max(len(str(cell)) for cell in all_cells()) + 2
 
 
-async def matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Outcome] | str]:
+async def run_matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.ProbeOutcome] | str]:
     """The outcomes of each cell; why there are none where a peer cannot be had."""
-    found: dict[Cell, list[probes.Outcome] | str] = {}
+    found: dict[Cell, list[probes.ProbeOutcome] | str] = {}
     turns = anyio.Semaphore(jobs)
 
     async def one(cell: Cell) -> None:
@@ -31,7 +31,7 @@ async def matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Outcom
                 found[cell] = await probes.run(cell)
             except node.PeersMissing as error:
                 found[cell] = str(error)
-            show(cell, found[cell])
+            print_row(cell, found[cell])
 
     async with anyio.create_task_group() as tasks:
         for cell in chosen:
@@ -39,21 +39,24 @@ async def matrix(chosen: list[Cell], jobs: int) -> dict[Cell, list[probes.Outcom
     return found
 
 
-def show(cell: Cell, outcomes: list[probes.Outcome] | str) -> None:
+def print_row(cell: Cell, outcomes: list[probes.ProbeOutcome] | str) -> None:
     """One row of the table, and below it what failed."""
     if isinstance(outcomes, str):
         print(f"{cell!s:<{WIDTH}} missing: {outcomes}", flush=True)
         return
     by_name = {one.probe: one for one in outcomes}
-    marks = [_mark(by_name[name]) if name in by_name else "" for name in probes.ALL]
-    print(f"{cell!s:<{WIDTH}}" + "".join(f"{text:<{len(name) + 1}}" for text, name in zip(marks, SHORT, strict=True)))
+    marks = [_outcome_mark(by_name[name]) if name in by_name else "" for name in probes.ALL]
+    print(
+        f"{cell!s:<{WIDTH}}"
+        + "".join(f"{text:<{len(name) + 1}}" for text, name in zip(marks, COLUMN_TITLES, strict=True))
+    )
     for one in outcomes:
         if not one.is_good:
             print(f"    {one.probe}: {one.fault or 'it works now'}")
     sys.stdout.flush()
 
 
-def _mark(one: probes.Outcome) -> str:
+def _outcome_mark(one: probes.ProbeOutcome) -> str:
     """What stands in the table."""
     if not one.is_good:
         return "FAIL" if one.fault else "WORKS"
@@ -62,7 +65,7 @@ def _mark(one: probes.Outcome) -> str:
     return one.note.split(" ")[0] if one.probe == "list changes" else "ok"
 
 
-SHORT = [name if len(name) > 5 else f"{name:<5}" for name in probes.ALL]
+COLUMN_TITLES = [name if len(name) > 5 else f"{name:<5}" for name in probes.ALL]
 
 
 def main() -> int:
@@ -70,9 +73,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="cells whose name contains this")
     parser.add_argument("--jobs", type=int, default=2, help="how many at the same time")
     options = parser.parse_args()
-    chosen = [cell for cell in cells() if options.only.lower() in str(cell).lower()]
-    print(f"{'':<{WIDTH}}" + "".join(f"{name:<{len(name) + 1}}" for name in SHORT), flush=True)
-    found = anyio.run(matrix, chosen, options.jobs)
+    chosen = [cell for cell in all_cells() if options.only.lower() in str(cell).lower()]
+    print(f"{'':<{WIDTH}}" + "".join(f"{name:<{len(name) + 1}}" for name in COLUMN_TITLES), flush=True)
+    found = anyio.run(run_matrix, chosen, options.jobs)
     missing = [cell for cell, outcomes in found.items() if isinstance(outcomes, str)]
     tried = [(cell, one) for cell, outcomes in found.items() if not isinstance(outcomes, str) for one in outcomes]
     failed = [one for _, one in tried if not one.is_good]

@@ -26,9 +26,9 @@ def python(library: str) -> str:
         return sys.executable
     requirement = REQUIREMENTS[library]
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = node.cache() / hashlib.sha256(f"{requirement} {version}".encode()).hexdigest()[:16]
+    folder = node.cache_folder() / hashlib.sha256(f"{requirement} {version}".encode()).hexdigest()[:16]
     program = folder / "venv" / "bin" / "python"
-    if (folder / node.DONE).exists():
+    if (folder / node.INSTALL_MARKER).exists():
         return str(program)
     uv = shutil.which("uv", path=f"{Path.home() / '.local/bin'}{os.pathsep}{os.environ.get('PATH', '')}")
     if uv is None:
@@ -36,10 +36,10 @@ def python(library: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        if not (folder / node.DONE).exists():
+        if not (folder / node.INSTALL_MARKER).exists():
             _run([uv, "venv", "-q", "--clear", "--python", sys.executable, str(folder / "venv")])
             _run([uv, "pip", "install", "-q", "--python", str(program), requirement])
-            (folder / node.DONE).touch()
+            (folder / node.INSTALL_MARKER).touch()
     return str(program)
 
 

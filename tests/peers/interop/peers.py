@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcphost.protocol.revisions import Era
-from tests.flows.forked import sdk_server
+from tests.flows.forked import sdk_server_command
 from tests.peers import node
 from tests.peers.interop import installs
 
@@ -13,7 +13,7 @@ DELAYS = (0, 1, 3)
 
 
 @dataclass(frozen=True)
-class Limit:
+class KnownLimitation:
     """What a release cannot do: the reason, and words that the failure of its probe must contain."""
 
     reason: str
@@ -33,15 +33,23 @@ class Peer:
     era: Era = "handshake"
     mode: str = "-"
     demanded: Era | None = None
-    limits: dict[str, Limit] = field(default_factory=dict)
+    limits: dict[str, KnownLimitation] = field(default_factory=dict)
 
     def command(self, transport: str, delay: float) -> list[str]:
         """The command that starts it. Raises PeersMissing."""
         if self.library in ("sdk-first", "sdk-one", "server"):
             script = str(HERE / "typescript_peer.mjs")
-            return [node.node(), script, installs.node_modules(), self.library, self.mode, transport, str(delay)]
+            return [
+                node.node_executable(),
+                script,
+                installs.node_modules(),
+                self.library,
+                self.mode,
+                transport,
+                str(delay),
+            ]
         if self.library == "mcp2":
-            return sdk_server(HERE / "python_peer.py", self.library, transport, str(delay))
+            return sdk_server_command(HERE / "python_peer.py", self.library, transport, str(delay))
         return [installs.python(self.library), str(HERE / "python_peer.py"), self.library, transport, str(delay)]
 
 
@@ -62,18 +70,22 @@ class Cell:
         """The era that comes out; HTTP+SSE carries the handshake era alone."""
         return "handshake" if self.transport == "sse" else self.peer.era
 
-    def limit(self, probe: str) -> Limit | None:
+    def limit(self, probe: str) -> KnownLimitation | None:
         """Why the probe is expected to fail here; None when it must pass."""
         return self.peer.limits.get(f"{probe} {self.transport}", self.peer.limits.get(probe))
 
 
-_NO_FORMS = Limit("forms came with revision 2025-06-18; Server has no such method", "elicitInput is not a function")
-_NO_COMPLETION = Limit("the library has no way to answer completion/complete", "does not offer completions")
-_NO_SUBSCRIBE = Limit("the library has no way to answer resources/subscribe", "offers no subscriptions")
-_NO_LISTEN = Limit("the library answers -32601 to subscriptions/listen", "offers no subscriptions")
-_ONLY_LISTEN = Limit("the library subscribes to resources in the stateless era only", "offers no subscriptions")
-_NO_STREAM = Limit("createMcpHandler serves the handshake era without sessions: GET gets 405", "not within")
-_NO_REQUESTS = Limit(
+_NO_FORMS = KnownLimitation(
+    "forms came with revision 2025-06-18; Server has no such method", "elicitInput is not a function"
+)
+_NO_COMPLETION = KnownLimitation("the library has no way to answer completion/complete", "does not offer completions")
+_NO_SUBSCRIBE = KnownLimitation("the library has no way to answer resources/subscribe", "offers no subscriptions")
+_NO_LISTEN = KnownLimitation("the library answers -32601 to subscriptions/listen", "offers no subscriptions")
+_ONLY_LISTEN = KnownLimitation(
+    "the library subscribes to resources in the stateless era only", "offers no subscriptions"
+)
+_NO_STREAM = KnownLimitation("createMcpHandler serves the handshake era without sessions: GET gets 405", "not within")
+_NO_REQUESTS = KnownLimitation(
     "createMcpHandler serves the handshake era without sessions: a tool cannot ask the client",
     "per-request legacy serving cannot receive server-to-client requests",
 )
@@ -85,7 +97,7 @@ _OLD_DUAL = {
     "roots http": _NO_REQUESTS,
 }
 
-PEERS = (
+INTEROP_PEERS = (
     Peer("TypeScript 1.0", "sdk-first", ("stdio", "sse"), limits={"form": _NO_FORMS}),
     Peer("TypeScript 1.x", "sdk-one", ("stdio", "http", "sse")),
     Peer("TypeScript 2.x dual", "server", ("stdio", "http"), "stateless", "dual"),
@@ -131,7 +143,7 @@ PEERS = (
     ),
 )
 # What the tests always run: what needs no library besides those of the development dependencies and npm.
-ALWAYS = (
+ALWAYS_RUN = (
     ("TypeScript 2.x dual", "stdio", 0),
     ("TypeScript 2.x dual", "stdio", 1),
     ("TypeScript 2.x dual", "http", 0),
@@ -147,16 +159,16 @@ ALWAYS = (
 )
 
 
-def cells() -> list[Cell]:
+def all_cells() -> list[Cell]:
     """Every peer over every transport; on stdio with every start delay."""
     return [
         Cell(peer, transport, delay)
-        for peer in PEERS
+        for peer in INTEROP_PEERS
         for transport in peer.transports
         for delay in (DELAYS if transport == "stdio" else (0,))
     ]
 
 
-def always() -> list[Cell]:
+def always_run_cells() -> list[Cell]:
     """The cells that the tests always run."""
-    return [cell for cell in cells() if (cell.peer.name, cell.transport, cell.delay) in ALWAYS]
+    return [cell for cell in all_cells() if (cell.peer.name, cell.transport, cell.delay) in ALWAYS_RUN]

@@ -29,23 +29,23 @@ from mcphost.protocol.revisions import ServerEras
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
-from tests.peers.interop.peers import Cell, Limit
-from tests.unit.client.people import Answers, Notes
+from tests.peers.interop.peers import Cell, KnownLimitation
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 PROBE_SECONDS = 30
 RESTART_SECONDS = 60  # a Python library takes long to import on a busy machine
 CELL_SECONDS = 150
-READ_ANEW_SECONDS = 5.0
-PARIS = Raw(b'{"type":"text","text":"Paris"}')
+REFRESH_SECONDS = 5.0
+PARIS_BLOCK = Raw(b'{"type":"text","text":"Paris"}')
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """How one probe ended: without a fault when it passed; `limit` when it was expected not to."""
 
     probe: str
     fault: str = ""
-    limit: Limit | None = None
+    limit: KnownLimitation | None = None
     note: str = ""
 
     @property
@@ -54,7 +54,7 @@ class Outcome:
         return not self.fault if self.limit is None else self.limit.evidence in self.fault
 
 
-class Eras:
+class FakeEraStore:
     """An EraStore that starts empty."""
 
     def __init__(self) -> None:
@@ -67,18 +67,18 @@ class Eras:
         self.known = eras
 
 
-class Scene:
+class ProbeSession:
     """One connection to a peer, with everything that listens to it."""
 
     def __init__(self, cell: Cell, config: ServerConfig) -> None:
         self.cell = cell
         self.config = config
-        self.eras = Eras()
-        self.notes = Notes()
-        self.answers = Answers(
+        self.eras = FakeEraStore()
+        self.notes = RecordingObserver()
+        self.answers = FakeRequestHandler(
             {
                 "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
-                "sampling/createMessage": CreateMessageResult("assistant", PARIS, "demo"),
+                "sampling/createMessage": CreateMessageResult("assistant", PARIS_BLOCK, "demo"),
                 "roots/list": ListRootsResult((Root("file:///work", "work"),)),
             }
         )
@@ -98,7 +98,12 @@ class Scene:
             opening = opener.open(self.config, self.answers, self.notes)
             self.session = await stack.enter_async_context(opening)
             self.watching = ChangeWatcher(
-                "peer", self.session, watched_uris={}, events=self.feeds, warn=self.notes.warn, on_listing=self.took
+                "peer",
+                self.session,
+                watched_uris={},
+                events=self.feeds,
+                warn=self.notes.warn,
+                on_listing=self.on_features,
             )
             await self.watching.list_all()
             tasks = await stack.enter_async_context(anyio.create_task_group())
@@ -106,7 +111,7 @@ class Scene:
             yield
             tasks.cancel_scope.cancel()
 
-    async def took(self, offers: ServerListing) -> None:
+    async def on_features(self, offers: ServerListing) -> None:
         """What is listed is read from `watching`."""
 
     async def call(self, tool: str, on_notice: Callable[[Notification], None] | None = None, **arguments: Any) -> str:
@@ -125,7 +130,7 @@ class Scene:
             await anyio.sleep(0.02)
 
 
-async def era(scene: Scene) -> None:
+async def era(scene: ProbeSession) -> None:
     spoken = scene.session.facts.era
     scene.note = f"{scene.session.facts.revision}"
     late = scene.eras.known == "dual" and spoken == "handshake"
@@ -134,19 +139,19 @@ async def era(scene: Scene) -> None:
         scene.note += " (dual, found late)"
 
 
-async def tools(scene: Scene) -> None:
+async def tools(scene: ProbeSession) -> None:
     names = {tool.name for tool in (await list_tools(scene.session)).values}
     assert {"add", "steps", "form"} <= names, names
     assert await scene.call("add", a=2, b=3) == "5"
 
 
-async def resources(scene: Scene) -> None:
+async def resources(scene: ProbeSession) -> None:
     assert [one.uri for one in (await list_resources(scene.session)).values] == ["demo://greeting"]
     read = await scene.session.request(ReadResource("demo://greeting"))
     assert [one.text for one in read.contents] == ["hello"]
 
 
-async def templates(scene: Scene) -> None:
+async def templates(scene: ProbeSession) -> None:
     assert [one.uri_template for one in (await list_resource_templates(scene.session)).values] == [
         "demo://items/{ident}"
     ]
@@ -154,7 +159,7 @@ async def templates(scene: Scene) -> None:
     assert [one.text for one in read.contents] == ["item 7"]
 
 
-async def prompts(scene: Scene) -> None:
+async def prompts(scene: ProbeSession) -> None:
     assert [one.name for one in (await list_prompts(scene.session)).values] == ["review"]
     filled = await scene.session.request(GetPrompt("review", {"code": "x"}))
     block = filled.messages[0].parse_content()
@@ -162,12 +167,12 @@ async def prompts(scene: Scene) -> None:
     assert block.text == "Please review: x"
 
 
-async def completion(scene: Scene) -> None:
+async def completion(scene: ProbeSession) -> None:
     asked = Complete(PromptReference("review"), CompletionArgument("code", "py"))
     assert (await scene.session.request(asked)).completion.values == ("python",)
 
 
-async def progress(scene: Scene) -> None:
+async def progress(scene: ProbeSession) -> None:
     heard: list[Notification] = []
     assert await scene.call("steps", heard.append) == "done"
     values = [one.progress for one in heard if isinstance(one, ProgressNotification)]
@@ -175,7 +180,7 @@ async def progress(scene: Scene) -> None:
     assert values[-1] == 3, values
 
 
-async def logging(scene: Scene) -> None:
+async def logging(scene: ProbeSession) -> None:
     heard: list[Notification] = []
     with suppress(UnsupportedCapability):  # some servers log without declaring it
         await scene.session.set_log_level("info")
@@ -187,13 +192,13 @@ def _is_log(notice: Notification) -> bool:
     return isinstance(notice, LoggingMessageNotification) and b"look here" in bytes(notice.data)
 
 
-def _has_added(scene: Scene) -> bool:
+def _has_added(scene: ProbeSession) -> bool:
     catalog = scene.watching.listing.catalog
     names = [[one.name for one in kind] for kind in (catalog.tools, catalog.prompts, catalog.resources)]
     return all("added" in kind for kind in names)
 
 
-async def list_changes(scene: Scene) -> None:
+async def list_changes(scene: ProbeSession) -> None:
     tools = scene.session.facts.capabilities.tools
     if scene.session.facts.era == "stateless" and tools is not None and tools.list_changed:
         await scene.until(lambda: scene.session.watched.tools)
@@ -203,11 +208,11 @@ async def list_changes(scene: Scene) -> None:
     await scene.until(lambda: _has_added(scene))
     took = monotonic() - begun
     scene.note = f"{took:.1f} s"
-    assert took < READ_ANEW_SECONDS, f"the list was read anew after {took:.1f} s"
+    assert took < REFRESH_SECONDS, f"the list was read anew after {took:.1f} s"
     assert await scene.call("added") == "new"
 
 
-async def subscriptions(scene: Scene) -> None:
+async def subscriptions(scene: ProbeSession) -> None:
     await scene.watching.watch("demo://greeting")
     scene.feed.drain()
     await scene.call("touch")
@@ -217,26 +222,26 @@ async def subscriptions(scene: Scene) -> None:
     await scene.watching.unwatch("demo://greeting")
 
 
-async def form(scene: Scene) -> None:
+async def form(scene: ProbeSession) -> None:
     assert await scene.call("form") == "Hello Ada"
 
 
-async def sampling(scene: Scene) -> None:
+async def sampling(scene: ProbeSession) -> None:
     assert await scene.call("model") == "Paris"
 
 
-async def roots(scene: Scene) -> None:
+async def roots(scene: ProbeSession) -> None:
     assert (await scene.call("folders")).startswith("file:///work")
 
 
-async def cancel(scene: Scene) -> None:
+async def cancel(scene: ProbeSession) -> None:
     with suppress(RequestTimeout):
         await scene.session.request(CallTool("wait", {}), deadline=0.5)
     while await scene.call("cancelled") != "true":  # noqa: ASYNC110 - the server has to be asked
         await anyio.sleep(0.1)
 
 
-async def restart(scene: Scene) -> None:
+async def restart(scene: ProbeSession) -> None:
     """The process dies in a call, and another one takes its place, with the same era."""
     known = scene.eras.known
     with suppress(ConnectionLost):
@@ -251,7 +256,7 @@ async def restart(scene: Scene) -> None:
     await scene.session.wait_closed()
     if scene.start_again is not None:
         await scene.start_again()
-    again = Scene(scene.cell, scene.config)
+    again = ProbeSession(scene.cell, scene.config)
     again.eras = scene.eras
     async with again.connected():
         assert await again.call("add", a=1, b=1) == "2"
@@ -259,7 +264,7 @@ async def restart(scene: Scene) -> None:
         assert scene.eras.known == known
 
 
-Probe = Callable[[Scene], Awaitable[None]]
+Probe = Callable[[ProbeSession], Awaitable[None]]
 ALL: dict[str, Probe] = {
     "era": era,
     "tools": tools,
@@ -277,32 +282,32 @@ ALL: dict[str, Probe] = {
     "cancel": cancel,
     "restart": restart,
 }
-LATE = ("era", "tools", "form", "list changes")
+LATE_START_PROBES = ("era", "tools", "form", "list changes")
 """What depends on the era that was found; the rest does not depend on how late a server starts."""
 
 
 def probes_of(cell: Cell) -> list[str]:
     """Which probes are tried."""
-    return list(LATE if cell.delay else ALL)
+    return list(LATE_START_PROBES if cell.delay else ALL)
 
 
-async def run(cell: Cell) -> list[Outcome]:
+async def run(cell: Cell) -> list[ProbeOutcome]:
     """Try everything with one peer. Raises PeersMissing."""
     names = probes_of(cell)
-    outcomes: list[Outcome] = []
-    async with _reachable(cell) as scene:
+    outcomes: list[ProbeOutcome] = []
+    async with _open_probe_session(cell) as scene:
         try:
             with anyio.fail_after(CELL_SECONDS):
                 async with scene.connected():
                     for name in names:
-                        outcomes.append(await _try(name, scene))  # noqa: PERF401
+                        outcomes.append(await _run_probe(name, scene))  # noqa: PERF401
         except (McpHostError, TimeoutError, ExceptionGroup) as error:
             rest = names[len(outcomes) :]
-            outcomes += [Outcome(name, f"no connection: {_said(error)}") for name in rest]
+            outcomes += [ProbeOutcome(name, f"no connection: {_error_text(error)}") for name in rest]
     return outcomes
 
 
-async def _try(name: str, scene: Scene) -> Outcome:
+async def _run_probe(name: str, scene: ProbeSession) -> ProbeOutcome:
     fault, scene.note = "", ""
     limit = RESTART_SECONDS if name == "restart" else PROBE_SECONDS
     try:
@@ -311,31 +316,33 @@ async def _try(name: str, scene: Scene) -> Outcome:
     except TimeoutError:
         fault = f"not within {limit} s"
     except (McpHostError, AssertionError, ExceptionGroup) as error:
-        fault = _said(error)
-    return Outcome(name, fault, scene.cell.limit(name), scene.note)
+        fault = _error_text(error)
+    return ProbeOutcome(name, fault, scene.cell.limit(name), scene.note)
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return " ".join(f"{type(error).__name__}: {error}".split())[:500]
 
 
 @asynccontextmanager
-async def _reachable(cell: Cell) -> AsyncIterator[Scene]:
+async def _open_probe_session(cell: Cell) -> AsyncIterator[ProbeSession]:
     """A scene with the peer, which is started here unless stdio is its transport."""
     command, demanded = cell.peer.command(cell.transport, cell.delay), cell.peer.demanded or "auto"
     if cell.transport == "stdio":
-        yield Scene(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
+        yield ProbeSession(cell, ServerConfig(name="peer", command=command[0], args=tuple(command[1:]), era=demanded))
         return
-    process, port = await anyio.to_thread.run_sync(_listening, command, 0)
+    process, port = await anyio.to_thread.run_sync(_start_listening, command, 0)
     path, kind = ("/sse", "sse") if cell.transport == "sse" else ("/mcp", "auto")
-    scene = Scene(cell, ServerConfig(name="peer", url=f"http://127.0.0.1:{port}{path}", transport=kind, era=demanded))
+    scene = ProbeSession(
+        cell, ServerConfig(name="peer", url=f"http://127.0.0.1:{port}{path}", transport=kind, era=demanded)
+    )
 
     async def start_again() -> None:
         nonlocal process
         await anyio.to_thread.run_sync(process.communicate)
-        process, _ = await anyio.to_thread.run_sync(_listening, command, port)
+        process, _ = await anyio.to_thread.run_sync(_start_listening, command, port)
 
     scene.start_again = start_again
     try:
@@ -345,7 +352,7 @@ async def _reachable(cell: Cell) -> AsyncIterator[Scene]:
         process.communicate()
 
 
-def _listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
+def _start_listening(command: list[str], port: int) -> tuple[subprocess.Popen[str], int]:
     """A process that listens on that port, or on any with 0; and on which."""
     environment = {**os.environ, "FASTMCP_LOG_LEVEL": "CRITICAL", "PEER_PORT": str(port)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)

@@ -4,21 +4,21 @@ from typing import Any
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
-from mcphost.llm.litellm_model import Deadlines, RemoteModel
+from mcphost.llm.litellm_model import LiteLlmModel, ModelDeadlines
 from mcphost.llm.messages import Message, TextPart, ToolUsePart
-from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ThinkingDelta, ToolSpec, ToolUseReady
+from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, TextDelta, ThinkingDelta, ToolSpec, ToolUseReady
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw
 
 KEY = "sk-test-0123456789abcdefghij"
-ROADS = {
+API_ROUTES = {
     "openai": ("openai/gpt-4o", "/v1", "auto"),
     "responses": ("openai/gpt-5", "/v1", "responses"),
     "anthropic": ("anthropic/claude-sonnet-4-5", "", "auto"),
     "gemini": ("gemini/gemini-2.5-pro", "/v1beta", "auto"),
     "ollama": ("ollama_chat/llama3.1", "", "auto"),
 }
-STREAMING = [road for road in ROADS if road != "ollama"]
+STREAMING_ROUTES = [road for road in API_ROUTES if road != "ollama"]
 TOOLS = (
     # pretty-printed on purpose: schemas arrive as the server wrote them, and travel on one line
     ToolSpec("fs__read", "Read a file", Raw(b'{"type": "object",\r\n "properties": {"path": {"type": "string"}}}')),
@@ -26,48 +26,50 @@ TOOLS = (
 )
 
 
-class Heard:
+class ModelRound:
     """What came of one round."""
 
     def __init__(self) -> None:
         self.events: list[ModelEvent] = []
         self.error: ModelError | None = None
 
-    def of(self, kind: type[Any]) -> list[Any]:
+    def events_of(self, kind: type[Any]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def text(self) -> str:
-        return "".join(event.text for event in self.of(TextDelta))
+        return "".join(event.text for event in self.events_of(TextDelta))
 
     @property
     def thinking(self) -> str:
-        return "".join(event.text for event in self.of(ThinkingDelta))
+        return "".join(event.text for event in self.events_of(ThinkingDelta))
 
     @property
     def uses(self) -> list[ToolUsePart]:
-        return [event.use for event in self.of(ToolUseReady)]
+        return [event.use for event in self.events_of(ToolUseReady)]
 
     @property
-    def finished(self) -> Finished:
+    def finished(self) -> StreamFinished:
         assert self.error is None, self.error
-        return self.of(Finished)[0]
+        return self.events_of(StreamFinished)[0]
 
 
-def model_on(road: str, base: str, worker: WorkerProcess, **deadlines: float) -> RemoteModel:
-    name, path, api = ROADS[road]
+def create_model(route: str, base: str, worker: WorkerProcess, **deadlines: float) -> LiteLlmModel:
+    name, path, api = API_ROUTES[route]
     config = ModelConfig(name=name, api_base=base + path, api=api, api_key_env="TEST_KEY")
-    return RemoteModel(config, worker, environ={"TEST_KEY": KEY}, deadlines=Deadlines(**{"pause": 0.01, **deadlines}))
+    return LiteLlmModel(
+        config, worker, environ={"TEST_KEY": KEY}, deadlines=ModelDeadlines(**{"retry_delay": 0.01, **deadlines})
+    )
 
 
-def user(text: str) -> Message:
+def user_message(text: str) -> Message:
     return Message(role="user", parts=(TextPart(text),))
 
 
-async def ask(model: RemoteModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> Heard:
+async def ask_model(model: LiteLlmModel, *messages: Message | str, tools: tuple[ToolSpec, ...] = TOOLS) -> ModelRound:
     """One round to its end, error included."""
-    heard = Heard()
-    conversation = tuple(user(message) if isinstance(message, str) else message for message in messages)
+    heard = ModelRound()
+    conversation = tuple(user_message(message) if isinstance(message, str) else message for message in messages)
     try:
         async with model.stream(ModelRequest(messages=conversation, system="Be brief.", tools=tools)) as events:
             async for event in events:

@@ -17,9 +17,9 @@ from anyio.abc import SocketStream
 
 from mcphost.llm import worker_client
 from mcphost.llm.worker_client import WorkerProcess
-from tests.flows.forked import model_worker
-from tests.peers.models.raw import Provider
-from tests.peers.node import PeersMissing, aimock
+from tests.flows.forked import model_worker_command
+from tests.peers.models.raw import RawProvider
+from tests.peers.node import PeersMissing, aimock_command
 
 LOG: list[str] = []
 
@@ -33,9 +33,9 @@ def anyio_backend() -> str:
 async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
     """The real worker; keys of the developer's own environment must never reach a test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worker_client, "COMMAND", model_worker())
+        patch.setattr(worker_client, "WORKER_COMMAND", model_worker_command())
         one = WorkerProcess(LOG.append)
-        await one.ready()
+        await one.ensure_ready()
         yield one
         await one.close()
 
@@ -44,7 +44,7 @@ async def worker(anyio_backend: str) -> AsyncGenerator[WorkerProcess]:
 def mock() -> Generator[str]:
     """aimock's address."""
     try:
-        command = aimock()
+        command = aimock_command()
     except PeersMissing as reason:
         if os.environ.get("CI"):
             raise
@@ -80,9 +80,9 @@ def wait_until_open(port: int, child: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture
-async def provider(anyio_backend: str) -> AsyncGenerator[tuple[Provider, str]]:
+async def provider(anyio_backend: str) -> AsyncGenerator[tuple[RawProvider, str]]:
     """Our own raw provider and its address."""
-    ours = Provider()
+    ours = RawProvider()
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=0)
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     faults: list[Exception] = []

@@ -11,7 +11,7 @@ from anyio.abc import SocketStream
 CHUNKED = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-class Provider:
+class RawProvider:
     """Answers every request with words, one each `pause` seconds, in the format its path asks for.
 
     `words` limits how many come before `ending`: "close" cuts the connection, "silence" says nothing more and waits,
@@ -30,9 +30,9 @@ class Provider:
         self.raw: tuple[bytes, bytes] | None = None
         self.bodies: list[dict[str, Any]] = []
         self.heads: list[str] = []
-        self.forget()
+        self.reset()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Wait for another caller, and for its end."""
         self.hung_up: float | None = None
         self.asked = anyio.Event()
@@ -43,9 +43,9 @@ class Provider:
             try:
                 await self._answer(stream)
             except* (anyio.BrokenResourceError, anyio.EndOfStream):  # in a group, when a word is under way
-                self._note_end()
+                self._record_hangup()
 
-    def _note_end(self) -> None:
+    def _record_hangup(self) -> None:
         if self.hung_up is None:
             self.hung_up = time.perf_counter()
             self.gone.set()
@@ -73,7 +73,7 @@ class Provider:
             if self.script:
                 await stream.send(b"0\r\n\r\n")
                 return
-            say, opening = format_of(path)
+            say, opening = stream_format(path)
             for event in opening:
                 await self._event(stream, event)
             for number in range(self.words):
@@ -96,7 +96,7 @@ class Provider:
         try:
             await stream.receive(1)
         except (anyio.EndOfStream, anyio.BrokenResourceError):
-            self._note_end()
+            self._record_hangup()
             scope.cancel()
 
     async def _request(self, stream: SocketStream) -> tuple[str, dict[str, Any]]:
@@ -122,10 +122,10 @@ class Provider:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
 
-Say = Callable[[str], tuple[str, dict[str, Any]]]
+WordEventFn = Callable[[str], tuple[str, dict[str, Any]]]
 
 
-def format_of(path: str) -> tuple[Say, list[tuple[str, dict[str, Any]]]]:
+def stream_format(path: str) -> tuple[WordEventFn, list[tuple[str, dict[str, Any]]]]:
     """How one road streams a word, and what comes before the first."""
     if "generateContent" in path or "GenerateContent" in path:
         return lambda word: (

@@ -3,12 +3,12 @@
 import pytest
 
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
-from mcphost.llm.model import Retrying, ToolUseDelta, ToolUseStarted
+from mcphost.llm.model import RetryScheduled, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import ROADS, ask, model_on, user
+from tests.peers.models.asking import API_ROUTES, ask_model, create_model, user_message
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
-ALL = pytest.mark.parametrize("road", list(ROADS))
+ALL = pytest.mark.parametrize("road", list(API_ROUTES))
 
 
 @pytest.mark.req("llm.both-apis")
@@ -17,17 +17,17 @@ ALL = pytest.mark.parametrize("road", list(ROADS))
 @pytest.mark.req("llm.openai.streaming")
 @ALL
 async def test_text_streams_and_ends(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask(model_on(road, mock, worker), "hello")
+    heard = await ask_model(create_model(road, mock, worker), "hello")
     assert heard.text == "Hello from the mock, with ünïcode and 日本語."
     assert len(heard.events) >= 3  # pieces of the text, which come together as the provider is fast, and the end
-    assert heard.finished.road == ("responses" if road == "responses" else "chat")
+    assert heard.finished.api_route == ("responses" if road == "responses" else "chat")
     assert heard.finished.reason == "stop"
     assert heard.uses == []
 
 
-@pytest.mark.parametrize("road", [road for road in ROADS if road != "ollama"])
+@pytest.mark.parametrize("road", [road for road in API_ROUTES if road != "ollama"])
 async def test_reasoning_comes_apart_from_text(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask(model_on(road, mock, worker), "think")
+    heard = await ask_model(create_model(road, mock, worker), "think")
     assert heard.text == "42."
     assert heard.thinking == "Let me think step by step about the answer."
 
@@ -36,48 +36,48 @@ async def test_reasoning_comes_apart_from_text(road: str, worker: WorkerProcess,
 @pytest.mark.req("llm.tools-to-model")
 @ALL
 async def test_parallel_calls_arrive_complete_with_ids_of_ours(road: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask(model_on(road, mock, worker), "two tools")
+    heard = await ask_model(create_model(road, mock, worker), "two tools")
     first, second = heard.uses
     assert (first.name, first.arguments) == ("fs__read", {"path": "/a", "deep": {"k": [1, 2, 3]}})
     assert (second.name, second.arguments) == ("web__get", {"url": "http://x/é"})
     assert first.id != second.id
-    started = [event.id for event in heard.of(ToolUseStarted)]
+    started = [event.id for event in heard.events_of(ToolUseStarted)]
     assert started == [first.id, second.id]
-    assert {event.id for event in heard.of(ToolUseDelta)} == set(started)
+    assert {event.id for event in heard.events_of(ToolUseDelta)} == set(started)
 
 
 # not gemini: litellm writes function_response, aimock reads functionResponse only; test_raw_provider looks at the body
 @pytest.mark.req("llm.openai.functions")
 @pytest.mark.req("llm.openai.state")
 @pytest.mark.req("llm.providers")
-@pytest.mark.parametrize("road", [road for road in ROADS if road != "gemini"])
+@pytest.mark.parametrize("road", [road for road in API_ROUTES if road != "gemini"])
 async def test_results_go_back_and_the_model_answers(road: str, worker: WorkerProcess, mock: str) -> None:
-    model = model_on(road, mock, worker)
-    heard = await ask(model, "two tools")
+    model = create_model(road, mock, worker)
+    heard = await ask_model(model, "two tools")
     replays = [event.replay for event in heard.events if getattr(event, "replay", "")]
     thinking = (ThinkingPart(heard.thinking, replays[-1]),) if replays else ()
     said = Message(role="assistant", parts=(*thinking, TextPart(heard.text), *heard.uses), model=model.name)
     results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
-    again = await ask(model, user("two tools"), said, results)
+    again = await ask_model(model, user_message("two tools"), said, results)
     assert again.text == "Both done."
     assert again.finished.reason == "stop"
 
 
 @ALL
 async def test_no_arguments_are_an_empty_object(road: str, worker: WorkerProcess, mock: str) -> None:
-    (use,) = (await ask(model_on(road, mock, worker), "noargs")).uses
+    (use,) = (await ask_model(create_model(road, mock, worker), "noargs")).uses
     assert (use.name, use.arguments) == ("now", {})
 
 
 @pytest.mark.parametrize("road", ["openai", "responses"])
 async def test_arguments_that_do_not_parse_are_kept_as_text(road: str, worker: WorkerProcess, mock: str) -> None:
-    (use,) = (await ask(model_on(road, mock, worker), "badargs")).uses
+    (use,) = (await ask_model(create_model(road, mock, worker), "badargs")).uses
     assert use.arguments is None
     assert use.raw == '{"path": "/a'
 
 
 async def test_usage_and_cost_are_reported(worker: WorkerProcess, mock: str) -> None:
-    usage = (await ask(model_on("openai", mock, worker), "hello")).finished.usage
+    usage = (await ask_model(create_model("openai", mock, worker), "hello")).finished.usage
     assert usage.input_tokens > 0
     assert usage.output_tokens > 0
     assert usage.cost is not None
@@ -85,11 +85,11 @@ async def test_usage_and_cost_are_reported(worker: WorkerProcess, mock: str) -> 
 
 
 async def test_facts_are_known_after_preparing(worker: WorkerProcess, mock: str) -> None:
-    model = model_on("openai", mock, worker)
+    model = create_model("openai", mock, worker)
     await model.prepare()
     assert model.facts.context_window >= 100_000
-    assert model.facts.takes_images is True
-    local = model_on("ollama", mock, worker)
+    assert model.facts.supports_images is True
+    local = create_model("ollama", mock, worker)
     await local.prepare()
     assert local.facts.context_window == 0
 
@@ -108,18 +108,18 @@ ERRORS = {
 @ALL
 async def test_errors_say_what_to_do(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
     kind, words = ERRORS[case]
-    heard = await ask(model_on(road, mock, worker), case)
+    heard = await ask_model(create_model(road, mock, worker), case)
     assert heard.error is not None
     assert heard.error.model_kind == kind
     assert words in str(heard.error)
     assert "litellm" not in heard.error.message
-    assert not heard.of(Retrying)
+    assert not heard.events_of(RetryScheduled)
 
 
 @pytest.mark.parametrize("case", ["err500", "err529"])
 @ALL
 async def test_trouble_at_the_provider_is_tried_again(road: str, case: str, worker: WorkerProcess, mock: str) -> None:
-    heard = await ask(model_on(road, mock, worker), case)
-    assert len(heard.of(Retrying)) == 2
+    heard = await ask_model(create_model(road, mock, worker), case)
+    assert len(heard.events_of(RetryScheduled)) == 2
     assert heard.error is not None
     assert heard.error.model_kind == "overloaded"

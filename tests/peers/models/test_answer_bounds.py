@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from mcphost.llm.answer_limits import MAX_CALLS, MAX_CHARS
+from mcphost.llm.answer_limits import MAX_ANSWER_LENGTH, MAX_TOOL_CALLS
 from mcphost.llm.model import TextDelta
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import ask, model_on
-from tests.peers.models.raw import Provider
+from tests.peers.models.asking import ask_model, create_model
+from tests.peers.models.raw import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 FINE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
@@ -34,11 +34,11 @@ def chunk(delta: dict[str, Any], reason: str | None = None, **members: Any) -> d
     ],
 )
 async def test_usage_that_makes_no_sense_never_fails_an_answer(
-    usage: dict[str, Any], counted: tuple[int, int], worker: WorkerProcess, provider: tuple[Provider, str]
+    usage: dict[str, Any], counted: tuple[int, int], worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": "hello"}), chunk({}, "stop"), chunk({}, usage=usage) | {"choices": []}]
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.text == "hello"
     got = heard.finished.usage
     assert (got.input_tokens, got.output_tokens) == counted
@@ -46,18 +46,20 @@ async def test_usage_that_makes_no_sense_never_fails_an_answer(
 
 
 async def test_an_answer_that_never_ends_is_stopped_and_kept_so_far(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": f"{number} " + "word " * 20_000}) for number in range(40)]
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.error is not None
     assert "1,000,000 characters" in heard.error.message
-    assert MAX_CHARS < sum(len(event.text) for event in heard.of(TextDelta)) < MAX_CHARS + 200_000
+    assert (
+        MAX_ANSWER_LENGTH < sum(len(event.text) for event in heard.events_of(TextDelta)) < MAX_ANSWER_LENGTH + 200_000
+    )
 
 
 async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
 
@@ -65,19 +67,19 @@ async def test_more_calls_than_are_taken_stop_the_answer_and_none_of_them_runs(
         function = {"name": "fs__read", "arguments": "{}"}
         return {"index": number, "id": f"a{number}", "type": "function", "function": function}
 
-    ours.script = [chunk({"tool_calls": [call(number)]}) for number in range(MAX_CALLS + 1)]
-    heard = await ask(model_on("openai", base, worker), "hi")
+    ours.script = [chunk({"tool_calls": [call(number)]}) for number in range(MAX_TOOL_CALLS + 1)]
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.error is not None
-    assert f"more than {MAX_CALLS} tool calls" in heard.error.message
+    assert f"more than {MAX_TOOL_CALLS} tool calls" in heard.error.message
     assert heard.uses == []
 
 
 async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are_built(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = [chunk({"content": "so far"}), chunk({"tool_calls": [{"function": {}}] * 100_000})]
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.error is not None
     assert "more than 4,000 objects" in heard.error.message
     assert heard.uses == []
@@ -85,23 +87,23 @@ async def test_an_event_of_very_many_tool_calls_stops_the_answer_before_they_are
 
 
 async def test_pieces_that_arrive_together_reach_the_host_together(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     words = [f"w{number} " for number in range(2_000)]
     ours.script = [*(chunk({"content": word}) for word in words), chunk({}, "stop")]
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.text == "".join(words)
-    assert len(heard.of(TextDelta)) < len(words) / 2
+    assert len(heard.events_of(TextDelta)) < len(words) / 2
 
 
 async def test_a_stream_of_comments_that_is_compressed_all_the_same_is_stopped(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 0
     ours.raw = (b"content-encoding: gzip\r\n", gzip.compress(b":\n" * 50_000_000))
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.error is not None
     assert "almost empty lines" in heard.error.message
     assert "accept-encoding: identity" in ours.heads[-1].lower()

@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from mcphost.llm.model import Retrying
+from mcphost.llm.model import RetryScheduled
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import STREAMING, ask, model_on
-from tests.peers.models.raw import Provider
+from tests.peers.models.asking import STREAMING_ROUTES, ask_model, create_model
+from tests.peers.models.raw import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
 @pytest.mark.parametrize("ending", ["polite", "middle"])
-@pytest.mark.parametrize("road", STREAMING)
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
 async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
-    road: str, ending: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, ending: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending, ours.pause = 3, ending, 0
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert heard.text == "w0 w1 w2 "
     assert heard.error is not None or heard.finished.reason == "unknown"
 
@@ -48,31 +48,31 @@ CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "fs__rea
     ],
 )
 async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
-    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = script
-    heard = await ask(model_on("gemini", base, worker), "hi")
+    heard = await ask_model(create_model("gemini", base, worker), "hi")
     assert heard.finished.reason == reason
 
 
-@pytest.mark.parametrize("road", STREAMING)
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
 async def test_a_stream_without_choices_is_no_empty_answer(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "no choices"
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert heard.text == ""
     assert heard.error is not None or heard.finished.reason == "unknown"
 
 
 async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     _ours, base = provider
     began = time.monotonic()
-    heard = await ask(model_on("openai", base, worker, total=0.5), "hi")
+    heard = await ask_model(create_model("openai", base, worker, total=0.5), "hi")
     assert time.monotonic() - began < 20  # a thousand words take 50 s
     assert heard.text.startswith("w0 ")
     assert heard.error is not None
@@ -80,10 +80,10 @@ async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
 
 
 async def test_no_other_try_is_begun_that_could_not_end_in_time(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = 503, b"retry-after: 20\r\n"
-    heard = await ask(model_on("openai", base, worker, total=10), "hi")
+    heard = await ask_model(create_model("openai", base, worker, total=10), "hi")
     assert heard.error is not None
-    assert (len(ours.bodies), heard.of(Retrying)) == (1, [])
+    assert (len(ours.bodies), heard.events_of(RetryScheduled)) == (1, [])

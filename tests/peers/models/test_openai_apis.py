@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from mcphost.config.schema import ModelConfig
-from mcphost.llm.litellm_model import RemoteModel
+from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import TOOLS, ask, model_on, user
-from tests.peers.models.raw import Provider
+from tests.peers.models.asking import TOOLS, ask_model, create_model, user_message
+from tests.peers.models.raw import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 Json = dict[str, Any]
@@ -68,13 +68,13 @@ ENDINGS = {
 @pytest.mark.req("llm.both-apis", "llm.openai.finish", "llm.openai.output")
 @pytest.mark.parametrize("case", list(ENDINGS))
 async def test_every_end_of_an_answer_is_one_stop_reason_in_both_apis(
-    case: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    case: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     road, ours.script, reason = ENDINGS[case]
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert (heard.text, heard.finished.reason) == ("so", reason)
-    assert heard.finished.road == ("responses" if road == "responses" else "chat")
+    assert heard.finished.api_route == ("responses" if road == "responses" else "chat")
 
 
 REFUSALS = {
@@ -86,35 +86,35 @@ REFUSALS = {
 @pytest.mark.req("llm.openai.finish")
 @pytest.mark.parametrize("road", list(REFUSALS))
 async def test_the_words_of_a_refusal_are_shown_and_it_ends_as_one(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = REFUSALS[road]
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert (heard.text, heard.finished.reason) == ("I cannot.", "content_filter")
 
 
 @pytest.mark.req("llm.openai.output", "llm.openai.streaming")
 async def test_events_of_responses_are_joined_and_unknown_ones_are_ignored(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     strange = event("something.new", delta="never shown")
     ours.script = [word("Let me "), strange, word("look."), *called('{"path": ', '"/a"}')]
-    heard = await ask(model_on("responses", base, worker), "hi")
+    heard = await ask_model(create_model("responses", base, worker), "hi")
     assert heard.text == "Let me look."
     assert [(use.name, use.arguments) for use in heard.uses] == [("fs__read", {"path": "/a"})]
 
 
 @pytest.mark.req("llm.openai.reasoning")
 async def test_reasoning_effort_is_written_as_each_api_has_it(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
     for api in ("auto", "responses"):
         config = ModelConfig(name="openai/gpt-5", api_base=f"{base}/v1", api=api, reasoning_effort="low")
-        await ask(RemoteModel(config, worker, environ={}), "hi")
+        await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
     chat, responses = ours.bodies
     assert (chat["reasoning_effort"], chat.get("reasoning")) == ("low", None)
     assert (responses.get("reasoning_effort"), responses["reasoning"]["effort"]) == (None, "low")
@@ -122,22 +122,22 @@ async def test_reasoning_effort_is_written_as_each_api_has_it(
 
 @pytest.mark.req("llm.openai.reasoning")
 async def test_reasoning_of_responses_goes_back_with_the_result_of_the_call_it_led_to(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.script = called("{}")
-    model = model_on("responses", base, worker)
-    heard = await ask(model, "hi")
-    (replay,) = [thought.replay for thought in heard.of(ThinkingDelta)]
+    model = create_model("responses", base, worker)
+    heard = await ask_model(model, "hi")
+    (replay,) = [thought.replay for thought in heard.events_of(ThinkingDelta)]
     said = Message(role="assistant", parts=(ThinkingPart("", replay), *heard.uses), model=model.name)
     results = Message(role="tool", parts=tuple(ToolReturnPart(use.id, use.name, "fine") for use in heard.uses))
     ours.script, ours.status = [], 400
-    await ask(model, user("hi"), said, results)
+    await ask_model(model, user_message("hi"), said, results)
     kinds = [item["type"] for item in ours.bodies[-1]["input"]]
     assert kinds == ["message", "reasoning", "function_call", "function_call_output"]
     assert ours.bodies[-1]["input"][1] == ITEM
-    for other in (model_on("openai", base, worker), RemoteModel(chat_config(base), worker, environ={})):
-        await ask(other, user("hi"), said, results)
+    for other in (create_model("openai", base, worker), LiteLlmModel(chat_config(base), worker, environ={})):
+        await ask_model(other, user_message("hi"), said, results)
         assert "SEALED" not in json.dumps(ours.bodies[-1])
 
 
@@ -148,17 +148,17 @@ def chat_config(base: str) -> ModelConfig:
 
 @pytest.mark.req("llm.tools-to-model", "llm.openai.input", "llm.openai.functions", "llm.openai.state")
 async def test_the_whole_conversation_and_its_tools_are_written_in_the_form_of_each_api(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
     use = ToolUsePart(id="ours_1", name="fs__read", arguments={"path": "/a"}, provider_id="theirs_1")
     for road in ("openai", "responses"):
-        model = model_on(road, base, worker)
+        model = create_model(road, base, worker)
         said = Message(role="assistant", parts=(TextPart("Reading."), use), model=model.name)
         result = Message(role="tool", parts=(ToolReturnPart("ours_1", "fs__read", "RESULT"),))
         answer = Message(role="assistant", parts=(TextPart("It is short."),), model=model.name)
-        await ask(model, user("read it"), said, result, answer, user("and now?"))
+        await ask_model(model, user_message("read it"), said, result, answer, user_message("and now?"))
     chat, responses = ours.bodies
     assert [(one["role"], one.get("tool_call_id"), one["content"]) for one in chat["messages"]] == [
         ("system", None, "Be brief."),

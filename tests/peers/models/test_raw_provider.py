@@ -16,29 +16,31 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.llm import worker_client
-from mcphost.llm.litellm_model import RemoteModel
+from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import ModelRequest, Retrying, TextDelta, ToolSpec
+from mcphost.llm.model import ModelRequest, RetryScheduled, TextDelta, ToolSpec
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, dumps
-from tests.peers.models.asking import KEY, ROADS, STREAMING, TOOLS, ask, model_on, user
-from tests.peers.models.raw import Provider
+from tests.peers.models.asking import API_ROUTES, KEY, STREAMING_ROUTES, TOOLS, ask_model, create_model, user_message
+from tests.peers.models.raw import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 # Three processes take part in hanging up; on a busy machine one of them may not run for 100 ms. One good try proves it.
 TRIES = 3
-REAL_COMMAND = worker_client.COMMAND
+REAL_COMMAND = worker_client.WORKER_COMMAND
 
 
-@pytest.mark.parametrize("road", STREAMING)
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
 async def test_leaving_the_block_hangs_up_within_100_ms(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     gaps: list[float] = []
     while len(gaps) < TRIES and (not gaps or gaps[-1] >= 0.1):
-        ours.forget()
-        async with model_on(road, base, worker).stream(ModelRequest(messages=(user("hi"),), tools=TOOLS)) as events:
+        ours.reset()
+        async with create_model(road, base, worker).stream(
+            ModelRequest(messages=(user_message("hi"),), tools=TOOLS)
+        ) as events:
             words = 0
             async for event in events:
                 words += isinstance(event, TextDelta)
@@ -52,19 +54,19 @@ async def test_leaving_the_block_hangs_up_within_100_ms(
     assert min(gaps) < 0.1, gaps
 
 
-@pytest.mark.parametrize("road", STREAMING)
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
 async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "silence"
     gaps: list[float] = []
 
     async def listen() -> None:
-        await ask(model_on(road, base, worker), "hi")
+        await ask_model(create_model(road, base, worker), "hi")
 
     while len(gaps) < TRIES and (not gaps or gaps[-1] >= 0.1):
-        ours.forget()
+        ours.reset()
         async with anyio.create_task_group() as group:
             group.start_soon(listen)
             with anyio.fail_after(20):
@@ -79,13 +81,13 @@ async def test_cancelling_while_nothing_comes_hangs_up_within_100_ms(
 
 
 @pytest.mark.req("llm.errors")
-@pytest.mark.parametrize("road", STREAMING)
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
 async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 3, "close"
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert heard.text.startswith("w0 w1 w2")
     assert heard.error is not None
     assert heard.error.model_kind == "network"
@@ -93,12 +95,12 @@ async def test_a_cut_stream_keeps_what_came_and_is_not_tried_again(
 
 
 async def test_silence_before_the_first_word_ends_at_the_deadline(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 0, "silence"
     began = time.perf_counter()
-    heard = await ask(model_on("gemini", base, worker, first=0.5), "hi")
+    heard = await ask_model(create_model("gemini", base, worker, first_token=0.5), "hi")
     assert 0.4 < time.perf_counter() - began < 20
     assert heard.error is not None
     assert heard.error.model_kind == "network"
@@ -108,63 +110,65 @@ async def test_silence_before_the_first_word_ends_at_the_deadline(
 
 
 async def test_silence_between_words_ends_at_the_idle_limit(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words, ours.ending = 2, "silence"
-    heard = await ask(model_on("anthropic", base, worker, idle=0.5), "hi")
+    heard = await ask_model(create_model("anthropic", base, worker, idle=0.5), "hi")
     assert heard.text == "w0 w1 "
     assert heard.error is not None
     assert "nothing more" in str(heard.error)
 
 
-@pytest.mark.parametrize("road", list(ROADS))
+@pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_a_refused_port_is_a_network_error(road: str, worker: WorkerProcess) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    heard = await ask(model_on(road, f"http://127.0.0.1:{port}", worker), "hi")
+    heard = await ask_model(create_model(road, f"http://127.0.0.1:{port}", worker), "hi")
     assert heard.error is not None
     assert heard.error.model_kind == "network"
     assert str(port) in heard.error.message
-    assert not heard.of(Retrying)
+    assert not heard.events_of(RetryScheduled)
 
 
 @pytest.mark.req("llm.errors")
-@pytest.mark.parametrize("road", list(ROADS))
+@pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_a_busy_provider_is_asked_three_times_and_its_patience_honoured(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = 429, b"retry-after: 0.2\r\n"
-    heard = await ask(model_on(road, base, worker), "hi")
+    heard = await ask_model(create_model(road, base, worker), "hi")
     assert len(ours.bodies) == 3
-    assert len(heard.of(Retrying)) == 2
+    assert len(heard.events_of(RetryScheduled)) == 2
     assert heard.error is not None
     assert heard.error.model_kind == "quota"
     if road != "gemini":  # litellm 1.105 loses the header there
-        assert heard.of(Retrying)[0].seconds == 0.2
+        assert heard.events_of(RetryScheduled)[0].seconds == 0.2
 
 
-async def test_the_wait_between_tries_can_be_cancelled(worker: WorkerProcess, provider: tuple[Provider, str]) -> None:
+async def test_the_wait_between_tries_can_be_cancelled(
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
     ours, base = provider
     ours.status, ours.headers = 503, b"retry-after: 50\r\n"
     began = time.perf_counter()
     with anyio.move_on_after(1) as scope:
-        await ask(model_on("openai", base, worker), "hi")
+        await ask_model(create_model("openai", base, worker), "hi")
     assert scope.cancelled_caught
     assert time.perf_counter() - began < 10
     assert len(ours.bodies) == 1
 
 
 async def test_one_of_two_streams_is_stopped_and_the_other_goes_on(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
-    model = model_on("openai", base, worker)
-    async with model.stream(ModelRequest(messages=(user("a"),))) as kept:
+    model = create_model("openai", base, worker)
+    async with model.stream(ModelRequest(messages=(user_message("a"),))) as kept:
         await anext(kept)
-        async with model.stream(ModelRequest(messages=(user("b"),))) as left:
+        async with model.stream(ModelRequest(messages=(user_message("b"),))) as left:
             await anext(left)
         with anyio.fail_after(20):
             await ours.gone.wait()
@@ -174,11 +178,11 @@ async def test_one_of_two_streams_is_stopped_and_the_other_goes_on(
 
 @pytest.mark.req("llm.openai.store")
 async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 1
-    await ask(model_on("responses", base, worker), "hi")
+    await ask_model(create_model("responses", base, worker), "hi")
     assert f"Bearer {KEY}" in ours.heads[0]
     assert ours.bodies[0]["store"] is False
     assert ours.bodies[0]["include"] == ["reasoning.encrypted_content"]
@@ -187,20 +191,20 @@ async def test_the_key_travels_with_the_call_and_responses_are_not_stored(
 
 
 async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_another(
-    provider: tuple[Provider, str],
+    provider: tuple[RawProvider, str],
 ) -> None:
     ours, base = provider
     log: list[str] = []
     mine = WorkerProcess(log.append)
     try:
-        model = model_on("openai", base, mine)
+        model = create_model("openai", base, mine)
         await model.prepare()
         first = mine.pid
         assert first is not None
         words: list[str] = []
 
         async def listen_and_kill() -> None:
-            async with model.stream(ModelRequest(messages=(user("hi"),))) as events:
+            async with model.stream(ModelRequest(messages=(user_message("hi"),))) as events:
                 async for event in events:
                     if isinstance(event, TextDelta) and not words:
                         os.kill(first, signal.SIGKILL)
@@ -210,7 +214,7 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
             await listen_and_kill()
         assert words[0].startswith("w0")
         ours.words = 2
-        heard = await ask(model, "again")
+        heard = await ask_model(model, "again")
         assert heard.text == "w0 w1 "
         assert mine.pid != first
     finally:
@@ -220,10 +224,10 @@ async def test_a_worker_that_dies_ends_its_calls_and_the_next_call_starts_anothe
 
 
 async def test_closing_ends_a_worker_that_still_imports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_client, "COMMAND", REAL_COMMAND)  # a fork has nothing to import
+    monkeypatch.setattr(worker_client, "WORKER_COMMAND", REAL_COMMAND)  # a fork has nothing to import
     mine = WorkerProcess(lambda _line: None)
     async with anyio.create_task_group() as starting:
-        starting.start_soon(mine.ready)
+        starting.start_soon(mine.ensure_ready)
         with anyio.fail_after(20):
             while mine.pid is None:
                 await anyio.lowlevel.checkpoint()
@@ -258,14 +262,14 @@ def conversation(model: str) -> tuple[Message, ...]:
     )
 
 
-@pytest.mark.parametrize("road", list(ROADS))
+@pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_results_images_and_reasoning_are_in_the_body(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
-    model = model_on(road, base, worker)
-    await ask(model, *conversation(model.name))
+    model = create_model(road, base, worker)
+    await ask_model(model, *conversation(model.name))
     body = json.dumps(ours.bodies[-1])
     assert "RESULT" in body
     assert PICTURE in body
@@ -276,12 +280,12 @@ async def test_results_images_and_reasoning_are_in_the_body(
 
 
 async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
-    model = model_on("openai", base, worker)
-    await ask(model, *conversation(model.name))
+    model = create_model("openai", base, worker)
+    await ask_model(model, *conversation(model.name))
     *_before, result, pictures = ours.bodies[-1]["messages"]
     assert (result["role"], result["tool_call_id"]) == ("tool", "theirs_1")
     assert isinstance(result["content"], str)
@@ -289,10 +293,10 @@ async def test_an_image_in_a_result_follows_as_a_user_message_on_the_openai_road
     assert PICTURE + "AAAA" in json.dumps(pictures)
 
 
-async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: tuple[Provider, str]) -> None:
+async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: tuple[RawProvider, str]) -> None:
     ours, base = provider
     ours.words, ours.pause, ours.ending = 2_000, 0, "close"
-    heard = await ask(model_on("openai", base, worker), "hi")
+    heard = await ask_model(create_model("openai", base, worker), "hi")
     assert heard.text == "".join(f"w{number} " for number in range(2_000))
 
 
@@ -300,7 +304,7 @@ async def test_two_thousand_words_arrive_whole(worker: WorkerProcess, provider: 
 async def test_an_unknown_name_is_one_clear_error_and_not_a_missing_key(
     name: str, key: str, worker: WorkerProcess
 ) -> None:
-    model = RemoteModel(ModelConfig(name=name, api_key_env=key), worker, environ={"K": "x" * 20})
+    model = LiteLlmModel(ModelConfig(name=name, api_key_env=key), worker, environ={"K": "x" * 20})
     with pytest.raises(ModelError, match=name) as caught:
         await model.prepare()
     assert caught.value.model_kind == "bad_request"
@@ -308,11 +312,11 @@ async def test_an_unknown_name_is_one_clear_error_and_not_a_missing_key(
 
 
 async def test_a_bare_name_at_an_own_address_is_an_openai_server(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
-    await ask(RemoteModel(ModelConfig(name="qwen3", api_base=f"{base}/v1"), worker, environ={}), "hi")
+    await ask_model(LiteLlmModel(ModelConfig(name="qwen3", api_base=f"{base}/v1"), worker, environ={}), "hi")
     assert ours.bodies[0]["model"] == "qwen3"
     assert "/v1/chat/completions" in ours.heads[0]
 
@@ -320,44 +324,44 @@ async def test_a_bare_name_at_an_own_address_is_an_openai_server(
 @pytest.mark.req("llm.openai.store")
 @pytest.mark.parametrize("name", ["openai/gpt-4o", "qwen3"])
 async def test_chat_completions_are_not_stored_either(
-    name: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    name: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 1
-    await ask(RemoteModel(ModelConfig(name=name, api_base=f"{base}/v1"), worker, environ={}), "hi")
+    await ask_model(LiteLlmModel(ModelConfig(name=name, api_base=f"{base}/v1"), worker, environ={}), "hi")
     assert "/v1/chat/completions" in ours.heads[0]
     assert ours.bodies[0]["store"] is False
 
 
 @pytest.mark.parametrize("road", ["anthropic", "gemini"])
 async def test_a_provider_that_knows_no_store_is_not_told_of_it(
-    road: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 1
-    await ask(model_on(road, base, worker), "hi")
+    await ask_model(create_model(road, base, worker), "hi")
     assert "store" not in ours.bodies[0]
 
 
 async def test_a_model_that_litellm_itself_sends_to_responses_is_not_stored_either(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.words = 1
     config = ModelConfig(name="openai/gpt-5-codex", api_base=f"{base}/v1")
-    await ask(RemoteModel(config, worker, environ={}), "hi")
+    await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
     assert "/v1/responses" in ours.heads[0]
     assert ours.bodies[0]["store"] is False
 
 
 @pytest.mark.parametrize("name", ["openai/qwen3", "openai/gpt-5", "hosted_vllm/qwen3", "lm_studio/qwen3"])
 async def test_reasoning_effort_reaches_servers_of_ones_own(
-    name: str, worker: WorkerProcess, provider: tuple[Provider, str]
+    name: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
     config = ModelConfig(name=name, api_base=f"{base}/v1", reasoning_effort="low", max_output_tokens=7)
-    heard = await ask(RemoteModel(config, worker, environ={}), "hi")
+    heard = await ask_model(LiteLlmModel(config, worker, environ={}), "hi")
     assert ours.bodies, heard.error
     assert ours.bodies[0]["reasoning_effort"] == "low"
     assert 7 in (ours.bodies[0].get("max_tokens"), ours.bodies[0].get("max_completion_tokens"))
@@ -368,7 +372,7 @@ async def test_reasoning_effort_reaches_servers_of_ones_own(
 @pytest.mark.req("samp.parameters")
 @pytest.mark.req("samp.max-tokens")
 async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_does_not_take_are_left_out(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status = 400
@@ -381,7 +385,7 @@ async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_doe
         temperature=0.25,
     )
     for name in ("openai/qwen3", "openai/gpt-5"):
-        model = RemoteModel(ModelConfig(name=name, api_base=f"{base}/v1", max_output_tokens=50), worker, environ={})
+        model = LiteLlmModel(ModelConfig(name=name, api_base=f"{base}/v1", max_output_tokens=50), worker, environ={})
         with suppress(ModelError):
             async with model.stream(wishes) as events:
                 await anext(events)
@@ -393,18 +397,18 @@ async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_doe
 
 
 async def test_a_parameter_the_model_does_not_take_is_told_and_not_dropped(
-    worker: WorkerProcess, provider: tuple[Provider, str]
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     config = ModelConfig(name="groq/llama-3.1-8b-instant", api_base=base, reasoning_effort="low", api_key_env="K")
-    heard = await ask(RemoteModel(config, worker, environ={"K": "x"}), "hi")
+    heard = await ask_model(LiteLlmModel(config, worker, environ={"K": "x"}), "hi")
     assert heard.error is not None
     assert heard.error.message == "groq/llama-3.1-8b-instant does not take reasoning_effort; nothing was sent."
     assert not ours.bodies
 
 
 @pytest.mark.parametrize("garbage", [b"not http at all\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>", b""])
-@pytest.mark.parametrize("road", list(ROADS))
+@pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_a_server_that_speaks_something_else_is_one_clear_error(
     road: str, garbage: bytes, worker: WorkerProcess
 ) -> None:
@@ -418,7 +422,7 @@ async def test_a_server_that_speaks_something_else_is_one_clear_error(
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, babble)
         with anyio.fail_after(20):
-            heard = await ask(model_on(road, f"http://127.0.0.1:{port}", worker), "hi")
+            heard = await ask_model(create_model(road, f"http://127.0.0.1:{port}", worker), "hi")
         group.cancel_scope.cancel()
     assert heard.text == ""
     assert heard.error is not None

@@ -3,20 +3,20 @@
 import pytest
 
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import ROADS, ask, model_on
-from tests.peers.models.raw import Provider
+from tests.peers.models.asking import API_ROUTES, ask_model, create_model
+from tests.peers.models.raw import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 
 
 @pytest.mark.parametrize("status", [302, 307])
-@pytest.mark.parametrize("road", list(ROADS))
+@pytest.mark.parametrize("road", list(API_ROUTES))
 async def test_a_redirect_is_refused_and_named(
-    road: str, status: int, worker: WorkerProcess, provider: tuple[Provider, str]
+    road: str, status: int, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
     ours.status, ours.headers = status, f"location: {base}/elsewhere\r\n".encode()
-    error = (await ask(model_on(road, base, worker), "hi")).error
+    error = (await ask_model(create_model(road, base, worker), "hi")).error
     assert error is not None
     assert f"redirects to '{base}/elsewhere', which was not followed" in error.message
     assert "api_base" in error.hint

@@ -13,19 +13,19 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 import anyio
 import httpx
 
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.token_store import Keep
-from mcphost.auth.url_policy import Guard
-from mcphost.auth.user_interaction import Terms
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import SignInTerms
 from tests.unit.transport import raw_http
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 
 @dataclass
-class Peer:
+class OAuthPeer:
     """Both servers; what a test changes here they do from then on."""
 
     origin: str = ""
@@ -41,7 +41,7 @@ class Peer:
     answers: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
     """What a path answers instead: status, body, content type."""
 
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[ReceivedRequest] = field(default_factory=list)
     valid: dict[str, set[str]] = field(default_factory=dict)
     families: dict[str, str] = field(default_factory=dict)
     """Each refresh token ever given, and its family; a family is dead when one of its tokens came twice."""
@@ -60,7 +60,7 @@ class Peer:
         return [one.path.partition("?")[0] for one in self.seen]
 
     # -- what it is made of
-    async def handle(self, one: Seen) -> None:
+    async def handle(self, one: ReceivedRequest) -> None:
         self.seen.append(one)
         path = one.path.partition("?")[0]
         if path in self.answers:
@@ -103,16 +103,16 @@ class Peer:
         }
         return {name: value for name, value in (standard | self.document).items() if value is not None}
 
-    async def json(self, one: Seen, value: Any, status: int = 200) -> None:
+    async def json(self, one: ReceivedRequest, value: Any, status: int = 200) -> None:
         await one.reply(status, json.dumps(value).encode())
 
-    async def register(self, one: Seen) -> None:
+    async def register(self, one: ReceivedRequest) -> None:
         wanted = json.loads(one.body)
         ident = f"client-{len(self.clients)}"
         self.clients[ident] = wanted
         await self.json(one, {"client_id": ident, "redirect_uris": wanted["redirect_uris"]} | self.registration, 201)
 
-    async def authorize(self, one: Seen) -> None:
+    async def authorize(self, one: ReceivedRequest) -> None:
         asked = dict(parse_qsl(one.path.partition("?")[2], keep_blank_values=True))
         self.asked.append(asked)
         code = f"code-0{secrets.token_urlsafe(12)}"  # a digit: only values with one are taken for secrets
@@ -121,7 +121,7 @@ class Peer:
         query = urlencode({name: value for name, value in back.items() if value is not None})
         await one.reply(302, b"", location=f"{asked['redirect_uri']}?{query}")
 
-    async def token(self, one: Seen) -> None:
+    async def token(self, one: ReceivedRequest) -> None:
         form = {name: values[0] for name, values in parse_qs(one.body.decode()).items()}
         self.forms.append(form)
         if form["grant_type"] == "authorization_code":
@@ -143,7 +143,7 @@ class Peer:
         else:
             await self.json(one, {"error": "unsupported_grant_type"}, 400)
 
-    async def grant(self, one: Seen, family: str, scope: str) -> None:
+    async def grant(self, one: ReceivedRequest, family: str, scope: str) -> None:
         access = f"access-0{secrets.token_urlsafe(12)}"
         self.valid[access] = set(scope.split())
         reply: dict[str, Any] = {"access_token": access, "token_type": "Bearer", "scope": scope}
@@ -156,7 +156,7 @@ class Peer:
             reply["refresh_token"] = token
         await self.json(one, reply)
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         token = one.headers.get("authorization", "").removeprefix("Bearer ")
         if token not in self.valid:
             more = ', error="invalid_token"' if token else ""
@@ -169,7 +169,7 @@ class Peer:
 
 
 @asynccontextmanager
-async def peer(kind: type[Peer] = Peer, **settings: Any) -> AsyncIterator[Peer]:
+async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncIterator[OAuthPeer]:
     """Both servers, on one port."""
     one = kind(**settings)
     async with raw_http.serve(one.handle) as server:
@@ -178,12 +178,12 @@ async def peer(kind: type[Peer] = Peer, **settings: Any) -> AsyncIterator[Peer]:
 
 
 @dataclass
-class Browser:
+class BrowserUser:
     """A person who signs in wherever they are led, unless told otherwise."""
 
     urls: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    terms: list[Terms] = field(default_factory=list)
+    terms: list[SignInTerms] = field(default_factory=list)
     answer: Any = ""
     visit: bool = True
     page: str = ""
@@ -206,7 +206,7 @@ class Browser:
         scopes: tuple[str, ...],
         code: str,
         note: str,
-        terms: Terms,
+        terms: SignInTerms,
     ) -> str | None:
         self.urls.append(url)
         self.notes.append(note)
@@ -228,13 +228,13 @@ class Refused:
     dpop_nonce: str = ""
 
 
-def oauth(one: Peer, person: Any, keep: Keep | None = None, **settings: Any) -> OAuth:
+def create_oauth(one: OAuthPeer, person: Any, keep: TokenStore | None = None, **settings: Any) -> OAuthProvider:
     """The product's own authorizer for that peer."""
-    target = Target(server="peer", url=one.url, **settings)
-    return OAuth(target, Requests(Guard(one.url)), keep or Keep(MemoryVault(), None), person)
+    target = SignInTarget(server="peer", url=one.url, **settings)
+    return OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), keep or TokenStore(MemoryBackend(), None), person)
 
 
-async def _sent(auth: OAuth, one: Peer) -> tuple[int, Refused]:
+async def _send(auth: OAuthProvider, one: OAuthPeer) -> tuple[int, Refused]:
     async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         headers = dict(await auth.headers("POST", one.url))
         answer = await client.post(one.url, json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=headers)
@@ -242,19 +242,19 @@ async def _sent(auth: OAuth, one: Peer) -> tuple[int, Refused]:
     return answer.status_code, Refused(answer.status_code, challenge, headers.get("authorization", ""), nonce)
 
 
-async def ask(auth: OAuth, one: Peer) -> int:
+async def send_request(auth: OAuthProvider, one: OAuthPeer) -> int:
     """One request as a transport makes it; its status."""
     for _ in range(3):
-        status, refused = await _sent(auth, one)
+        status, refused = await _send(auth, one)
         if status not in (401, 403) or not await auth.recover(refused):
             break
     return status
 
 
-async def used(auth: OAuth, one: Peer) -> int:
+async def send_with_sign_in(auth: OAuthProvider, one: OAuthPeer) -> int:
     """The same with the person at hand, as a caller does it."""
     for attempt in range(1, 9):
-        status, refused = await _sent(auth, one)
+        status, refused = await _send(auth, one)
         if status not in (401, 403):
             return status
         if not await auth.recover(refused):

@@ -9,8 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from mcphost.auth.browser import can_open, launchers, open_url
-from tests.loops import alone
+from mcphost.auth.browser import browser_commands, can_open_browser, open_url
+from tests.loops import run_in_new_thread
 
 NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
 
@@ -40,7 +40,7 @@ def opened(told: Path) -> list[str]:
 @pytest.mark.req("auth.url-open-no-shell")
 @pytest.mark.req("elic.url.secure-open")
 def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> None:
-    assert alone(open_url, NASTY)
+    assert run_in_new_thread(open_url, NASTY)
     (address,) = opened(browser)
     assert unquote(address) == unquote(NASTY)
 
@@ -56,7 +56,7 @@ def test_the_address_is_one_argument_and_no_shell_reads_it(browser: Path) -> Non
     ],
 )
 def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, url: str, given: str) -> None:
-    assert alone(open_url, url)
+    assert run_in_new_thread(open_url, url)
     assert opened(browser) == [given]
 
 
@@ -64,7 +64,7 @@ def test_signs_that_a_shell_of_windows_reads_are_given_as_codes(browser: Path, u
     "url", ["https://a.example/#/in?x=1", "https://me@a.example/", "http://127.0.0.1:8/", "https://a/" + "x" * 9_000]
 )
 def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, url: str) -> None:
-    assert alone(open_url, url)
+    assert run_in_new_thread(open_url, url)
     assert opened(browser) == [url]
 
 
@@ -87,27 +87,27 @@ def test_an_address_that_was_agreed_to_is_opened_to_the_letter(browser: Path, ur
     ],
 )
 def test_what_is_no_https_address_starts_nothing(browser: Path, url: str) -> None:
-    assert not alone(open_url, url)
+    assert not run_in_new_thread(open_url, url)
     assert not browser.exists()
 
 
 def test_a_browser_that_fails_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROWSER", "false:/nowhere/browser")
-    assert not alone(open_url, "https://as.example/")
+    assert not run_in_new_thread(open_url, "https://as.example/")
 
 
 @pytest.mark.req("auth.callback.manual")
 def test_a_machine_without_a_screen_has_no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert launchers({}, "linux", ()) == ()
-    assert launchers({}, "darwin", ()) == (("open",),)
-    assert launchers({"DISPLAY": ":0"}, "linux", ())[0] == ("xdg-open",)
-    assert launchers({"BROWSER": "firefox --new-tab %s"}, "linux", ()) == (("firefox", "--new-tab", "%s"),)
-    assert launchers({"BROWSER": "firefox '%s"}, "linux", ()) == ()  # an open quote names no program
-    assert launchers({"BROWSER": "firefox '%s:links"}, "linux", ()) == (("links",),)
+    assert browser_commands({}, "linux", ()) == ()
+    assert browser_commands({}, "darwin", ()) == (("open",),)
+    assert browser_commands({"DISPLAY": ":0"}, "linux", ())[0] == ("xdg-open",)
+    assert browser_commands({"BROWSER": "firefox --new-tab %s"}, "linux", ()) == (("firefox", "--new-tab", "%s"),)
+    assert browser_commands({"BROWSER": "firefox '%s"}, "linux", ()) == ()  # an open quote names no program
+    assert browser_commands({"BROWSER": "firefox '%s:links"}, "linux", ()) == (("links",),)
     for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert not can_open()
+    assert not can_open_browser()
 
 
 @pytest.mark.req("auth.callback.manual")
@@ -119,13 +119,13 @@ def test_over_ssh_and_in_a_container_a_screen_is_not_the_users_unless_they_name_
     platform: str, where: dict[str, str]
 ) -> None:
     screen = {"DISPLAY": ":0", "WAYLAND_DISPLAY": "wayland-0"}
-    assert launchers(screen | where, platform, ()) == ()
-    assert launchers(screen | where | {"BROWSER": "firefox"}, platform, ()) == (("firefox",),)
+    assert browser_commands(screen | where, platform, ()) == ()
+    assert browser_commands(screen | where | {"BROWSER": "firefox"}, platform, ()) == (("firefox",),)
 
 
 def test_the_file_that_marks_a_container_says_so_too(tmp_path: Path) -> None:
     mark, screen = tmp_path / ".dockerenv", {"DISPLAY": ":0"}
-    assert launchers(screen, "linux", (str(mark),)) != ()
+    assert browser_commands(screen, "linux", (str(mark),)) != ()
     mark.touch()
-    assert launchers(screen, "linux", (str(mark),)) == ()
-    assert launchers(screen | {"BROWSER": "firefox"}, "linux", (str(mark),)) == (("firefox",),)
+    assert browser_commands(screen, "linux", (str(mark),)) == ()
+    assert browser_commands(screen | {"BROWSER": "firefox"}, "linux", (str(mark),)) == (("firefox",),)

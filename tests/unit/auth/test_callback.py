@@ -6,7 +6,14 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from mcphost.auth.callback_server import MOST_AT_ONCE, MOST_OPEN, Callback, Redirect, listening, redirect_of
+from mcphost.auth.callback_server import (
+    MAX_CONCURRENT_REQUESTS,
+    MAX_CONNECTIONS,
+    AuthorizationResponse,
+    CallbackServer,
+    parse_authorization_response,
+    run_callback_server,
+)
 from mcphost.redact import redact
 
 pytestmark = pytest.mark.anyio
@@ -25,17 +32,17 @@ async def send(port: int, raw: bytes) -> bytes:
         return answer
 
 
-def get(callback: Callback, target: str, host: str = "") -> bytes:
+def get(callback: CallbackServer, target: str, host: str = "") -> bytes:
     return f"GET {target} HTTP/1.1\r\nHost: {host or f'127.0.0.1:{callback.port}'}\r\n\r\n".encode()
 
 
-def mine(redirect: Redirect) -> bool:
+def mine(redirect: AuthorizationResponse) -> bool:
     return redirect.get("state") == "good-state"
 
 
 @pytest.mark.req("auth.callback.server", "auth.callback.loopback")
 async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> None:
-    async with listening(path="/callback/x") as callback:
+    async with run_callback_server(path="/callback/x") as callback:
         callback.expect(mine)
         page = await send(callback.port, get(callback, "/callback/x?code=the-code&state=good-state&iss=i"))
         assert page.startswith(b"HTTP/1.1 200 ")
@@ -55,7 +62,7 @@ async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> Non
     ],
 )  # fmt: skip
 async def test_what_is_not_our_answer_is_turned_away_and_the_wait_goes_on(target: str) -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         callback.expect(mine)
         assert b" 40" in (await send(callback.port, get(callback, target)))[:13]
         assert (await send(callback.port, get(callback, "/callback?code=c&state=good-state"))).startswith(
@@ -69,7 +76,7 @@ async def test_what_is_not_our_answer_is_turned_away_and_the_wait_goes_on(target
     "host", ["evil.example", "localhost:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1:{port}\r\nHost: evil.example"]
 )
 async def test_another_host_name_is_another_site(host: str) -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         callback.expect(mine)
         answer = await send(
             callback.port, get(callback, "/callback?code=c&state=good-state", host.format(port=callback.port))
@@ -79,7 +86,7 @@ async def test_another_host_name_is_another_site(host: str) -> None:
 
 @pytest.mark.req("auth.callback.server")
 async def test_only_one_answer_is_taken_and_only_by_get() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         callback.expect(mine)
         post = f"POST /callback?state=good-state HTTP/1.1\r\nHost: 127.0.0.1:{callback.port}\r\n\r\n".encode()
         assert (await send(callback.port, post)).startswith(b"HTTP/1.1 405 ")
@@ -93,21 +100,21 @@ async def test_only_one_answer_is_taken_and_only_by_get() -> None:
 
 
 async def test_before_anything_is_expected_nothing_is_taken() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         assert (await send(callback.port, get(callback, "/callback?code=1&state=good-state"))).startswith(
             b"HTTP/1.1 400"
         )
 
 
 async def test_a_flood_of_bytes_is_cut_off() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         answer = await send(callback.port, b"GET /" + b"a" * 30_000)
         assert answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
 
 
 @pytest.mark.req("auth.callback.server")
 async def test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_network() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         port = callback.port
         with socket.socket() as probe:
             probe.bind(("127.0.0.2", port))  # would fail if it listened on every address
@@ -125,24 +132,27 @@ async def test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_networ
 )  # fmt: skip
 @pytest.mark.req("auth.callback.manual")
 def test_a_pasted_address_or_its_query_is_understood(text: str) -> None:
-    assert redirect_of(text).params == {"code": "c", "state": "s"}
+    assert parse_authorization_response(text).params == {"code": "c", "state": "s"}
 
 
 def test_an_answer_does_not_show_its_code() -> None:
-    assert "secret-code" not in repr(redirect_of("code=secret-code&state=s"))
+    assert "secret-code" not in repr(parse_authorization_response("code=secret-code&state=s"))
 
 
 async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         callback.expect(mine)
         await send(callback.port, get(callback, "/callback?code=ordinary-words&state=everyday"))
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
 
 
 async def test_connections_beyond_a_bound_are_closed_at_once_and_the_browser_is_heard_when_they_left() -> None:
-    async with listening() as callback:
+    async with run_callback_server() as callback:
         callback.expect(mine)
-        silent = [await anyio.connect_tcp("127.0.0.1", callback.port) for _ in range(MOST_OPEN + MOST_AT_ONCE)]
+        silent = [
+            await anyio.connect_tcp("127.0.0.1", callback.port)
+            for _ in range(MAX_CONNECTIONS + MAX_CONCURRENT_REQUESTS)
+        ]
         closed = 0
         with anyio.fail_after(20):
             async with anyio.create_task_group() as group:
@@ -152,12 +162,12 @@ async def test_connections_beyond_a_bound_are_closed_at_once_and_the_browser_is_
                     with pytest.raises((anyio.EndOfStream, anyio.BrokenResourceError)):
                         await stream.receive()
                     closed += 1
-                    if closed == MOST_AT_ONCE:
+                    if closed == MAX_CONCURRENT_REQUESTS:
                         group.cancel_scope.cancel()
 
                 for stream in silent:
                     group.start_soon(listen, stream)
-        assert closed == MOST_AT_ONCE
+        assert closed == MAX_CONCURRENT_REQUESTS
         for stream in silent:
             await stream.aclose()
         page = await send(callback.port, get(callback, "/callback?code=c&state=good-state"))

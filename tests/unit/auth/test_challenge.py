@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.oauth_http import Reply
-from mcphost.auth.rejected_request import probed
-from mcphost.auth.www_authenticate import challenges, ours
+from mcphost.auth.oauth_http import OAuthResponse
+from mcphost.auth.rejected_request import probe_server
+from mcphost.auth.www_authenticate import parse_challenges, select_challenge
 
 METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
 
@@ -31,35 +31,35 @@ METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
     ],
 )
 def test_the_scope_of_the_bearer_challenge_is_found_among_others(header: str, scope: str) -> None:
-    assert ours(header).get("scope") == scope
+    assert select_challenge(header).get("scope") == scope
 
 
 def test_two_header_lines_joined_by_a_comma_are_two_challenges() -> None:
-    found = challenges(f'Basic realm="a", Bearer resource_metadata="{METADATA}", error="invalid_token"')
+    found = parse_challenges(f'Basic realm="a", Bearer resource_metadata="{METADATA}", error="invalid_token"')
     assert [one.scheme for one in found] == ["basic", "bearer"]
     assert found[1].params == {"resource_metadata": METADATA, "error": "invalid_token"}
 
 
 def test_dpop_is_preferred_to_bearer() -> None:
-    assert ours('Bearer scope="a", DPoP algs="ES256"').scheme == "dpop"
+    assert select_challenge('Bearer scope="a", DPoP algs="ES256"').scheme == "dpop"
 
 
 def test_what_is_broken_ends_the_reading_and_nothing_else() -> None:
-    assert challenges('Basic realm="a", Bearer scope="never closed')[0].scheme == "basic"
-    assert ours("=,;\x00").params == {}
+    assert parse_challenges('Basic realm="a", Bearer scope="never closed')[0].scheme == "basic"
+    assert select_challenge("=,;\x00").params == {}
 
 
 @given(st.text(max_size=300))
 def test_no_header_is_an_error(header: str) -> None:
-    assert len(challenges(header)) <= 20
+    assert len(parse_challenges(header)) <= 20
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("status", "counts"), [(401, True), (200, False), (403, False), (500, False)])
 async def test_a_challenge_counts_only_with_the_refusal_it_belongs_to(status: int, counts: bool) -> None:
     class Said:
-        async def post_json(self, url: str, *given: Any) -> Reply:
-            return Reply(url, status, {"www-authenticate": "Bearer scope=a"}, b"")
+        async def post_json(self, url: str, *given: Any) -> OAuthResponse:
+            return OAuthResponse(url, status, {"www-authenticate": "Bearer scope=a"}, b"")
 
-    refusal = await probed(cast("Any", Said()), "https://mcp.example/mcp")
+    refusal = await probe_server(cast("Any", Said()), "https://mcp.example/mcp")
     assert (refusal.status, bool(refusal.www_authenticate), refusal.authorization) == (status, counts, "")

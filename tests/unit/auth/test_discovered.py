@@ -6,27 +6,27 @@ from time import time
 
 import pytest
 
-from mcphost.auth.account import Account, Discovered
-from mcphost.auth.account_index import INDEX
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.token_store import Keep
+from mcphost.auth.account import Account, DiscoverySummary
+from mcphost.auth.account_index import INDEX_FILE
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_discovery
 from mcphost.serialization import encode
-from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
 from tests.unit.auth.test_tokens_over_time import aged
 
 pytestmark = pytest.mark.anyio
 
 
-async def kept(one: Peer, folder: Path) -> Account:
+async def kept(one: OAuthPeer, folder: Path) -> Account:
     """The entry of the index after a sign-in, as another process reads it."""
-    assert await used(oauth(one, Browser(), Keep(MemoryVault(), folder)), one) == 200
-    (entry,) = await Keep(MemoryVault(), folder).accounts()
+    assert await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(MemoryBackend(), folder)), one) == 200
+    (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
     return entry
 
 
 async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path) -> None:
-    async with peer() as one:
+    async with run_peer() as one:
         one.document = {
             "device_authorization_endpoint": f"{one.origin}/device",
             "code_challenge_methods_supported": ["plain", "S256"],
@@ -35,7 +35,7 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
         one.redirect = {"iss": one.origin}
         entry = await kept(one, tmp_path)
     assert entry.client == "registered"
-    assert entry.discovered == Discovered(
+    assert entry.discovered == DiscoverySummary(
         resource_metadata=f"{one.origin}/.well-known/oauth-protected-resource/mcp",
         issuer_metadata=f"{one.origin}/.well-known/oauth-authorization-server",
         form="oauth",
@@ -50,12 +50,12 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
     words = dict(describe_discovery(entry))
     assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
     assert words["it supports"] == "PKCE plain, S256; issuer in responses (RFC 9207); device codes (RFC 8628)"
-    text = (tmp_path / INDEX).read_text()
+    text = (tmp_path / INDEX_FILE).read_text()
     assert not any(token in text for token in (*one.valid, *one.families))
 
 
 async def test_openid_discovery_is_told_from_rfc_8414(tmp_path: Path) -> None:
-    async with peer() as one:
+    async with run_peer() as one:
         one.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
         document = json.dumps(one.metadata()).encode()
         one.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
@@ -65,7 +65,7 @@ async def test_openid_discovery_is_told_from_rfc_8414(tmp_path: Path) -> None:
 
 
 async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: Path) -> None:
-    async with peer(challenge="Bearer") as one:
+    async with run_peer(challenge="Bearer") as one:
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
             one.answers[f"/.well-known/{path}"] = (404, b"", "")
         entry = await kept(one, tmp_path)
@@ -75,20 +75,20 @@ async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: P
 
 
 async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None:
-    vault = MemoryVault()
-    async with peer() as one:
-        keep = Keep(vault, tmp_path)
-        client = oauth(one, Browser(), keep)
-        assert await used(client, one) == 200
+    vault = MemoryBackend()
+    async with run_peer() as one:
+        keep = TokenStore(vault, tmp_path)
+        client = create_oauth(one, BrowserUser(), keep)
+        assert await send_with_sign_in(client, one) == 200
         await aged(client, keep)
-        assert await used(client, one) == 200
+        assert await send_with_sign_in(client, one) == 200
         assert one.forms[-1]["grant_type"] == "refresh_token"
-        (entry,) = await Keep(vault, tmp_path).accounts()
+        (entry,) = await TokenStore(vault, tmp_path).accounts()
         assert entry.discovered.form == "oauth"
 
 
 async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path) -> None:
-    async with peer() as one:
+    async with run_peer() as one:
         one.document = {
             "code_challenge_methods_supported": ["S256", *("x" * 1_000 for _ in range(500))],
             "revocation_endpoint": f"{one.origin}/{'r' * 3_000}",
@@ -100,7 +100,7 @@ async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path)
 
 async def test_an_entry_of_an_earlier_version_is_still_a_sign_in(tmp_path: Path) -> None:
     old = {"server": "tracker", "url": "https://a.example/mcp", "issuer": "https://as.example", "renews": True}
-    (tmp_path / INDEX).write_text(json.dumps({"accounts": [{**old, "expires": time() + 60}]}))
-    (entry,) = await Keep(MemoryVault(), tmp_path).accounts()
-    assert (entry.server, entry.discovered) == ("tracker", Discovered())
+    (tmp_path / INDEX_FILE).write_text(json.dumps({"accounts": [{**old, "expires": time() + 60}]}))
+    (entry,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
+    assert (entry.server, entry.discovered) == ("tracker", DiscoverySummary())
     assert describe_discovery(entry) == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.file_backend import FileVault, Locked, Seal, SealedVault
+from mcphost.auth.file_backend import EncryptedFileBackend, FileBackend, PassphraseKey, SecretsLocked
 from mcphost.errors import ConfigError, McpHostError
 
 pytestmark = pytest.mark.anyio
@@ -21,20 +21,20 @@ def beside(folder: Path, start: str) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.startswith(start)]
 
 
-def sealed(path: Path) -> SealedVault:
-    return SealedVault(path, log_n=QUICK)
+def sealed(path: Path) -> EncryptedFileBackend:
+    return EncryptedFileBackend(path, log_n=QUICK)
 
 
 def test_in_use_a_pass_phrase_costs_whoever_guesses_it_what_is_recommended() -> None:
     # OWASP Password Storage Cheat Sheet: scrypt with N = 2^17, r = 8, p = 1.
-    assert Seal.made("a phrase", b"0" * 16).log_n >= 17
+    assert PassphraseKey.derive("a phrase", b"0" * 16).log_n >= 17
 
 
 @pytest.mark.req("auth.token.storage-fallback", "auth.token.storage")
 async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase_alone(tmp_path: Path) -> None:
     path = tmp_path / "data" / "sealed.json"
     vault = sealed(path)
-    with pytest.raises(Locked):
+    with pytest.raises(SecretsLocked):
         await vault.set("name-of-it", "tweety-4711")
     assert not path.exists()
     assert await vault.unlock("a pass phrase")
@@ -45,10 +45,10 @@ async def test_a_sealed_file_holds_nothing_readable_and_opens_by_its_pass_phrase
     assert b"pass phrase" not in raw
     assert path.stat().st_mode & 0o777 == 0o600
     other = sealed(path)
-    with pytest.raises(Locked):
+    with pytest.raises(SecretsLocked):
         await other.get("name-of-it")
     assert not await other.unlock("wrong")
-    assert not other.is_open
+    assert not other.is_unlocked
     assert await other.unlock("a pass phrase")
     assert await other.get("name-of-it") == "tweety-4711"
     await other.delete("name-of-it")
@@ -69,7 +69,7 @@ async def test_every_write_is_sealed_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("part", ["sealed", "nonce"])
 async def test_a_sealed_file_that_was_changed_is_not_believed(tmp_path: Path, part: str) -> None:
     told: list[str] = []
-    vault = SealedVault(tmp_path / "s", told.append, log_n=QUICK)
+    vault = EncryptedFileBackend(tmp_path / "s", told.append, log_n=QUICK)
     await vault.unlock("p")
     await vault.set("a", "secret")
     document = json.loads(vault.path.read_bytes())
@@ -97,7 +97,7 @@ async def test_the_cost_of_a_key_is_not_what_a_stranger_wrote(tmp_path: Path) ->
 
 async def test_a_plain_file_is_for_its_owner_alone_and_says_when_it_was_not(tmp_path: Path) -> None:
     told: list[str] = []
-    vault = FileVault(tmp_path / "new" / "f.json", told.append)
+    vault = FileBackend(tmp_path / "new" / "f.json", told.append)
     assert await vault.get("a") is None
     await vault.set("a", "tök€n")
     assert vault.path.stat().st_mode & 0o777 == 0o600
@@ -115,7 +115,7 @@ async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -
     target = tmp_path / "target"
     target.write_text('{"version": 1, "secrets": {"a": "theirs"}}')
     (tmp_path / "f.json").symlink_to(target)
-    vault = FileVault(tmp_path / "f.json")
+    vault = FileBackend(tmp_path / "f.json")
     for use in (vault.get("a"), vault.set("a", "mine"), vault.delete("a")):
         with pytest.raises(ConfigError, match="symbolic link"):
             await use
@@ -127,7 +127,7 @@ async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -
 )
 async def test_a_damaged_file_is_moved_aside_and_told(tmp_path: Path, content: bytes) -> None:
     told: list[str] = []
-    vault = FileVault(tmp_path / "f.json", told.append)
+    vault = FileBackend(tmp_path / "f.json", told.append)
     vault.path.write_bytes(content)
     await vault.set("a", "new")
     assert await vault.get("a") == "new"
@@ -137,7 +137,7 @@ async def test_a_damaged_file_is_moved_aside_and_told(tmp_path: Path, content: b
 
 
 async def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
-    vault = FileVault(tmp_path / "f.json")
+    vault = FileBackend(tmp_path / "f.json")
     vault.path.write_text('{"version": 2, "secrets": {}}')
     with pytest.raises(McpHostError, match="version 2"):
         await vault.set("a", "x")
@@ -147,11 +147,11 @@ async def test_the_file_of_a_later_version_is_left_alone(tmp_path: Path) -> None
 async def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(McpHostError):
-        await FileVault(tmp_path / "file" / "f.json").set("a", "x")
+        await FileBackend(tmp_path / "file" / "f.json").set("a", "x")
 
 
 async def test_a_file_that_would_grow_without_bound_is_not_written(tmp_path: Path) -> None:
-    vault = FileVault(tmp_path / "f.json")
+    vault = FileBackend(tmp_path / "f.json")
     await vault.set("a", "x")
     with pytest.raises(McpHostError, match="would be over"):
         await vault.set("b", "y" * 5_000_000)
@@ -161,9 +161,9 @@ async def test_a_file_that_would_grow_without_bound_is_not_written(tmp_path: Pat
 WRITER = """
 import anyio, sys
 from pathlib import Path
-from mcphost.auth.file_backend import FileVault
+from mcphost.auth.file_backend import FileBackend
 async def main():
-    vault = FileVault(Path(sys.argv[1]))
+    vault = FileBackend(Path(sys.argv[1]))
     for number in range(15):
         await vault.set(f"{sys.argv[2]}-{number}", "x")
 anyio.run(main)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.response_head_limit import HEAD_BYTES, INTERIM_ANSWERS
-from mcphost.auth.url_policy import Guard
-from tests.unit.transport.certificates import Authority
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.response_head_limit import MAX_HEAD_BYTES, MAX_INTERIM_RESPONSES
+from mcphost.auth.url_policy import UrlPolicy
+from tests.unit.transport.certificates import CertificateAuthority
 
 pytestmark = pytest.mark.anyio
 EARLY = b"HTTP/1.1 103 x\r\n\r\n"
@@ -45,43 +45,43 @@ async def flooding(flood: Flood, tls: ssl.SSLContext | None = None) -> AsyncIter
         yield flood
 
 
-def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> Requests:
+def requests(flood: Flood, *, ca_file: str = "", proxy: str = "") -> OAuthHttpClient:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1"]
 
-    guard = Guard(f"https://mcp.example:{flood.port}/mcp", resolving=resolve, private=True)
-    return Requests(guard, ca_file=ca_file, proxy_for=lambda url: proxy)
+    guard = UrlPolicy(f"https://mcp.example:{flood.port}/mcp", resolver=resolve, allow_private=True)
+    return OAuthHttpClient(guard, ca_file=ca_file, proxy_for=lambda url: proxy)
 
 
 @pytest.mark.parametrize(
     ("before", "why"),
     [
-        (EARLY, f"over {INTERIM_ANSWERS} interim answers"),
-        (b"HTTP/1.1 103 x\r\n" + b"a: b\r\n" * 300 + b"\r\n", f"headers over {HEAD_BYTES // 1024} KB"),
+        (EARLY, f"over {MAX_INTERIM_RESPONSES} interim answers"),
+        (b"HTTP/1.1 103 x\r\n" + b"a: b\r\n" * 300 + b"\r\n", f"headers over {MAX_HEAD_BYTES // 1024} KB"),
     ],
 )
 async def test_interim_answers_without_end_end_the_sign_in_early(before: bytes, why: str) -> None:
     async with flooding(Flood(before)) as flood:
-        with pytest.raises(Unreachable, match=why):
+        with pytest.raises(EndpointUnreachable, match=why):
             await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
 
 
 async def test_interim_answers_without_end_are_stopped_in_tls_as_well(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     async with flooding(Flood(EARLY), authority.context("as.example")) as flood:
         url, asking = f"https://as.example:{flood.port}/x", requests(flood, ca_file=str(authority.file))
-        with pytest.raises(Unreachable, match="interim answers"):
+        with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get(url, "document")
 
 
 async def test_interim_answers_of_a_proxy_without_end_are_stopped() -> None:
     async with flooding(Flood(EARLY)) as flood:
         asking = requests(flood, proxy=f"http://127.0.0.1:{flood.port}")
-        with pytest.raises(Unreachable, match="interim answers"):
+        with pytest.raises(EndpointUnreachable, match="interim answers"):
             await asking.get("https://as.example/x", "document")
 
 
 async def test_some_interim_answers_come_before_a_good_one() -> None:
-    async with flooding(Flood(EARLY, INTERIM_ANSWERS)) as flood:
+    async with flooding(Flood(EARLY, MAX_INTERIM_RESPONSES)) as flood:
         reply = await requests(flood).get(f"http://127.0.0.1:{flood.port}/x", "document")
-    assert reply.members() == {"hello": 1}
+    assert reply.json_members() == {"hello": 1}

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcphost.auth.callback_server import redirect_of
-from mcphost.auth.client_registration import told
-from mcphost.auth.discovery import IssuerDocument, ResourceDocument, _document
-from mcphost.auth.oauth_http import MOST_BYTES, Reply, Unreachable, _inflated, _read
-from mcphost.auth.tokens import Tokens, read, seconds
-from mcphost.auth.url_policy import checked, covers, origin
+from mcphost.auth.callback_server import parse_authorization_response
+from mcphost.auth.client_registration import describe_oauth_error
+from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResourceMetadata, _parse_metadata
+from mcphost.auth.oauth_http import MAX_BODY_BYTES, EndpointUnreachable, OAuthResponse, _decompress, _read_response
+from mcphost.auth.tokens import TokenSet, parse_lifetime, parse_token_response
+from mcphost.auth.url_policy import check_url, resource_covers, url_origin
 from mcphost.errors import SignInRequired
 
 REPLIES = ["access_token", "token_type", "expires_in", "scope", "refresh_token", "error", "error_description"]
-NAMES = [*IssuerDocument.__struct_fields__, *ResourceDocument.__struct_fields__, *REPLIES]
+NAMES = [*AuthorizationServerMetadata.__struct_fields__, *ProtectedResourceMetadata.__struct_fields__, *REPLIES]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("Bearer"),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
@@ -29,71 +29,71 @@ ANYTHING = st.recursive(
 DOCUMENTS = st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=8)
 
 
-def reply(body: bytes, status: int = 200) -> Reply:
-    return Reply("https://as.example/x", status, {"content-type": "application/json"}, body)
+def reply(body: bytes, status: int = 200) -> OAuthResponse:
+    return OAuthResponse("https://as.example/x", status, {"content-type": "application/json"}, body)
 
 
 @settings(max_examples=300)
 @given(DOCUMENTS, st.sampled_from([200, 400, 401, 500, 302]))
 def test_any_json_is_read_or_refused(document: dict[str, Any], status: int) -> None:
     answer = reply(json.dumps(document).encode(), status)
-    for kind in (IssuerDocument, ResourceDocument):
+    for kind in (AuthorizationServerMetadata, ProtectedResourceMetadata):
         with suppress(SignInRequired):
-            assert isinstance(_document(answer, kind, "document"), kind)
+            assert isinstance(_parse_metadata(answer, kind, "document"), kind)
     with suppress(SignInRequired):
-        assert isinstance(read(answer, "https://as.example"), Tokens)
-    assert isinstance(told(answer, answer.members()), str)
+        assert isinstance(parse_token_response(answer, "https://as.example"), TokenSet)
+    assert isinstance(describe_oauth_error(answer, answer.json_members()), str)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
-    assert isinstance(reply(body).members(), dict)
+    assert isinstance(reply(body).json_members(), dict)
     with pytest.raises(SignInRequired):
-        read(reply(body), "https://as.example")
+        parse_token_response(reply(body), "https://as.example")
 
 
 @given(st.text(max_size=200))
 def test_any_address_is_used_or_refused(text: str) -> None:
-    origin(text)
-    covers(text, "https://mcp.example/mcp")
-    redirect_of(text)
+    url_origin(text)
+    resource_covers(text, "https://mcp.example/mcp")
+    parse_authorization_response(text)
     with suppress(SignInRequired):
-        assert checked(text, "address") == text
+        assert check_url(text, "address") == text
 
 
 @given(ANYTHING)
 def test_any_lifetime_is_a_number(value: Any) -> None:
-    assert 0 <= seconds(value) < 1e12
+    assert 0 <= parse_lifetime(value) < 1e12
 
 
 @pytest.mark.parametrize("value", ["²", "١٢", "1e5"])
 def test_a_lifetime_in_other_digits_counts_as_an_hour(value: str) -> None:
-    assert seconds(value) == 3600
+    assert parse_lifetime(value) == 3600
 
 
 def test_nesting_without_end_is_refused() -> None:
-    assert reply(b"[" * 100_000).members() == {}
-    assert reply(b'{"a":' * 100_000).members() == {}
+    assert reply(b"[" * 100_000).json_members() == {}
+    assert reply(b'{"a":' * 100_000).json_members() == {}
 
 
 def test_what_inflates_without_end_takes_no_more_memory_than_a_document_may() -> None:
     bomb = zlib.compress(b"a" * 50_000_000)
     tracemalloc.start()
     try:
-        with pytest.raises(Unreachable, match="more than 1 MB"):
-            _inflated(bomb, "https://as.example/x", "document")
+        with pytest.raises(EndpointUnreachable, match="more than 1 MB"):
+            _decompress(bomb, "https://as.example/x", "document")
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert most < 8 * MOST_BYTES
+    assert most < 8 * MAX_BODY_BYTES
 
 
 def test_a_compressed_document_has_one_stream_with_its_end() -> None:
     packed = zlib.compress(b"{}")
-    assert _inflated(packed, "https://as.example/x", "document") == b"{}"
+    assert _decompress(packed, "https://as.example/x", "document") == b"{}"
     for broken in (packed[:-4], packed + packed, packed + b"\0" * 100):
-        with pytest.raises(Unreachable, match="without its end, or with more behind it"):
-            _inflated(broken, "https://as.example/x", "document")
+        with pytest.raises(EndpointUnreachable, match="without its end, or with more behind it"):
+            _decompress(broken, "https://as.example/x", "document")
 
 
 class Dripping:
@@ -115,6 +115,6 @@ class Dripping:
 @pytest.mark.anyio
 async def test_an_answer_in_very_many_tiny_chunks_ends_the_sign_in_early() -> None:
     answer = Dripping()
-    with pytest.raises(Unreachable, match="too many small chunks"):
-        await _read(answer, "https://as.example/x", "document")
+    with pytest.raises(EndpointUnreachable, match="too many small chunks"):
+        await _read_response(answer, "https://as.example/x", "document")
     assert answer.chunks < 2_000

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcphost.auth.account import Account
-from mcphost.auth.account_index import INDEX, Index
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.token_store import Keep
+from mcphost.auth.account_index import INDEX_FILE, AccountIndex
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.token_store import TokenStore
 
 pytestmark = pytest.mark.anyio
 URL = "https://mcp.example/mcp"
@@ -15,7 +15,7 @@ ENTRY = Account(server="peer", url=URL, issuer="https://as.example")
 
 
 def aside(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"{INDEX}.damaged-*"))
+    return sorted(folder.glob(f"{INDEX_FILE}.damaged-*"))
 
 
 @pytest.mark.parametrize(
@@ -24,48 +24,48 @@ def aside(folder: Path) -> list[Path]:
 async def test_a_damaged_list_is_kept_aside_with_all_its_bytes_before_a_new_one_is_written(
     tmp_path: Path, content: bytes
 ) -> None:
-    (tmp_path / INDEX).write_bytes(content)
+    (tmp_path / INDEX_FILE).write_bytes(content)
     told: list[str] = []
-    index = Index(tmp_path, told.append)
+    index = AccountIndex(tmp_path, told.append)
     assert (await index.read()).accounts == ()
-    assert (tmp_path / INDEX).read_bytes() == content, "reading moves nothing"
+    assert (tmp_path / INDEX_FILE).read_bytes() == content, "reading moves nothing"
     assert "is damaged" in told[0]
-    await index.change(ENTRY.whose, ENTRY)
+    await index.update(ENTRY.identity, ENTRY)
     assert (await index.read()).accounts == (ENTRY,)
     (kept,) = aside(tmp_path)
     assert kept.read_bytes() == content
     assert f"was moved to {kept.name}" in told[-1]
-    await index.choose(URL, "work")
+    await index.choose_account(URL, "work")
     assert len(aside(tmp_path)) == 1
     assert (await index.read()).accounts == (ENTRY,)
 
 
 async def test_a_list_that_cannot_be_opened_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / INDEX).mkdir()
+    (tmp_path / INDEX_FILE).mkdir()
     told: list[str] = []
-    index = Index(tmp_path, told.append)
+    index = AccountIndex(tmp_path, told.append)
     assert (await index.read()).accounts == ()
     assert "cannot be read" in told[0]
     with pytest.raises(OSError, match="directory"):
-        await index.change(ENTRY.whose, ENTRY)
-    assert (tmp_path / INDEX).is_dir()
+        await index.update(ENTRY.identity, ENTRY)
+    assert (tmp_path / INDEX_FILE).is_dir()
     assert aside(tmp_path) == []
 
 
 async def test_a_list_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
-    index = Index(tmp_path)
-    await index.change(ENTRY.whose, ENTRY)
-    before = (tmp_path / INDEX).read_bytes()
+    index = AccountIndex(tmp_path)
+    await index.update(ENTRY.identity, ENTRY)
+    before = (tmp_path / INDEX_FILE).read_bytes()
     huge = Account(server="peer", url=f"{URL}/2", issuer="https://as.example", scopes=("x" * 5_000_000,))
     with pytest.raises(OSError, match="over 4 MiB"):
-        await index.change(huge.whose, huge)
-    assert (tmp_path / INDEX).read_bytes() == before
+        await index.update(huge.identity, huge)
+    assert (tmp_path / INDEX_FILE).read_bytes() == before
 
 
 async def test_the_user_is_told_once_of_a_damaged_list(tmp_path: Path) -> None:
-    (tmp_path / INDEX).write_bytes(b"{")
+    (tmp_path / INDEX_FILE).write_bytes(b"{")
     told: list[str] = []
-    keep = Keep(MemoryVault(), tmp_path, told.append)
+    keep = TokenStore(MemoryBackend(), tmp_path, told.append)
     for _ in range(3):
         assert await keep.accounts() == ()
     assert len(told) == 1

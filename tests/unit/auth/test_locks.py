@@ -5,7 +5,7 @@ import threading
 import time
 from pathlib import Path
 
-from mcphost.auth.file_lock import alone
+from mcphost.auth.file_lock import lock_file_blocking
 
 
 def is_locked(path: Path) -> bool:
@@ -23,16 +23,16 @@ def test_who_waits_for_a_lock_is_not_overtaken_by_who_releases_it(tmp_path: Path
     turns: list[str] = []
 
     def wait() -> None:
-        with alone(path):
+        with lock_file_blocking(path):
             turns.append("waited")
 
     waiting = threading.Thread(target=wait, daemon=True)
-    with alone(path):
+    with lock_file_blocking(path):
         waiting.start()
         deadline = time.monotonic() + 20
         while not is_locked(path.with_suffix(".next")):
             assert time.monotonic() < deadline, "nobody stands in the queue"
-    with alone(path):
+    with lock_file_blocking(path):
         turns.append("again")
     waiting.join(20)
     assert turns == ["waited", "again"]

@@ -12,41 +12,41 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcphost import redact
-from mcphost.auth.client_grants import ID_JAG, JWT_BEARER, Machine
-from mcphost.auth.discovery import Untrusted
-from mcphost.auth.jwt_proofs import Signer
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.secret_store import Places
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.token_store import Keep
-from mcphost.auth.tokens import ScopesRefused, TokenRefused
-from mcphost.auth.url_policy import Guard
-from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.client_grants import ID_JAG_TOKEN_TYPE, JWT_BEARER, ClientGrant
+from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.jwt_proofs import JwtSigner
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.secret_store import SecretStorage
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import InvalidScopes, TokenError
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
-from tests.unit.auth.peer import Browser, Peer, Refused, ask, oauth, peer
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, Refused, create_oauth, run_peer, send_request
 from tests.unit.auth.test_places import Owner
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Bank(Peer):
+class Bank(OAuthPeer):
     """Grants tokens to machines, and vouches for users as an identity provider does."""
 
-    async def token(self, one: Seen) -> None:
+    async def token(self, one: ReceivedRequest) -> None:
         form = self.form(one)
         if form.get("error"):
             await self.json(one, {"error": "invalid_grant", "error_description": "no"}, 400)
         elif form["grant_type"].endswith("token-exchange"):
-            jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG, "token_type": "N_A"}
+            jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG_TOKEN_TYPE, "token_type": "N_A"}
             await self.json(one, jag | self.registration)
         else:
             await self.grant(one, "machine", form.get("scope", ""))
 
-    def form(self, one: Seen) -> dict[str, str]:
+    def form(self, one: ReceivedRequest) -> dict[str, str]:
         from urllib.parse import parse_qsl
 
         form = dict(parse_qsl(one.body.decode()))
@@ -54,20 +54,20 @@ class Bank(Peer):
         return form
 
 
-def machine(one: Peer, *, client_secret: str = "", issuer: str | None = None, **settings: Any) -> OAuth:
+def machine(one: OAuthPeer, *, client_secret: str = "", issuer: str | None = None, **settings: Any) -> OAuthProvider:
     where = one.origin if issuer is None else issuer
-    target = Target(server="peer", url=one.url, client_id="me", client_secret=client_secret, issuer=where)
-    requests = Requests(Guard(one.url))
-    made = Machine(target=target, **settings)
-    return OAuth(target, requests, Keep(MemoryVault(), None), None, made)
+    target = SignInTarget(server="peer", url=one.url, client_id="me", client_secret=client_secret, issuer=where)
+    requests = OAuthHttpClient(UrlPolicy(one.url))
+    made = ClientGrant(target=target, **settings)
+    return OAuthProvider(target, requests, TokenStore(MemoryBackend(), None), None, made)
 
 
 @pytest.mark.req("auth.ext.client-credentials")
 async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None:
-    async with peer(kind=Bank, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}) as one:
+    async with run_peer(kind=Bank, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
-        assert await ask(auth, one) == 200
-        assert await ask(auth, one) == 200
+        assert await send_request(auth, one) == 200
+        assert await send_request(auth, one) == 200
     (form,) = one.forms
     assert form["grant_type"] == "client_credentials"
     assert form["resource"] == one.url
@@ -76,30 +76,30 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
 
 
 async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_renew_itself(tmp_path: Path) -> None:
-    vault = MemoryVault()
+    vault = MemoryBackend()
     owner = Owner()
-    async with peer(kind=Bank, lifetime=2) as one:
-        person = oauth(one, Browser(), Keep(vault, tmp_path))
+    async with run_peer(kind=Bank, lifetime=2) as one:
+        person = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
         signed = await person.login()
         before = dict(vault._secrets)
         one.forms.clear()
 
-        def run() -> OAuth:
-            keep = Keep(Places(vault, tmp_path, owner=owner), tmp_path)
-            made = Machine(target=target, grant="client_credentials")
-            return OAuth(target, Requests(Guard(one.url)), keep, None, made)
+        def run() -> OAuthProvider:
+            keep = TokenStore(SecretStorage(vault, tmp_path, interaction=owner), tmp_path)
+            made = ClientGrant(target=target, grant="client_credentials")
+            return OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), keep, None, made)
 
-        target = Target(server="peer", url=one.url, client_id="me", issuer=one.origin)
+        target = SignInTarget(server="peer", url=one.url, client_id="me", issuer=one.origin)
         for _ in range(2):
             auth = run()
-            assert await ask(auth, one) == 200
+            assert await send_request(auth, one) == 200
             assert auth.account is not None
             assert (validity(auth.account), describe_validity(auth.account)) == ("good", "renewed automatically")
             assert describe_storage(auth.account).startswith("nowhere")
         # The sign-in of a person at the same server is neither used for it nor touched.
         assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 2
         assert f"Bearer {signed.tokens.access}" not in [seen.headers.get("authorization") for seen in one.seen[-4:]]
-        assert await auth.settled(await auth.login()) == "earned"
+        assert await auth.resolve_storage(await auth.login()) == "earned"
         gone, revoked = await auth.logout()
         assert gone is not None
         assert revoked
@@ -109,11 +109,11 @@ async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_rene
 
 @pytest.mark.req("auth.ext.wif")
 async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
-    async with peer(kind=Bank) as one:
-        assert await ask(machine(one, grant="workload", assertion="the.work.load"), one) == 200
+    async with run_peer(kind=Bank) as one:
+        assert await send_request(machine(one, grant="workload", assertion="the.work.load"), one) == 200
         one.answers["/token"] = (400, b'{"error": "invalid_grant", "error_description": "expired"}', "application/json")
-        with pytest.raises(TokenRefused, match="invalid_grant: expired"):
-            await ask(machine(one, grant="workload", assertion="another.work.load"), one)
+        with pytest.raises(TokenError, match="invalid_grant: expired"):
+            await send_request(machine(one, grant="workload", assertion="another.work.load"), one)
     assert [form["assertion"] for form in one.forms] == ["the.work.load"]
     assert one.forms[0]["grant_type"] == JWT_BEARER
     assert one.paths().count("/token") == 2
@@ -121,12 +121,12 @@ async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
 
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_vouches_for_its_user() -> None:
-    async with peer(kind=Bank) as idp, peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as idp, run_peer(kind=Bank) as one:
         auth = machine(
             one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{idp.origin}/token",
         )  # fmt: skip
-        assert await ask(auth, one) == 200
+        assert await send_request(auth, one) == 200
     (asked,), (form,) = idp.forms, one.forms
     assert (asked["subject_token"], asked["audience"], asked["resource"]) == ("the.id.token", one.origin, one.url)
     assert asked["client_id"] == "me-there"
@@ -136,67 +136,67 @@ async def test_a_company_vouches_for_its_user() -> None:
 
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
-    async with peer(kind=Bank, registration={"issued_token_type": "access_token"}) as one:
+    async with run_peer(kind=Bank, registration={"issued_token_type": "access_token"}) as one:
         auth = machine(
             one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{one.origin}/token",
         )  # fmt: skip
-        with pytest.raises(TokenRefused, match="did not vouch"):
-            await ask(auth, one)
+        with pytest.raises(TokenError, match="did not vouch"):
+            await send_request(auth, one)
     assert len(one.forms) == 1
 
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
-    async with peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example")
-        with pytest.raises(Untrusted, match="does not name"):
-            await ask(auth, one)
+        with pytest.raises(UntrustedMetadata, match="does not name"):
+            await send_request(auth, one)
     assert one.forms == []
 
 
 @pytest.mark.req("auth.as.separate-state", "auth.token.right-server")
 @pytest.mark.parametrize("grant", ["client_credentials", "workload", "enterprise"])
 async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the_server_names(grant: str) -> None:
-    async with peer(kind=Bank) as trap, peer(kind=Bank) as company, peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as trap, run_peer(kind=Bank) as company, run_peer(kind=Bank) as one:
         one.resource = {"authorization_servers": [trap.origin]}
         auth = machine(
             one, grant=grant, issuer="", client_secret="my-secret-7", assertion="the.work.load",
             idp_token="the.id.token", idp_token_endpoint=f"{company.origin}/token",
         )  # fmt: skip
-        with pytest.raises(Untrusted, match=re.escape(trap.origin)) as caught:
-            await ask(auth, one)
+        with pytest.raises(UntrustedMetadata, match=re.escape(trap.origin)) as caught:
+            await send_request(auth, one)
         assert '"issuer"' in caught.value.hint
     assert trap.seen == company.seen == []
 
 
 @pytest.mark.req("auth.stepup.client-credentials")
 async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
-    async with peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
-        await ask(auth, one)
+        await send_request(auth, one)
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
         assert not await auth.recover(refused)
-        with pytest.raises(NotSignedIn):
+        with pytest.raises(SignInFailed):
             await auth.sign_in(refused, 1)
     assert len(one.forms) == 1
 
 
 async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
-    async with peer(kind=Bank, challenge='Bearer scope="read admin"') as one:
+    async with run_peer(kind=Bank, challenge='Bearer scope="read admin"') as one:
         few = machine(one, grant="client_credentials", client_secret="my-secret-7", scopes=("read", "write"))
-        with pytest.raises(ScopesRefused, match="not configured: admin"):
-            await ask(few, one)
+        with pytest.raises(InvalidScopes, match="not configured: admin"):
+            await send_request(few, one)
         assert one.forms == []
         all_of_them = machine(one, grant="client_credentials", client_secret="s-7", scopes=("admin", "read", "write"))
-        assert await ask(all_of_them, one) == 200
+        assert await send_request(all_of_them, one) == 200
     assert [form["scope"] for form in one.forms] == ["read admin"]
 
 
 async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:
-    async with peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as one:
         one.answers["/mcp"] = (401, b"", "")
-        assert await ask(machine(one, grant="client_credentials", client_secret="my-secret-7"), one) == 401
+        assert await send_request(machine(one, grant="client_credentials", client_secret="my-secret-7"), one) == 401
     assert len(one.forms) == 1
 
 
@@ -205,10 +205,10 @@ def decoded(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return json.loads(head), json.loads(body)
 
 
-class Bound(Peer):
+class Bound(OAuthPeer):
     """Wants proofs, with a nonce of its own at each of the two servers."""
 
-    def good(self, one: Seen, nonce: str, token: str = "") -> bool:
+    def good(self, one: ReceivedRequest, nonce: str, token: str = "") -> bool:
         import jwt
 
         proof = one.headers.get("dpop", "")
@@ -228,7 +228,7 @@ class Bound(Peer):
             assert claims["ath"] == digest
         return claims.get("nonce") == nonce
 
-    async def token(self, one: Seen) -> None:
+    async def token(self, one: ReceivedRequest) -> None:
         if not self.good(one, "nonce-as"):
             await one.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
             return
@@ -238,7 +238,7 @@ class Bound(Peer):
             one, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
         )
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         scheme, _, token = one.headers.get("authorization", "").partition(" ")
         if token not in self.valid:
             await one.reply(401, b"", www_authenticate='DPoP algs="ES256"')
@@ -250,13 +250,13 @@ class Bound(Peer):
 
 @pytest.mark.req("auth.ext.dpop")
 async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_server() -> None:
-    keep = Keep(MemoryVault(), None)
-    async with peer(kind=Bound) as one:
-        signed = await oauth(one, Browser(), keep).login()
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(kind=Bound) as one:
+        signed = await create_oauth(one, BrowserUser(), keep).login()
         assert signed.tokens.kind == "DPoP"
-        auth = oauth(one, None, keep)
-        assert await ask(auth, one) == 200
-        assert await ask(auth, one) == 200
+        auth = create_oauth(one, None, keep)
+        assert await send_request(auth, one) == 200
+        assert await send_request(auth, one) == 200
         assert one.paths().count("/token") == 2, "one provoked the nonce"
     private = json.loads(signed.key)["d"]
     assert not any(private.encode() in seen.body + repr(seen.headers).encode() for seen in one.seen)
@@ -272,7 +272,7 @@ def pem() -> str:
 
 
 def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
-    head, claims = decoded(Signer.of_pem(pem(), "ES256").assertion("me", "https://as.example"))
+    head, claims = decoded(JwtSigner.from_pem(pem(), "ES256").make_client_assertion("me", "https://as.example"))
     assert head["alg"] == "ES256"
     assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", "https://as.example")
     assert 0 < claims["exp"] - claims["iat"] <= 300
@@ -281,4 +281,4 @@ def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
 @pytest.mark.parametrize(("key", "algorithm"), [("not a key", "ES256"), ("", "none"), ("", "HS256")])
 def test_a_key_that_is_none_is_told_as_a_mistake_in_the_configuration(key: str, algorithm: str) -> None:
     with pytest.raises(ConfigError, match=r"mcphost\.oauth"):
-        Signer.of_pem(key, algorithm)
+        JwtSigner.from_pem(key, algorithm)

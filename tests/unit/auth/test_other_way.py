@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from mcphost.auth import device_authorization
-from mcphost.auth.sign_in_target import SECONDS
-from mcphost.auth.tokens import TokenRefused
-from mcphost.auth.user_interaction import NotSignedIn
+from mcphost.auth.sign_in_target import DEFAULT_TIMEOUT
+from mcphost.auth.tokens import TokenError
+from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import SignInRequired
-from tests.unit.auth.peer import Browser, Peer, oauth, peer
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, create_oauth, run_peer
 from tests.unit.auth.test_device import Counter
 
 pytestmark = pytest.mark.anyio
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
-    monkeypatch.setattr(device_authorization, "INTERVAL", 0.05)
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
 
 
-class Changing(Browser):
+class Changing(BrowserUser):
     """Takes the other way so many times, and then the one at hand."""
 
     def __init__(self, times: int) -> None:
@@ -35,19 +35,19 @@ class Changing(Browser):
         self.visit = False
         if self.times:
             self.times -= 1
-            assert shown["terms"].switch is not None
-            shown["terms"].switch()
+            assert shown["terms"].switch_method is not None
+            shown["terms"].switch_method()
         else:
             self.visit = not shown["code"]
         return await super().sign_in(**shown)
 
 
-async def signed_in(person: Browser, *, by_code: bool = False, **settings: Any) -> Counter:
-    async with peer(kind=Counter, **settings) as one:
+async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: Any) -> Counter:
+    async with run_peer(kind=Counter, **settings) as one:
         assert isinstance(one, Counter)
         one.said, one.code = [], {}
-        auth = oauth(one, person)
-        await auth.login(device=by_code)
+        auth = create_oauth(one, person)
+        await auth.login(use_device_code=by_code)
         assert auth.account is not None
         return one
 
@@ -60,12 +60,12 @@ async def test_the_person_changes_between_browser_and_code(times: int, begins_by
     class One(Counter):
         async def token(self, one: Any) -> None:
             self.said = []
-            await (Counter.token if b"device_code" in one.body else Peer.token)(self, one)
+            await (Counter.token if b"device_code" in one.body else OAuthPeer.token)(self, one)
 
     person = Changing(times)
-    async with peer(kind=One) as one:
+    async with run_peer(kind=One) as one:
         one.said, one.code = [], {"interval": 0}
-        await oauth(one, person).login(device=begins_by_code)
+        await create_oauth(one, person).login(use_device_code=begins_by_code)
     assert [shown["code"] for shown in person.shown] == codes
     assert len(one.clients) == 1, "the registration serves both ways"
 
@@ -74,16 +74,16 @@ async def test_what_is_shown_says_how_long_it_is_waited_for() -> None:
     person = Changing(1)
     await signed_in(person)
     in_browser, by_code = (shown["terms"] for shown in person.shown)
-    assert SECONDS - 5 < in_browser.seconds <= SECONDS
-    assert by_code.seconds == 60, "as long as the code lasts"
-    assert by_code.interval == 0.01
+    assert DEFAULT_TIMEOUT - 5 < in_browser.timeout <= DEFAULT_TIMEOUT
+    assert by_code.timeout == 60, "as long as the code lasts"
+    assert by_code.poll_interval == 0.01
 
 
 async def test_a_server_without_codes_offers_no_other_way() -> None:
-    person = Browser()
-    async with peer() as one:
-        await oauth(one, person).login()
-    assert [terms.switch for terms in person.terms] == [None]
+    person = BrowserUser()
+    async with run_peer() as one:
+        await create_oauth(one, person).login()
+    assert [terms.switch_method for terms in person.terms] == [None]
 
 
 async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why() -> None:
@@ -94,11 +94,11 @@ async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why
             else:
                 await super().handle(one)
 
-        token = Peer.token
+        token = OAuthPeer.token
 
     person = Changing(1)
-    async with peer(kind=Grudging) as one:
-        await oauth(one, person).login()
+    async with run_peer(kind=Grudging) as one:
+        await create_oauth(one, person).login()
     assert len(person.shown) == 2
     assert person.notes[0] == ""
     assert "gave no code: unauthorized_client" in person.notes[1]
@@ -120,12 +120,12 @@ async def test_who_cancels_after_changing_is_not_led_back() -> None:
         async def token(self, one: Any) -> None:
             await self.json(one, {"error": "authorization_pending"}, 400)
 
-    async def run(person: Browser) -> None:
-        async with peer(kind=Patient) as one:
+    async def run(person: BrowserUser) -> None:
+        async with run_peer(kind=Patient) as one:
             one.code = {}
-            await oauth(one, person).login()
+            await create_oauth(one, person).login()
 
-    assert isinstance(await refusing(run), NotSignedIn)
+    assert isinstance(await refusing(run), SignInFailed)
 
 
 async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> None:
@@ -133,10 +133,10 @@ async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> 
         async def token(self, one: Any) -> None:
             await self.json(one, {"error": "access_denied"}, 400)
 
-    async with peer(kind=Denying) as one:
+    async with run_peer(kind=Denying) as one:
         one.code = {}
-        with pytest.raises(TokenRefused, match="access_denied"):
-            await oauth(one, Changing(1)).login()
+        with pytest.raises(TokenError, match="access_denied"):
+            await create_oauth(one, Changing(1)).login()
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ async def test_the_address_with_the_code_in_it_is_shown_only_where_the_plain_one
     complete: Any, kept: bool
 ) -> None:
     person = Changing(0)
-    async with peer(kind=Counter) as one:
+    async with run_peer(kind=Counter) as one:
         assert isinstance(one, Counter)
         given = complete.format(origin=one.origin) if isinstance(complete, str) else complete
         one.said, one.code = [], {"verification_uri_complete": given}
-        await oauth(one, person).login(device=True)
-    assert person.shown[0]["terms"].whole == (given if kept else "")
+        await create_oauth(one, person).login(use_device_code=True)
+    assert person.shown[0]["terms"].verification_uri_complete == (given if kept else "")

@@ -12,12 +12,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from mcphost.auth.file_backend import PLAIN_FILE, SEALED_FILE, SealedVault
-from mcphost.auth.keyring_backend import KeyringVault, MemoryVault
-from mcphost.auth.secret_store import Places
-from mcphost.auth.token_store import Keep
+from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend
+from mcphost.auth.keyring_backend import KeyringBackend, MemoryBackend
+from mcphost.auth.secret_store import SecretStorage
+from mcphost.auth.token_store import TokenStore
 from mcphost.errors import McpHostError
-from tests.unit.auth.peer import Browser, ask, oauth, peer, used
+from tests.unit.auth.peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -77,14 +77,14 @@ class Hanging(Backend):
         return super().get_password(service, name)
 
 
-def places(backend: Any, folder: Path, owner: Owner | None, **more: Any) -> Places:
-    return Places(KeyringVault(find=lambda: backend, limit=0.3), folder, owner=owner, **more)
+def places(backend: Any, folder: Path, owner: Owner | None, **more: Any) -> SecretStorage:
+    return SecretStorage(KeyringBackend(find_backend=lambda: backend, timeout=0.3), folder, interaction=owner, **more)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seal that is made in a moment; how strong it is in use, tests/unit/auth/test_files.py says."""
-    monkeypatch.setattr("mcphost.auth.secret_store.SealedVault", partial(SealedVault, log_n=14))
+    monkeypatch.setattr("mcphost.auth.secret_store.EncryptedFileBackend", partial(EncryptedFileBackend, log_n=14))
 
 
 FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
@@ -115,16 +115,16 @@ async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_n
     tmp_path: Path, fault: str, faulty: Callable[[str], Any]
 ) -> None:
     owner = Owner(("session", ""))
-    keep = Keep(places(faulty(fault), tmp_path, owner), tmp_path)
-    async with peer() as one:
-        auth = oauth(one, Browser(), keep)
-        assert await used(auth, one) == 200
+    keep = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        assert await send_with_sign_in(auth, one) == 200
         assert not owner.asked, "never inside the sign-in"
         assert [account.place for account in await keep.accounts()] == ["session"]
-        await keep.settle()
-        await keep.settle()
+        await keep.store_pending()
+        await keep.store_pending()
         assert len(owner.asked) == 1, "asked once a run"
-        assert await ask(auth, one) == 200
+        assert await send_request(auth, one) == 200
         secrets = (*one.valid, *one.families)
     written = everything(tmp_path)
     assert not any(secret.encode() in written for secret in secrets)
@@ -132,7 +132,7 @@ async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_n
 
 
 @pytest.mark.req("auth.token.storage-fallback")
-@pytest.mark.parametrize(("answer", "file"), [(("file", ""), PLAIN_FILE), (("encrypted", "pw"), SEALED_FILE)])
+@pytest.mark.parametrize(("answer", "file"), [(("file", ""), PLAIN_FILE), (("encrypted", "pw"), ENCRYPTED_FILE)])
 async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
     tmp_path: Path, answer: tuple[str, str], file: str
 ) -> None:
@@ -143,62 +143,62 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         return "It is written down."
 
     owner, told = Owner(answer), []
-    keep = Keep(places(None, tmp_path, owner, remember=remember), tmp_path, told.append)
-    async with peer() as one:
-        auth = oauth(one, Browser(), keep)
-        await used(auth, one)
+    keep = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
         heard: list[Any] = []
-        auth.tell(heard.append)
-        await keep.settle()
+        auth.set_account_listener(heard.append)
+        await keep.store_pending()
         assert heard[-1].place == answer[0], "who shows the account hears of it"
         assert (chosen, told) == ([answer[0]], ["It is written down."])
         assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
         next_owner = Owner(phrases=("wrong", "pw"))
-        again = Keep(places(None, tmp_path, next_owner, chosen=answer[0]), tmp_path)
-        person = Browser()
-        assert await used(oauth(one, person, again), one) == 200
+        again = TokenStore(places(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
+        person = BrowserUser()
+        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
         assert person.urls == [], "nobody signs in twice"
         assert len(next_owner.asked) == (2 if answer[0] == "encrypted" else 0)
 
 
 async def test_a_pass_phrase_that_is_refused_leads_to_a_sign_in_for_this_run(tmp_path: Path) -> None:
-    keep = Keep(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
-    async with peer() as one:
-        await used(oauth(one, Browser(), keep), one)
-        await keep.settle()
-        owner, person = Owner(phrases=(None,)), Browser()
-        again = Keep(places(None, tmp_path, owner, chosen="encrypted"), tmp_path)
-        assert await used(oauth(one, person, again), one) == 200
+    keep = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
+        owner, person = Owner(phrases=(None,)), BrowserUser()
+        again = TokenStore(places(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
+        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
         assert len(person.urls) == 1
         assert len(owner.asked) == 1
         assert [account.place for account in await again.accounts()] == ["session"]
 
 
 async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
-    sealed = Keep(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
-    async with peer() as one:
-        await used(oauth(one, Browser(), sealed), one)
-        await sealed.settle()
+    sealed = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), sealed), one)
+        await sealed.store_pending()
         owner = Owner(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
-        keep = Keep(places(None, tmp_path, owner), None)
-        await used(oauth(one, Browser(), keep), one)
-        await keep.settle()
+        keep = TokenStore(places(None, tmp_path, owner), None)
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
         assert [asked["is_new"] for asked in owner.asked] == [False] * 3
         assert [bool(asked["note"]) for asked in owner.asked] == [False, True, True]
 
 
 async def test_an_encrypted_file_that_cannot_be_used_leads_to_another_place_and_ends_nothing(tmp_path: Path) -> None:
-    (tmp_path / SEALED_FILE).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
     owner = Owner(("encrypted", "pw"), ("file", ""))
-    keep = Keep(places(None, tmp_path, owner), tmp_path)
-    async with peer() as one:
-        await used(oauth(one, Browser(), keep), one)
-        await keep.settle()
+    keep = TokenStore(places(None, tmp_path, owner), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
         assert "symbolic link" in owner.asked[1]["note"]
         assert [account.place for account in await keep.accounts()] == ["file"]
         later, told = Owner(phrases=("pw",)), list[str]()
-        again = Keep(places(None, tmp_path, later, chosen="encrypted"), None, told.append)
-        assert await used(oauth(one, Browser(), again), one) == 200
+        again = TokenStore(places(None, tmp_path, later, configured_place="encrypted"), None, told.append)
+        assert await send_with_sign_in(create_oauth(one, BrowserUser(), again), one) == 200
         assert "symbolic link" in told[0]
     assert not (tmp_path / "elsewhere").exists()
 
@@ -216,55 +216,57 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
 
-    keep = Keep(places(None, tmp_path, Leaving(), remember=remember), tmp_path)
-    async with peer() as one:
-        await used(oauth(one, Browser(), keep), one)
+    keep = TokenStore(places(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(keep.settle)
+            tasks.start_soon(keep.store_pending)
     assert remembered == ["encrypted"]
     assert [account.place for account in await keep.accounts()] == ["encrypted"]
 
 
 async def test_session_means_that_nobody_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
-    vault = MemoryVault()
-    keep = Keep(Places(vault, tmp_path, chosen="session", owner=Owner()), tmp_path)
-    async with peer() as one:
-        await used(oauth(one, Browser(), keep), one)
-        await keep.settle()
+    vault = MemoryBackend()
+    keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=Owner()), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
         assert vault._secrets == {}
         assert [account.kept for account in await keep.accounts()] == [False]
 
 
 async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:
-    vault = MemoryVault()
-    async with peer() as one:
-        await used(oauth(one, Browser(), Keep(vault, tmp_path)), one)
+    vault = MemoryBackend()
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
         assert any("tokens" in name for name in vault._secrets)
-        keep = Keep(Places(vault, tmp_path, chosen="file"), tmp_path)
-        await oauth(one, Browser(), keep).login()
+        keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="file"), tmp_path)
+        await create_oauth(one, BrowserUser(), keep).login()
         assert not any("tokens" in name for name in vault._secrets)
         assert [account.place for account in await keep.accounts()] == ["file"]
 
 
 @pytest.mark.req("auth.signout")
 async def test_what_cannot_be_read_is_not_said_to_be_gone(tmp_path: Path) -> None:
-    async with peer() as one:
+    async with run_peer() as one:
         backend = Backend("")
-        await used(oauth(one, Browser(), Keep(places(backend, tmp_path, None), tmp_path)), one)
+        await send_with_sign_in(
+            create_oauth(one, BrowserUser(), TokenStore(places(backend, tmp_path, None), tmp_path)), one
+        )
         backend.fault = "locked"
-        keep = Keep(places(backend, tmp_path, None), tmp_path)
+        keep = TokenStore(places(backend, tmp_path, None), tmp_path)
         with pytest.raises(McpHostError, match="refused"):
-            await oauth(one, None, keep).logout()
+            await create_oauth(one, None, keep).logout()
         assert len(await keep.accounts()) == 1
         backend.fault = ""
-        gone, revoked = await oauth(one, None, keep).logout()
+        gone, revoked = await create_oauth(one, None, keep).logout()
         assert gone is not None
         assert revoked
 
 
 async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(tmp_path: Path) -> None:
     backend = Hanging()
-    vault = KeyringVault(find=lambda: backend, limit=0.3)
+    vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
     with pytest.raises(McpHostError, match="did not answer"):
         await vault.get("a")
     began = anyio.current_time()
@@ -297,7 +299,7 @@ Windows.__module__ = "keyring.backends.Windows"
 @pytest.mark.parametrize("secret", ["short", "x" * 1_281, "tök€n😀" * 900, "mcphost-parts:a:1:b"])
 async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_removed_with_it(secret: str) -> None:
     backend = Windows("")
-    vault = KeyringVault(find=lambda: backend)
+    vault = KeyringBackend(find_backend=lambda: backend)
     for value in (secret, secret[::-1], secret):
         await vault.set("a", value)
         assert await vault.get("a") == value
@@ -324,14 +326,14 @@ class Losing(Backend):
 
 async def test_a_keyring_that_fails_for_a_moment_is_tried_again() -> None:
     backend = Losing(1)
-    vault = KeyringVault(find=lambda: backend)
+    vault = KeyringBackend(find_backend=lambda: backend)
     await vault.set("a", "kept")
     assert await vault.get("a") == "kept"
 
 
 async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers() -> None:
     backend = Losing(6)
-    vault = KeyringVault(find=lambda: backend)
+    vault = KeyringBackend(find_backend=lambda: backend)
     for calls in (4, 5, 6):
         with pytest.raises(McpHostError, match="refused: RuntimeError"):
             await vault.get("a")
@@ -342,10 +344,10 @@ async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers
 
 
 async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.auth.keyring_backend._AT_ONCE", 0.0)
+    monkeypatch.setattr("mcphost.auth.keyring_backend._IMMEDIATE_FAILURE", 0.0)
     backend = Losing(1, slowly=0.01)
     with pytest.raises(McpHostError, match="refused"):
-        await KeyringVault(find=lambda: backend).get("a")
+        await KeyringBackend(find_backend=lambda: backend).get("a")
     assert backend.calls == 1
 
 
@@ -369,17 +371,17 @@ async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_login: bool
 ) -> None:
     backend = Meeting()
-    monkeypatch.setattr("mcphost.auth.keyring_backend.secure_backend", lambda: backend)
+    monkeypatch.setattr("mcphost.auth.keyring_backend.find_secure_backend", lambda: backend)
     async with anyio.create_task_group() as tasks:
         for login in ("1", "1" if one_login else "2"):
             monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / login))
-            tasks.start_soon(KeyringVault().get, "a")
+            tasks.start_soon(KeyringBackend().get, "a")
     assert backend.met is not one_login
 
 
 async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
     backend = Windows("")
-    vault = KeyringVault(find=lambda: backend)
+    vault = KeyringBackend(find_backend=lambda: backend)
     await vault.set("a", "y" * 5_000)
     part = next(name for name in backend.kept if name.endswith(".1"))
     backend.kept[part] = "z"
@@ -392,4 +394,4 @@ async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
 
 async def test_a_secret_without_bound_is_refused() -> None:
     with pytest.raises(McpHostError, match="too long"):
-        await KeyringVault(find=lambda: Backend("")).set("a", "x" * 300_000)
+        await KeyringBackend(find_backend=lambda: Backend("")).set("a", "x" * 300_000)

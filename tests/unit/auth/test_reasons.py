@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mcphost.errors import SignInRequired
-from tests.unit.auth.peer import Browser, Peer, oauth, peer, used
-from tests.unit.transport.certificates import Authority
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
+from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 ISSUER = "/.well-known/oauth-authorization-server"
@@ -33,11 +33,11 @@ ADDRESSES = {
 }
 
 
-async def told(one: Peer) -> str:
+async def told(one: OAuthPeer) -> str:
     """The message and the hint of a sign-in that fails before anybody was sent anywhere or anything was given."""
-    person = Browser()
+    person = BrowserUser()
     with pytest.raises(SignInRequired) as raised:
-        await used(oauth(one, person), one)
+        await send_with_sign_in(create_oauth(one, person), one)
     assert person.urls == []
     assert one.forms == []
     error = raised.value
@@ -55,7 +55,7 @@ async def test_a_wrong_address_is_told_with_its_reason(what: str, kind: str) -> 
         if what == "authorization server"
         else {"document": {what.replace(" ", "_"): url}}
     )
-    async with peer(**settings) as one:
+    async with run_peer(**settings) as one:
         said = await told(one)
     assert what in said
     assert reason in said
@@ -82,12 +82,12 @@ ANSWERS = {
 @pytest.mark.parametrize("kind", ANSWERS)
 async def test_metadata_that_cannot_be_used_are_told_with_what_came_instead(kind: str) -> None:
     answer, of_issuer, of_resource = ANSWERS[kind]
-    async with peer(answers={ISSUER: answer}) as one:
+    async with run_peer(answers={ISSUER: answer}) as one:
         said = await told(one)
         assert one.origin in said
         assert "authorization server" in said
         assert of_issuer in said
-    async with peer(answers={RESOURCE: answer}) as one:
+    async with run_peer(answers={RESOURCE: answer}) as one:
         said = await told(one)
         assert f"{one.origin}{RESOURCE}" in said
         assert "protected resource metadata" in said
@@ -115,7 +115,7 @@ async def test_metadata_that_cannot_be_used_are_told_with_what_came_instead(kind
 async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
     settings: dict[str, Any], words: list[str]
 ) -> None:
-    async with peer(**settings) as one:
+    async with run_peer(**settings) as one:
         said = await told(one)
     assert [word for word in words if word not in said] == []
 
@@ -133,14 +133,14 @@ async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
     ],
 )
 async def test_a_redirect_of_metadata_is_told_with_where_it_leads(place: str, target: str, reason: str) -> None:
-    class Redirecting(Peer):
-        async def handle(self, one: Seen) -> None:
+    class Redirecting(OAuthPeer):
+        async def handle(self, one: ReceivedRequest) -> None:
             if one.path == place:
                 await one.reply(302, b"", location=target)
             else:
                 await super().handle(one)
 
-    async with peer(Redirecting) as one:
+    async with run_peer(Redirecting) as one:
         said = await told(one)
     assert reason in said
     assert target in said or target == "/elsewhere"
@@ -156,9 +156,9 @@ async def test_a_redirect_of_metadata_is_told_with_where_it_leads(place: str, ta
 async def test_a_certificate_that_is_not_accepted_is_told_with_the_way_to_name_an_authority(
     tmp_path: Path, host: str, days: int, reason: str
 ) -> None:
-    async with serve(lambda one: one.reply(404), Authority(tmp_path).context(host, days)) as server:
+    async with serve(lambda one: one.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:
         address = server.url.removesuffix("/mcp")
-        async with peer(resource={"authorization_servers": [address]}) as one:
+        async with run_peer(resource={"authorization_servers": [address]}) as one:
             said = await told(one)
     assert address in said
     assert "its certificate is not accepted" in said

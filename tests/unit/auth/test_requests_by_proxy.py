@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from mcphost.auth import url_policy
-from mcphost.auth.oauth_http import Reply, Requests, Unreachable
-from mcphost.auth.url_policy import Guard, Resolve, Unsafe
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient, OAuthResponse
+from mcphost.auth.url_policy import Resolver, UnsafeUrl, UrlPolicy
 from tests.unit.transport import raw_http
-from tests.unit.transport.certificates import Authority
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -55,11 +55,13 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxied(folder: Path, name: str = "as.example") -> AsyncIterator[tuple[Proxy, list[Seen], Authority]]:
-    async def hello(one: Seen) -> None:
+async def proxied(
+    folder: Path, name: str = "as.example"
+) -> AsyncIterator[tuple[Proxy, list[ReceivedRequest], CertificateAuthority]]:
+    async def hello(one: ReceivedRequest) -> None:
         await one.reply(200, b'{"hello": 1}')
 
-    authority = Authority(folder)
+    authority = CertificateAuthority(folder)
     async with raw_http.serve(hello, authority.context(name)) as server:
         proxy = Proxy(server.port)
         listener = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
@@ -71,7 +73,7 @@ async def proxied(folder: Path, name: str = "as.example") -> AsyncIterator[tuple
                     await tunnel
 
 
-def known(**addresses: Sequence[str]) -> Resolve:
+def known(**addresses: Sequence[str]) -> Resolver:
     """A resolver that knows these names and no other."""
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
@@ -83,9 +85,11 @@ def known(**addresses: Sequence[str]) -> Resolve:
     return resolve
 
 
-async def get(proxy: Proxy, authority: Authority, url: str, resolve: Resolve, *, private: bool = False) -> Reply:
-    guard = Guard("https://mcp.example/mcp", resolving=resolve, private=private)
-    requests = Requests(guard, proxy_for=lambda url: f"http://127.0.0.1:{proxy.port}", ca_file=authority.file)
+async def get(
+    proxy: Proxy, authority: CertificateAuthority, url: str, resolve: Resolver, *, private: bool = False
+) -> OAuthResponse:
+    guard = UrlPolicy("https://mcp.example/mcp", resolver=resolve, allow_private=private)
+    requests = OAuthHttpClient(guard, proxy_for=lambda url: f"http://127.0.0.1:{proxy.port}", ca_file=authority.file)
     return await requests.get(url, "document")
 
 
@@ -96,7 +100,7 @@ async def test_a_name_that_a_proxy_knows_is_reached_by_name_in_a_tunnel(
 ) -> None:
     async with proxied(tmp_path) as (proxy, seen, authority):
         reply = await get(proxy, authority, "https://as.example/x", known(**names))
-    assert reply.members() == {"hello": 1}
+    assert reply.json_members() == {"hello": 1}
     assert proxy.asked == ["CONNECT as.example:443 HTTP/1.1"]
     assert seen[0].headers["host"] == "as.example"
 
@@ -117,7 +121,7 @@ async def test_a_proxy_is_not_asked_for_what_is_known_to_be_private(
     url: str, names: dict[str, list[str]], tmp_path: Path
 ) -> None:
     async with proxied(tmp_path) as (proxy, seen, authority):
-        with pytest.raises(Unsafe, match="leads to"):
+        with pytest.raises(UnsafeUrl, match="leads to"):
             await get(proxy, authority, url, known(**names))
     assert proxy.asked == seen == []
 
@@ -132,7 +136,7 @@ async def test_behind_a_proxy_a_private_server_and_the_users_word_count_too(
 ) -> None:
     async with proxied(tmp_path) as (proxy, _, authority):
         reply = await get(proxy, authority, "https://as.example/x", known(**names), private=private)
-    assert reply.ok
+    assert reply.is_success
 
 
 async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can_reach(
@@ -142,14 +146,14 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
         await anyio.sleep_forever()
         return []
 
-    monkeypatch.setattr(url_policy, "HEARSAY_SECONDS", 0.05)
+    monkeypatch.setattr(url_policy, "PROXIED_LOOKUP_TIMEOUT", 0.05)
     async with proxied(tmp_path) as (proxy, _, authority):
-        assert (await get(proxy, authority, "https://as.example/x", silent)).ok
+        assert (await get(proxy, authority, "https://as.example/x", silent)).is_success
 
 
 async def test_a_proxy_that_leads_elsewhere_is_found_out_by_the_certificate(tmp_path: Path) -> None:
     async with proxied(tmp_path, "evil.example") as (proxy, seen, authority):
-        with pytest.raises(Unreachable, match="certificate"):
+        with pytest.raises(EndpointUnreachable, match="certificate"):
             await get(proxy, authority, "https://as.example/x", known())
     assert seen == []
     assert len(proxy.asked) == 1

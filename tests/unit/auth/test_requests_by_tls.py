@@ -5,57 +5,59 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.url_policy import Guard
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.url_policy import UrlPolicy
 from tests.unit.transport import raw_http
-from tests.unit.transport.certificates import Authority
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-async def hello(one: Seen) -> None:
+async def hello(one: ReceivedRequest) -> None:
     await one.reply(200, b'{"hello": 1}')
 
 
-def requests(port: int, ca_file: Path | str, asked: list[str]) -> Requests:
+def requests(port: int, ca_file: Path | str, asked: list[str]) -> OAuthHttpClient:
     """To a name that only our own resolver knows."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         asked.append(host)
         return ["127.0.0.1"]
 
-    return Requests(Guard(f"https://mcp.example:{port}/mcp", resolving=resolve, private=True), ca_file=str(ca_file))
+    return OAuthHttpClient(
+        UrlPolicy(f"https://mcp.example:{port}/mcp", resolver=resolve, allow_private=True), ca_file=str(ca_file)
+    )
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used(tmp_path: Path) -> None:
-    authority, asked = Authority(tmp_path), list[str]()
+    authority, asked = CertificateAuthority(tmp_path), list[str]()
     async with raw_http.serve(hello, authority.context("as.example")) as server:
         reply = await requests(server.port, authority.file, asked).get(
             f"https://as.example:{server.port}/x", "document"
         )
-    assert reply.members() == {"hello": 1}
+    assert reply.json_members() == {"hello": 1}
     assert server.seen[0].headers["host"] == f"as.example:{server.port}"
     assert asked.count("as.example") == 1, "a second answer of the resolver would not be judged"
 
 
 async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     async with raw_http.serve(hello, authority.context("other.example")) as server:
-        with pytest.raises(Unreachable, match="certificate"):
+        with pytest.raises(EndpointUnreachable, match="certificate"):
             await requests(server.port, authority.file, []).get(f"https://as.example:{server.port}/x", "document")
     assert server.seen == []
 
 
 async def test_a_certificate_of_nobody_we_know_is_refused(tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     async with raw_http.serve(hello, authority.context("as.example")) as server:
-        with pytest.raises(Unreachable, match="certificate"):
+        with pytest.raises(EndpointUnreachable, match="certificate"):
             await requests(server.port, "", []).get(f"https://as.example:{server.port}/x", "document")
     assert server.seen == []
 
 
 async def test_a_missing_file_of_certificates_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"none\.pem"):
+    with pytest.raises(EndpointUnreachable, match=r"none\.pem"):
         await requests(1, tmp_path / "none.pem", []).get("https://as.example:1/x", "document")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.tokens import MOST_SCOPES, ScopesRefused, check_scopes, granted, is_scope, split
-from tests.unit.auth.peer import Browser, oauth, peer, used
+from mcphost.auth.tokens import MAX_SCOPES, InvalidScopes, check_scopes, is_scope, parse_granted_scopes, split_scopes
+from tests.unit.auth.peer import BrowserUser, create_oauth, run_peer, send_with_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -36,10 +36,10 @@ def test_everything_else_is_none(scope: str) -> None:
 async def test_a_server_that_wants_what_is_no_scope_is_refused_before_anybody_is_asked(
     scopes: list[str], words: str
 ) -> None:
-    person = Browser()
-    async with peer(resource={"scopes_supported": scopes}) as one:
-        with pytest.raises(ScopesRefused) as raised:
-            await used(oauth(one, person), one)
+    person = BrowserUser()
+    async with run_peer(resource={"scopes_supported": scopes}) as one:
+        with pytest.raises(InvalidScopes) as raised:
+            await send_with_sign_in(create_oauth(one, person), one)
         assert words in raised.value.message
         assert "Nothing was sent" in raised.value.hint
         assert person.urls == []
@@ -47,31 +47,31 @@ async def test_a_server_that_wants_what_is_no_scope_is_refused_before_anybody_is
 
 
 async def test_a_challenge_is_held_to_the_same_rule() -> None:
-    person = Browser()
-    async with peer(challenge='Bearer scope="tools:read tools\\\\write"') as one:
-        with pytest.raises(ScopesRefused, match="has characters"):
-            await used(oauth(one, person), one)
+    person = BrowserUser()
+    async with run_peer(challenge='Bearer scope="tools:read tools\\\\write"') as one:
+        with pytest.raises(InvalidScopes, match="has characters"):
+            await send_with_sign_in(create_oauth(one, person), one)
         assert person.urls == []
 
 
 async def test_a_hundred_scopes_are_asked_for_and_each_is_shown() -> None:
-    scopes = [f"scope-{n}" for n in range(MOST_SCOPES)]
+    scopes = [f"scope-{n}" for n in range(MAX_SCOPES)]
     shown: list[tuple[str, ...]] = []
 
-    class Reading(Browser):
+    class Reading(BrowserUser):
         async def sign_in(self, **asked: Any) -> str | None:
             shown.append(asked["scopes"])
             return None
 
-    async with peer(resource={"scopes_supported": scopes}) as one:
+    async with run_peer(resource={"scopes_supported": scopes}) as one:
         with pytest.raises(Exception, match="did not sign in"):
-            await used(oauth(one, Reading()), one)
+            await send_with_sign_in(create_oauth(one, Reading()), one)
     assert shown == [tuple(scopes)]
 
 
 def test_of_what_a_token_was_given_only_scopes_are_kept_and_a_hundred_at_most() -> None:
-    assert granted('a b"c \x1b[2J d a') == ("a", "d")
-    assert len(granted(" ".join(f"scope-{n}" for n in range(5_000)))) == MOST_SCOPES
-    assert granted("x" * 1_000_000) == ()
-    assert granted(None) == granted(["a"]) == ()
-    assert check_scopes(split("a  b a")) == ("a", "b")
+    assert parse_granted_scopes('a b"c \x1b[2J d a') == ("a", "d")
+    assert len(parse_granted_scopes(" ".join(f"scope-{n}" for n in range(5_000)))) == MAX_SCOPES
+    assert parse_granted_scopes("x" * 1_000_000) == ()
+    assert parse_granted_scopes(None) == parse_granted_scopes(["a"]) == ()
+    assert check_scopes(split_scopes("a  b a")) == ("a", "b")

@@ -13,7 +13,7 @@ from tests.flows.keyring import secret_service
 START = """
 import os, signal, sys, time
 import anyio
-from mcphost.auth.keyring_backend import KeyringVault
+from mcphost.auth.keyring_backend import KeyringBackend
 from mcphost.errors import McpHostError
 async def tried(use):
     began = time.monotonic()
@@ -23,7 +23,7 @@ async def tried(use):
         print("error", error.message)
     assert time.monotonic() - began < 15, time.monotonic() - began
 async def main():
-    vault = KeyringVault()
+    vault = KeyringBackend()
     await vault.set("a", "before")
     pid = int(sys.argv[1])
 """

@@ -7,35 +7,50 @@ import time
 import pytest
 
 from mcphost import redact
-from mcphost.auth.client_registration import Client, method_for, published
-from mcphost.auth.discovery import IssuerDocument, Untrusted, check_pkce, issuer_places, resource_places
-from mcphost.auth.oauth_http import Reply, Unreachable
-from mcphost.auth.pkce import Attempt, s256
-from mcphost.auth.tokens import TokenRefused, Tokens, authentication, read, union, wanted
+from mcphost.auth.client_registration import OAuthClient, choose_authentication_method, make_metadata_document_client
+from mcphost.auth.discovery import (
+    AuthorizationServerMetadata,
+    UntrustedMetadata,
+    check_pkce,
+    issuer_metadata_urls,
+    resource_metadata_urls,
+)
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthResponse
+from mcphost.auth.pkce import AuthorizationAttempt, s256_challenge
+from mcphost.auth.tokens import (
+    TokenError,
+    TokenSet,
+    authenticate_client,
+    merge_scopes,
+    parse_token_response,
+    select_scopes,
+)
 from mcphost.errors import SignInRequired
 
 
-def reply(status: int, body: bytes) -> Reply:
-    return Reply("https://as.example/token", status, {"content-type": "application/json"}, body)
+def reply(status: int, body: bytes) -> OAuthResponse:
+    return OAuthResponse("https://as.example/token", status, {"content-type": "application/json"}, body)
 
 
 @pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
 def test_resource_metadata_is_looked_for_under_the_path_and_then_at_the_root() -> None:
-    assert resource_places("https://mcp.example/public/mcp/") == (
+    assert resource_metadata_urls("https://mcp.example/public/mcp/") == (
         "https://mcp.example/.well-known/oauth-protected-resource/public/mcp",
         "https://mcp.example/.well-known/oauth-protected-resource",
     )
-    assert resource_places("https://mcp.example") == ("https://mcp.example/.well-known/oauth-protected-resource",)
+    assert resource_metadata_urls("https://mcp.example") == (
+        "https://mcp.example/.well-known/oauth-protected-resource",
+    )
 
 
 @pytest.mark.req("auth.asm.order-with-path", "auth.asm.order-without-path", "auth.asm.both-mechanisms")
 def test_issuer_metadata_is_looked_for_in_order_and_never_at_the_root_of_a_path() -> None:
-    assert issuer_places("https://as.example/t1") == (
+    assert issuer_metadata_urls("https://as.example/t1") == (
         "https://as.example/.well-known/oauth-authorization-server/t1",
         "https://as.example/.well-known/openid-configuration/t1",
         "https://as.example/t1/.well-known/openid-configuration",
     )
-    assert issuer_places("https://as.example") == (
+    assert issuer_metadata_urls("https://as.example") == (
         "https://as.example/.well-known/oauth-authorization-server",
         "https://as.example/.well-known/openid-configuration",
     )
@@ -43,27 +58,29 @@ def test_issuer_metadata_is_looked_for_in_order_and_never_at_the_root_of_a_path(
 
 @pytest.mark.req("auth.pkce.always", "auth.pkce.s256", "auth.state")
 def test_each_attempt_has_its_own_verifier_and_state_which_are_never_shown() -> None:
-    one, two = Attempt(), Attempt()
+    one, two = AuthorizationAttempt(), AuthorizationAttempt()
     assert {one.verifier, one.state}.isdisjoint({two.verifier, two.state})
     assert re.fullmatch(r"[A-Za-z0-9._~-]{43,128}", one.verifier)
-    assert one.challenge == s256(one.verifier) != one.verifier
+    assert one.challenge == s256_challenge(one.verifier) != one.verifier
     assert redact.redact(f"{one.verifier} and {one.state}") == "[secret] and [secret]"
 
 
 def test_the_challenge_is_the_one_of_rfc_7636() -> None:
-    assert s256("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    assert (
+        s256_challenge("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+    )
 
 
 @pytest.mark.req("auth.pkce.refuse", "auth.pkce.refuse-plain-only", "auth.pkce.not-checked")
 def test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to() -> None:
     for methods in (None, (), ("plain",)):
-        with pytest.raises(Untrusted, match="PKCE"):
-            check_pkce(IssuerDocument(code_challenge_methods_supported=methods), legacy=False)
-    check_pkce(IssuerDocument(code_challenge_methods_supported=("plain", "S256")), legacy=False)
-    check_pkce(IssuerDocument(), legacy=True)
+        with pytest.raises(UntrustedMetadata, match="PKCE"):
+            check_pkce(AuthorizationServerMetadata(code_challenge_methods_supported=methods), is_legacy=False)
+    check_pkce(AuthorizationServerMetadata(code_challenge_methods_supported=("plain", "S256")), is_legacy=False)
+    check_pkce(AuthorizationServerMetadata(), is_legacy=True)
     for methods in ((), ("plain",)):
-        with pytest.raises(Untrusted, match="PKCE"):
-            check_pkce(IssuerDocument(code_challenge_methods_supported=methods), legacy=True)
+        with pytest.raises(UntrustedMetadata, match="PKCE"):
+            check_pkce(AuthorizationServerMetadata(code_challenge_methods_supported=methods), is_legacy=True)
 
 
 @pytest.mark.req(
@@ -71,11 +88,11 @@ def test_a_server_that_does_not_promise_s256_is_refused_unless_it_had_no_way_to(
     "auth.stepup.union",
 )  # fmt: skip
 def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those_before() -> None:
-    assert wanted("a b", ("c", "d")) == ("a", "b")
-    assert wanted("", ("c", "d")) == ("c", "d")
-    assert wanted("", ()) == ()
-    assert wanted("write", ("decoy",), ("read",)) == ("read", "write")
-    assert union(("a", "b"), ("b", "c")) == ("a", "b", "c")
+    assert select_scopes("a b", ("c", "d")) == ("a", "b")
+    assert select_scopes("", ("c", "d")) == ("c", "d")
+    assert select_scopes("", ()) == ()
+    assert select_scopes("write", ("decoy",), ("read",)) == ("read", "write")
+    assert merge_scopes(("a", "b"), ("b", "c")) == ("a", "b", "c")
 
 
 @pytest.mark.req("auth.token-endpoint-method")
@@ -94,28 +111,28 @@ def test_scopes_are_those_of_the_challenge_else_of_the_resource_and_always_those
 def test_the_way_to_authenticate_is_one_that_both_sides_know(
     supported: tuple[str, ...], secret: bool, told: str, method: str
 ) -> None:
-    document = IssuerDocument(token_endpoint_auth_methods_supported=supported)
-    assert method_for(document, secret=secret, told=told) == method
+    document = AuthorizationServerMetadata(token_endpoint_auth_methods_supported=supported)
+    assert choose_authentication_method(document, has_secret=secret, registered_method=told) == method
 
 
 @pytest.mark.req("auth.token-endpoint-method")
 def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> None:
     form: dict[str, str] = {}
-    headers = authentication(Client("i", "a:b", "s %c", "client_secret_basic"), form)
+    headers = authenticate_client(OAuthClient("i", "a:b", "s %c", "client_secret_basic"), form)
     assert base64.b64decode(headers["authorization"].removeprefix("Basic ")) == b"a%3Ab:s%20%25c"
     assert form == {}
-    assert authentication(Client("i", "a", "secret", "client_secret_post"), form) == {}
+    assert authenticate_client(OAuthClient("i", "a", "secret", "client_secret_post"), form) == {}
     assert form == {"client_id": "a", "client_secret": "secret"}
     form = {}
-    assert authentication(Client("i", "a", "secret", "none"), form) == {}
+    assert authenticate_client(OAuthClient("i", "a", "secret", "none"), form) == {}
     assert form == {"client_id": "a"}
 
 
 @pytest.mark.req("auth.400-other")
 def test_a_refusal_of_the_token_endpoint_is_told_in_its_own_words_cleaned() -> None:
     body = b'{"error": "invalid_grant", "error_description": "expired \\u001b]0;x\\u0007 \\u202e"}'
-    with pytest.raises(TokenRefused, match="invalid_grant: expired") as caught:
-        read(reply(400, body), "https://as.example")
+    with pytest.raises(TokenError, match="invalid_grant: expired") as caught:
+        parse_token_response(reply(400, body), "https://as.example")
     assert caught.value.code == "invalid_grant"
     assert "\x1b" not in str(caught.value)
     assert "\u202e" not in str(caught.value)
@@ -123,13 +140,13 @@ def test_a_refusal_of_the_token_endpoint_is_told_in_its_own_words_cleaned() -> N
 
 def test_a_token_endpoint_that_is_down_is_not_a_refusal() -> None:
     for status in (500, 503, 429):
-        with pytest.raises(Unreachable, match=str(status)):
-            read(reply(status, b"<html>"), "https://as.example")
+        with pytest.raises(EndpointUnreachable, match=str(status)):
+            parse_token_response(reply(status, b"<html>"), "https://as.example")
 
 
 @pytest.mark.req("auth.token.storage")
 def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
-    tokens = read(
+    tokens = parse_token_response(
         reply(
             200,
             b'{"access_token":"access-token-123456","token_type":"bearer","refresh_token":"refresh-token-123456","expires_in":"60"}',
@@ -153,28 +170,31 @@ def test_tokens_are_known_as_secrets_as_soon_as_they_are_read() -> None:
     ],
 )  # fmt: skip
 def test_a_reply_without_a_usable_token_is_a_refusal(body: bytes) -> None:
-    with pytest.raises(TokenRefused):
-        read(reply(200, body), "https://as.example")
+    with pytest.raises(TokenError):
+        parse_token_response(reply(200, body), "https://as.example")
 
 
 @pytest.mark.parametrize("lasts", ["-5", "null", "true", '"soon"', "1e300", "[]"])
 def test_a_nonsensical_lifetime_is_no_error(lasts: str) -> None:
     body = f'{{"access_token": "abcdefgh", "token_type": "Bearer", "expires_in": {lasts}}}'.encode()
-    assert read(reply(200, body), "i").expires <= time.time() + 3601
+    assert parse_token_response(reply(200, body), "i").expires <= time.time() + 3601
 
 
 def test_a_token_ends_a_little_early_and_one_without_an_end_never() -> None:
     now = time.time()
-    assert Tokens("a", expires=now + 29, issued=now - 971).expired()
-    assert not Tokens("a", expires=now + 40, issued=now - 960).expired()
-    assert not Tokens("a", expires=now + 1, issued=now - 4).expired()
-    assert Tokens("a", expires=now - 1, issued=now - 4).ended()
-    assert not Tokens("a").expired()
+    assert TokenSet("a", expires=now + 29, issued=now - 971).needs_refresh()
+    assert not TokenSet("a", expires=now + 40, issued=now - 960).needs_refresh()
+    assert not TokenSet("a", expires=now + 1, issued=now - 4).needs_refresh()
+    assert TokenSet("a", expires=now - 1, issued=now - 4).has_expired()
+    assert not TokenSet("a").needs_refresh()
 
 
 @pytest.mark.req("auth.reg.cimd.url")
 def test_our_metadata_document_is_at_an_https_address_with_a_path() -> None:
-    assert published("i", "https://mcphost.example/client.json").id == "https://mcphost.example/client.json"
+    assert (
+        make_metadata_document_client("i", "https://mcphost.example/client.json").id
+        == "https://mcphost.example/client.json"
+    )
     for url in ("https://mcphost.example", "https://mcphost.example/", "http://localhost/client.json"):
         with pytest.raises(SignInRequired):
-            published("i", url)
+            make_metadata_document_client("i", url)

@@ -8,30 +8,32 @@ import anyio
 import pytest
 
 from mcphost.auth import device_authorization
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.token_store import Keep
-from mcphost.auth.url_policy import Guard
-from mcphost.auth.user_interaction import NotSignedIn, Progress
-from mcphost.cli.progress import Steps
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import SignInFailed, SignInProgress
+from mcphost.cli.progress import SignInProgressPrinter
 from mcphost.errors import SignInRequired
-from tests.unit.auth.peer import Browser, Peer, peer
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
 from tests.unit.auth.test_device import Counter, Reader
 
 pytestmark = pytest.mark.anyio
 
 
-def watched(one: Peer, person: Any, heard: list[Progress]) -> OAuth:
-    target = Target(server="peer", url=one.url, account="work")
-    return OAuth(target, Requests(Guard(one.url)), Keep(MemoryVault(), None), person, told=heard.append)
+def watched(one: OAuthPeer, person: Any, heard: list[SignInProgress]) -> OAuthProvider:
+    target = SignInTarget(server="peer", url=one.url, account="work")
+    return OAuthProvider(
+        target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), person, on_progress=heard.append
+    )
 
 
 async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
-    heard: list[Progress] = []
-    async with peer() as one:
-        await watched(one, Browser(), heard).login()
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
+        await watched(one, BrowserUser(), heard).login()
     assert [now.step for now in heard] == ["resource", "issuer", "client", "person", "code", "done", "over"]
     assert {(now.server, now.account) for now in heard} == {("peer", "work")}
     assert all(now.text for now in heard[:-1])
@@ -42,13 +44,13 @@ async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
 async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
-    monkeypatch.setattr(device_authorization, "INTERVAL", 0.05)
-    heard: list[Progress] = []
-    async with peer(kind=Counter) as one:
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+    heard: list[SignInProgress] = []
+    async with run_peer(kind=Counter) as one:
         assert isinstance(one, Counter)
         one.said, one.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
-        await watched(one, Reader(), heard).login(device=True)
+        await watched(one, Reader(), heard).login(use_device_code=True)
     waits = [(now.polls, round(now.interval, 2), now.slowed) for now in heard if now.step == "person"]
     assert waits == [(0, 0.01, False), (1, 0.01, False), (2, 0.06, True), (3, 0.06, True)]
     left = [now.seconds for now in heard if now.step == "person"]
@@ -58,12 +60,12 @@ async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less
 
 
 async def test_what_fails_and_what_is_cancelled_is_over() -> None:
-    heard: list[Progress] = []
-    async with peer() as one:
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
         with pytest.raises(SignInRequired):
-            await watched(one, Browser(visit=False, answer=None), heard).login()
+            await watched(one, BrowserUser(visit=False, answer=None), heard).login()
         assert heard.pop().step == "over"
-        person = Browser(visit=False)
+        person = BrowserUser(visit=False)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(watched(one, person, heard).login)
@@ -79,17 +81,19 @@ class Screen(io.StringIO):
         return True
 
 
-def story() -> list[Progress]:
-    def wait(**more: Any) -> Progress:
-        return Progress(server="s", step="person", text="waiting for you", interval=5, seconds=272, **more)
+def story() -> list[SignInProgress]:
+    def wait(**more: Any) -> SignInProgress:
+        return SignInProgress(server="s", step="person", text="waiting for you", interval=5, seconds=272, **more)
 
     return [
-        Progress(server="s", step="issuer", text="asking the authorization server what it can do", seconds=10),
+        SignInProgress(server="s", step="issuer", text="asking the authorization server what it can do", seconds=10),
         wait(),
         wait(polls=1),
-        Progress(server="s", step="person", text="waiting for you", interval=10, seconds=262, polls=2, slowed=True),
-        Progress(server="s", step="code", text="exchanging the code for a token"),
-        Progress(server="s", step="over"),
+        SignInProgress(
+            server="s", step="person", text="waiting for you", interval=10, seconds=262, polls=2, slowed=True
+        ),
+        SignInProgress(server="s", step="code", text="exchanging the code for a token"),
+        SignInProgress(server="s", step="over"),
     ]
 
 
@@ -115,16 +119,16 @@ def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
     monkeypatch: pytest.MonkeyPatch, out: io.StringIO, said: str
 ) -> None:
     monkeypatch.setattr(sys, "stderr", out)
-    steps = Steps()
+    steps = SignInProgressPrinter()
     for now in story():
-        steps.heard(now)
+        steps.update(now)
     assert out.getvalue() == said
 
 
 async def test_nobody_hears_more_of_a_sign_in_that_waits_than_its_steps() -> None:
-    heard: list[Progress] = []
-    async with peer() as one:
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
         auth = watched(one, None, heard)
-        with pytest.raises(NotSignedIn):
+        with pytest.raises(SignInFailed):
             await auth.login()
     assert [now.step for now in heard] == ["over"]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mcphost.auth.url_policy import Guard, Unsafe, canonical, checked, covers, place
+from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy, address_scope, canonical_url, check_url, resource_covers
 
 pytestmark = pytest.mark.anyio
 
@@ -40,8 +40,8 @@ pytestmark = pytest.mark.anyio
     ],
 )
 def test_an_address_that_could_mean_harm_is_refused(url: str) -> None:
-    with pytest.raises(Unsafe, match="token endpoint"):
-        checked(url, "token endpoint")
+    with pytest.raises(UnsafeUrl, match="token endpoint"):
+        check_url(url, "token endpoint")
 
 
 @pytest.mark.req("auth.https-endpoints", "auth.ssrf.https")
@@ -50,7 +50,7 @@ def test_an_address_that_could_mean_harm_is_refused(url: str) -> None:
     ["https://as.example/t?x=1", "http://localhost:9/x", "http://127.0.0.1:9/", "http://[::1]:9/", "http://127.9.9.9/"],
 )
 def test_https_and_loopback_addresses_are_used(url: str) -> None:
-    assert checked(url, "token endpoint") == url
+    assert check_url(url, "token endpoint") == url
 
 
 @pytest.mark.req("auth.resource.canonical", "auth.resource.specific")
@@ -67,7 +67,7 @@ def test_https_and_loopback_addresses_are_used(url: str) -> None:
     ],
 )
 def test_the_canonical_address_keeps_what_matters(url: str, wanted: str) -> None:
-    assert canonical(url) == wanted
+    assert canonical_url(url) == wanted
 
 
 @pytest.mark.req("auth.resource.accept-upper", "auth.prm.resource-match")
@@ -90,16 +90,16 @@ def test_the_canonical_address_keeps_what_matters(url: str, wanted: str) -> None
     ],
 )
 def test_only_metadata_of_this_server_is_about_this_server(resource: str, fits: bool) -> None:
-    assert covers(resource, "https://mcp.example/mcp") is fits
+    assert resource_covers(resource, "https://mcp.example/mcp") is fits
 
 
-def names(**addresses: Sequence[str]) -> Guard:
+def names(**addresses: Sequence[str]) -> UrlPolicy:
     table = {name.replace("_", "."): value for name, value in addresses.items()}
 
     async def resolve(host: str, port: int) -> Sequence[str]:
         return table[host]
 
-    return Guard("https://mcp.example/mcp", resolving=resolve)
+    return UrlPolicy("https://mcp.example/mcp", resolver=resolve)
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -115,16 +115,16 @@ def names(**addresses: Sequence[str]) -> Guard:
 )  # fmt: skip
 async def test_a_public_server_cannot_point_into_a_private_network(address: str) -> None:
     guard = names(mcp_example=["203.0.114.1"], as_example=["203.0.114.2", address])
-    with pytest.raises(Unsafe, match="leads to"):
-        await guard.addresses("https://as.example/token", "token endpoint")
+    with pytest.raises(UnsafeUrl, match="leads to"):
+        await guard.resolve_addresses("https://as.example/token", "token endpoint")
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_a_private_address_written_out_is_refused_without_asking_anybody() -> None:
     guard = names(mcp_example=["203.0.114.1"])
     for url in ("https://169.254.169.254/latest", "https://[::ffff:127.0.0.1]/", "https://[fe80::1]/"):
-        with pytest.raises(Unsafe):
-            await guard.addresses(url, "metadata")
+        with pytest.raises(UnsafeUrl):
+            await guard.resolve_addresses(url, "metadata")
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -132,10 +132,10 @@ async def test_a_server_inside_a_network_may_point_into_it_and_to_the_world() ->
     guard = names(
         mcp_example=["10.0.0.1"], as_example=["10.9.9.9"], world_example=["203.0.114.9"], m_example=["127.0.0.1"]
     )
-    assert await guard.addresses("https://as.example/", "x") == ["10.9.9.9"]
-    assert await guard.addresses("https://world.example/", "x") == ["203.0.114.9"]
-    with pytest.raises(Unsafe):
-        await guard.addresses("https://m.example/", "x")
+    assert await guard.resolve_addresses("https://as.example/", "x") == ["10.9.9.9"]
+    assert await guard.resolve_addresses("https://world.example/", "x") == ["203.0.114.9"]
+    with pytest.raises(UnsafeUrl):
+        await guard.resolve_addresses("https://m.example/", "x")
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -143,10 +143,10 @@ async def test_the_user_can_allow_private_addresses() -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return {"mcp.example": ["203.0.114.1"], "as.example": ["10.0.0.2"], "meta.example": ["169.254.169.254"]}[host]
 
-    guard = Guard("https://mcp.example/mcp", resolving=resolve, private=True)
-    assert await guard.addresses("https://as.example/", "x") == ["10.0.0.2"]
-    with pytest.raises(Unsafe):
-        await guard.addresses("https://meta.example/", "x")
+    guard = UrlPolicy("https://mcp.example/mcp", resolver=resolve, allow_private=True)
+    assert await guard.resolve_addresses("https://as.example/", "x") == ["10.0.0.2"]
+    with pytest.raises(UnsafeUrl):
+        await guard.resolve_addresses("https://meta.example/", "x")
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -161,8 +161,8 @@ async def test_the_user_can_allow_private_addresses() -> None:
     ],
 )
 async def test_a_server_whose_name_also_leads_here_may_not_point_here(server: list[str], target: str) -> None:
-    with pytest.raises(Unsafe, match="leads to"):
-        await names(mcp_example=server, localhost=["127.0.0.1"]).addresses(target, "registration endpoint")
+    with pytest.raises(UnsafeUrl, match="leads to"):
+        await names(mcp_example=server, localhost=["127.0.0.1"]).resolve_addresses(target, "registration endpoint")
 
 
 @pytest.mark.req("auth.ssrf.private")
@@ -171,22 +171,22 @@ async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.1", "::1"]
 
-    guard = Guard(url, resolving=resolve)
-    assert await guard.addresses("http://127.0.0.1:9000/token", "token endpoint") == ["127.0.0.1"]
+    guard = UrlPolicy(url, resolver=resolve)
+    assert await guard.resolve_addresses("http://127.0.0.1:9000/token", "token endpoint") == ["127.0.0.1"]
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_who_runs_both_servers_on_this_machine_under_a_name_is_told_what_to_write() -> None:
     guard = names(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
-    with pytest.raises(Unsafe, match="own name leads to a loopback address") as caught:
-        await guard.addresses("https://as.example/", "authorization server")
+    with pytest.raises(UnsafeUrl, match="own name leads to a loopback address") as caught:
+        await guard.resolve_addresses("https://as.example/", "authorization server")
     assert '"mcphost": {"oauth": {"private": true}}' in caught.value.hint
 
 
 @pytest.mark.req("auth.ssrf.private")
 async def test_nobody_is_told_to_allow_what_cannot_be_allowed() -> None:
-    with pytest.raises(Unsafe, match="link-local") as caught:
-        await names(mcp_example=["203.0.114.1"]).addresses("https://169.254.169.254/", "token endpoint")
+    with pytest.raises(UnsafeUrl, match="link-local") as caught:
+        await names(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
     assert "private" not in caught.value.hint
 
 
@@ -208,11 +208,11 @@ async def test_nobody_is_told_to_allow_what_cannot_be_allowed() -> None:
     ],
 )  # fmt: skip
 def test_an_ipv6_address_lies_where_the_address_inside_it_does(address: str, where: str) -> None:
-    assert place(ipaddress.ip_address(address)) == where
+    assert address_scope(ipaddress.ip_address(address)) == where
 
 
 @pytest.mark.parametrize("host", ["2002:7f00:1::", "64:ff9b::127.0.0.1", "::127.0.0.1", "64:ff9b:1::127.0.0.1"])
 def test_plain_http_is_for_this_machine_and_not_for_its_address_inside_another(host: str) -> None:
-    with pytest.raises(Unsafe, match="not encrypted"):
-        checked(f"http://[{host}]/token", "token endpoint")
-    assert checked("http://[::ffff:127.0.0.1]:9/", "token endpoint")
+    with pytest.raises(UnsafeUrl, match="not encrypted"):
+        check_url(f"http://[{host}]/token", "token endpoint")
+    assert check_url("http://[::ffff:127.0.0.1]:9/", "token endpoint")

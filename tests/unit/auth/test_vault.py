@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryVault
+from mcphost.auth.keyring_backend import MemoryBackend
 
 DAEMONS = ("dbus-run-session", "gnome-keyring-daemon")
 ROUND_TRIP = """
 import anyio
-from mcphost.auth.keyring_backend import KeyringVault
+from mcphost.auth.keyring_backend import KeyringBackend
 async def main():
-    vault = KeyringVault()
+    vault = KeyringBackend()
     print(await vault.describe())
     await vault.set("A_KEY", "tök€n" * 800)
-    assert await KeyringVault().get("A_KEY") == "tök€n" * 800
+    assert await KeyringBackend().get("A_KEY") == "tök€n" * 800
     await vault.delete("A_KEY")
     await vault.delete("A_KEY")
     print(await vault.get("A_KEY"))
@@ -26,10 +26,10 @@ anyio.run(main)
 """
 NOTHING = """
 import anyio
-from mcphost.auth.keyring_backend import KeyringVault
+from mcphost.auth.keyring_backend import KeyringBackend
 from mcphost.errors import McpHostError
 async def main():
-    vault = KeyringVault()
+    vault = KeyringBackend()
     print(await vault.get("A_KEY"))
     for use in (vault.describe, lambda: vault.set("A_KEY", "x")):
         try:
@@ -49,7 +49,7 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
 
 @pytest.mark.anyio
 async def test_memory_keeps_secrets_until_the_end() -> None:
-    vault = MemoryVault()
+    vault = MemoryBackend()
     await vault.set("a", "1")
     assert await vault.get("a") == "1"
     await vault.delete("a")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcphost.cli.conformance_report import abilities, written
+from mcphost.cli.conformance_report import collect_report, format_report
 from mcphost.cli.main import main
 from mcphost.config.schema import Limits
 from mcphost.protocol.methods import CLIENT_REQUESTS, methods_in
@@ -12,7 +12,7 @@ from mcphost.protocol.revisions import Revision
 
 
 def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows() -> None:
-    found = {one.revision: one for one in abilities().revisions}
+    found = {one.revision: one for one in collect_report().revisions}
     assert list(found) == sorted((revision.value for revision in Revision), reverse=True)
     for revision in Revision:
         assert found[revision.value].requests == methods_in(revision, CLIENT_REQUESTS)
@@ -26,13 +26,13 @@ def test_each_revision_is_there_with_its_methods_and_the_capabilities_it_knows()
 
 
 def test_limits_are_those_in_force() -> None:
-    limits = {one.name: one.value for one in abilities().limits}
+    limits = {one.name: one.value for one in collect_report().limits}
     assert limits["time of a request"] == Limits().request_timeout
     assert limits["message, decoded"] == 16 * 1024 * 1024
 
 
 def test_a_person_gets_lines_that_fit_a_screen_and_a_program_gets_json(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = written(abilities())
+    lines = format_report(collect_report())
     assert max(map(len, lines)) <= 110
     assert any("server/discover" in line for line in lines)
     assert main(["doctor", "--conformance"]) == 0

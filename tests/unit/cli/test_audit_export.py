@@ -8,26 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.cli.audit import _export, _write
+from mcphost.cli.audit import _export, _write_rows
 from mcphost.errors import UsageError
-from mcphost.store.audit_reader import Reader, Wanted
-from mcphost.store.audit_store import FIELDS, Ledger, Record
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import FIELDS, AuditRecord, AuditStore
 
 pytestmark = pytest.mark.anyio
 HOSTILE = ["\x1b]52;c;eA==\x07", "a\u202etxt", "a\u2800b", "a\nb"]
 
 
-async def reader(folder: Path, *subjects: str) -> Reader:
-    ledger = Ledger(folder / "l.db", folder / "l.head")
+async def reader(folder: Path, *subjects: str) -> AuditReader:
+    ledger = AuditStore(folder / "l.db", folder / "l.head")
     for subject in subjects:
-        await ledger.append(lambda subject=subject: Record(at=1, kind="tool", event="decided", subject=subject))
+        await ledger.append(lambda subject=subject: AuditRecord(at=1, kind="tool", event="decided", subject=subject))
     await ledger.close()
-    return Reader(folder / "l.db")
+    return AuditReader(folder / "l.db")
 
 
 async def test_lines_of_an_export_hold_nothing_that_commands_a_terminal_and_lose_nothing(tmp_path: Path) -> None:
     out = io.StringIO()
-    _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "jsonl")
+    _write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "jsonl")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     assert sorted(json.loads(line)["subject"] for line in out.getvalue().splitlines()) == sorted(HOSTILE)
 
@@ -38,16 +38,16 @@ async def test_an_export_that_fails_leaves_no_part_of_the_rows(tmp_path: Path) -
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with pytest.raises(UsageError, match="out cannot be written: File too large"):
-            _export(found, Wanted(), str(out), "jsonl")
+            _export(found, AuditFilter(), str(out), "jsonl")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert not out.exists()
-    assert _export(found, Wanted(), str(out), "jsonl") == 0
+    assert _export(found, AuditFilter(), str(out), "jsonl") == 0
 
 
 async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path: Path) -> None:
     out = io.StringIO()
-    _write(await reader(tmp_path, *HOSTILE), Wanted(kind="tool"), out, "csv")
+    _write_rows(await reader(tmp_path, *HOSTILE), AuditFilter(kind="tool"), out, "csv")
     assert not any(char in out.getvalue() for char in "\x1b\x07\u202e\u2800")
     cells = {row["subject"] for row in csv.DictReader(io.StringIO(out.getvalue()))}
     assert cells == {"␛]52；c；eA==␇", "a‹U+202E›txt", "a‹U+2800›b", "a⏎b"}
@@ -60,7 +60,7 @@ async def test_cells_of_an_export_hold_nothing_that_commands_a_terminal(tmp_path
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 async def test_no_cell_of_an_export_is_a_formula(tmp_path: Path, formula: str, separator: str) -> None:
     out = io.StringIO()
-    _write(await reader(tmp_path, formula), Wanted(kind="tool"), out, "csv")
+    _write_rows(await reader(tmp_path, formula), AuditFilter(kind="tool"), out, "csv")
     head, row = list(csv.reader(io.StringIO(out.getvalue()), delimiter=separator))
     assert len(row) == len(head) == (1 + len(FIELDS) if separator == "," else 1)
     assert not any(cell.lstrip(' "').startswith(("=", "+", "-", "@", "＝")) for cell in row)

@@ -53,7 +53,7 @@ def test_a_crash_of_the_demo_leaves_the_log_that_the_message_names(
 @pytest.mark.parametrize("error", [None, UsageError("no"), KeyboardInterrupt()])
 def test_nothing_of_the_demo_is_left_otherwise(tmp_path: Path, error: BaseException | None) -> None:
     def use() -> None:
-        with chat.temporary_places():
+        with chat.temporary_directories():
             for name in PLACES:
                 os.makedirs(os.environ[name])
             if error is not None:
@@ -68,10 +68,10 @@ def test_nothing_of_the_demo_is_left_otherwise(tmp_path: Path, error: BaseExcept
 
 
 def test_a_theme_that_does_not_exist_is_told_with_those_that_do() -> None:
-    (problem,) = chat.with_known_theme(Options(), HostConfig(theme="neon")).problems
+    (problem,) = chat.check_theme(Options(), HostConfig(theme="neon")).problems
     assert "\"theme\" is 'neon', which is none of: " in problem
     assert all(name in problem for name in themes.names())
-    assert chat.with_known_theme(Options(), HostConfig(theme=themes.DEFAULT)).problems == ()
+    assert chat.check_theme(Options(), HostConfig(theme=themes.DEFAULT)).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_resuming_without_a_stored_conversation_is_refused_before_anything_is_pa
     def show(*_: object) -> None:
         raise AssertionError("the screen was shown")
 
-    monkeypatch.setattr(chat, "_show", show)
+    monkeypatch.setattr(chat, "_run_app", show)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert main(["chat", *arguments]) == 2

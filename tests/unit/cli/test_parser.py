@@ -5,15 +5,15 @@ from importlib import import_module
 
 import pytest
 
-from mcphost.cli.parser import COMMANDS, command_parser, merged, split
+from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_command
 from mcphost.errors import UsageError
 
 
 def parse(*argv: str) -> tuple[str, Namespace]:
-    before, command, rest = split(list(argv))
+    before, command, rest = split_command(list(argv))
     parser = command_parser(command)
     import_module(f"mcphost.cli.{COMMANDS[command][0]}").add_arguments(command, parser)
-    return command, merged(before, parser.parse_intermixed_args(rest))
+    return command, merge_flags(before, parser.parse_intermixed_args(rest))
 
 
 def test_no_command_is_chat_and_its_flags_need_none() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.cli.argument_values import arguments
+from mcphost.cli.argument_values import parse_arguments
 from mcphost.errors import UsageError
 from mcphost.serialization import Raw
 
@@ -43,7 +43,7 @@ SCHEMA = Raw(json.dumps({"type": "object", "properties": {
     ],
 )
 def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
-    made = arguments([text], None, SCHEMA)
+    made = parse_arguments([text], None, SCHEMA)
     assert made == {text.partition("=")[0]: value}
     assert type(next(iter(made.values()))) is type(value)
 
@@ -56,18 +56,18 @@ def test_value_gets_the_type_the_schema_wants(text: str, value: Any) -> None:
 )  # fmt: skip
 def test_value_that_does_not_fit_is_named(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        arguments([text], None, SCHEMA)
+        parse_arguments([text], None, SCHEMA)
 
 
 def test_key_given_twice_is_named() -> None:
     with pytest.raises(UsageError, match="twice"):
-        arguments(["s=1", "s=2"], None, SCHEMA)
+        parse_arguments(["s=1", "s=2"], None, SCHEMA)
 
 
 def test_json_arguments_come_first_and_pairs_win(tmp_path: Path) -> None:
-    assert arguments(["i=2"], '{"i": 1, "s": "x"}', SCHEMA) == {"i": 2, "s": "x"}
+    assert parse_arguments(["i=2"], '{"i": 1, "s": "x"}', SCHEMA) == {"i": 2, "s": "x"}
     (tmp_path / "a.json").write_text('{"i": 7}')
-    assert arguments([], f"@{tmp_path / 'a.json'}", SCHEMA) == {"i": 7}
+    assert parse_arguments([], f"@{tmp_path / 'a.json'}", SCHEMA) == {"i": 7}
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_json_arguments_come_first_and_pairs_win(tmp_path: Path) -> None:
 )
 def test_json_arguments_that_cannot_be_used_are_named(source: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        arguments([], source, SCHEMA)
+        parse_arguments([], source, SCHEMA)
 
 
 @pytest.mark.parametrize("schema", [b"", b"[]", b'{"properties": 5}', b"{", b'{"properties": {"i": {"type": 5}}}'])
 def test_schema_that_says_nothing_means_json_or_text(schema: bytes) -> None:
-    assert arguments(["i=2", "s=x"], None, Raw(schema)) == {"i": 2, "s": "x"}
+    assert parse_arguments(["i=2", "s=x"], None, Raw(schema)) == {"i": 2, "s": "x"}

@@ -8,6 +8,6 @@ LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
 
 
 @pytest.fixture(autouse=True)
-def _asked_for_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _shorten_retry_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dozens of streams end here; how long the client waits then is the matter of one test."""
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", 0.05)

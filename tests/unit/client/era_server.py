@@ -22,28 +22,28 @@ DISCOVERY = {
 }
 
 
-def note(text: str) -> None:
+def write_note(text: str) -> None:
     with NOTES.open("a") as file:
         file.write(text + "\n")
 
 
-def say(**message: Any) -> None:
+def send(**message: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
     sys.stdout.flush()
 
 
 def error(ident: Any, code: int, data: Any = None) -> None:
-    say(id=ident, error={"code": code, "message": "no", **({"data": data} if data else {})})
+    send(id=ident, error={"code": code, "message": "no", **({"data": data} if data else {})})
 
 
-def handshake(ident: Any, message: dict[str, Any]) -> None:
+def answer_handshake(ident: Any, message: dict[str, Any]) -> None:
     """Answer as a server of the handshake era that knows nothing of the other one."""
     params = message.get("params") or {}
     if message["method"] == "initialize":
         result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": INFO}
-        say(id=ident, result=result)
+        send(id=ident, result=result)
     elif message["method"] == "tools/call" and MODERN not in params.get("_meta", {}):
-        say(id=ident, result={"content": [{"type": "text", "text": "handshake"}]})
+        send(id=ident, result={"content": [{"type": "text", "text": "handshake"}]})
     elif KIND == "legacy, dies":
         os._exit(9)
     elif KIND == "legacy, refuses":
@@ -51,19 +51,19 @@ def handshake(ident: Any, message: dict[str, Any]) -> None:
     # All others ignore what they do not know.
 
 
-def stateless(ident: Any, message: dict[str, Any]) -> None:
+def answer_stateless(ident: Any, message: dict[str, Any]) -> None:
     """Answer as a server of the stateless era."""
     if message["method"] == "server/discover":
-        say(id=ident, result=DISCOVERY)
+        send(id=ident, result=DISCOVERY)
     elif message["method"] == "initialize":
         if "ignores initialize" not in KIND:
             error(ident, -32022, {"supported": ["2026-07-28"], "requested": "2025-11-25"})
     else:
-        say(id=ident, result={"resultType": "complete", "content": [{"type": "text", "text": "stateless"}]})
+        send(id=ident, result={"resultType": "complete", "content": [{"type": "text", "text": "stateless"}]})
 
 
 def main() -> None:
-    note("started")
+    write_note("started")
     if KIND == "dual, talks first":
         print("starting ...", file=sys.stderr, flush=True)
     time.sleep(DELAY)
@@ -72,7 +72,7 @@ def main() -> None:
     pinned = ""
     for line in sys.stdin:
         message = json.loads(line)
-        note(message["method"])
+        write_note(message["method"])
         held.append(message)
         if KIND.endswith("waits for both") and message["method"] == "server/discover" and not met.exists():
             continue
@@ -82,11 +82,11 @@ def main() -> None:
             if "id" not in one:
                 continue
             if KIND.startswith("legacy"):
-                handshake(one["id"], one)
+                answer_handshake(one["id"], one)
                 continue
             if KIND.startswith("dual") and not pinned and one["method"] != "server/discover":
                 pinned = "handshake" if one["method"] == "initialize" else "stateless"
-            (handshake if pinned == "handshake" else stateless)(one["id"], one)
+            (answer_handshake if pinned == "handshake" else answer_stateless)(one["id"], one)
 
 
 if __name__ == "__main__":

@@ -16,25 +16,25 @@ from mcphost.serialization import Raw, encode
 from mcphost.transport.channel import Connector
 from mcphost.transport.in_memory import InMemoryChannel
 from mcphost.transport.task_group import CancellingTaskGroup
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
-EVERYTHING: dict[str, Any] = {
+ALL_CAPABILITIES: dict[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"listChanged": True, "subscribe": True},
     "prompts": {"listChanged": True},
     "logging": {},
     "completions": {},
 }
-SILENCE = object()
-Script = Callable[["Peer", str, dict[str, Any]], Any]
+NO_REPLY = object()
+Script = Callable[["ScriptedServer", str, dict[str, Any]], Any]
 
 
-def nothing(peer: "Peer", method: str, params: dict[str, Any]) -> Any:
+def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) -> Any:
     """Answers every request with an empty object."""
     return {}
 
 
-class Recording(InMemoryChannel):
+class RecordingPipe(InMemoryChannel):
     """Keeps what was written byte by byte."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
@@ -46,7 +46,7 @@ class Recording(InMemoryChannel):
         super()._receive(line)
 
 
-class Peer:
+class ScriptedServer:
     """`script(peer, method, params)` gives a result, an ErrorData, or None for no answer at all.
 
     `seen` is every message we wrote, decoded. `initialize` or `server/discover` is
@@ -55,18 +55,18 @@ class Peer:
 
     def __init__(
         self,
-        script: Script = nothing,
+        script: Script = empty_result,
         revision: str = "2025-11-25",
         capabilities: dict[str, Any] | None = None,
         opening: Script | None = None,
     ) -> None:
-        self.notes = Notes()
+        self.notes = RecordingObserver()
         self.seen: list[dict[str, Any]] = []
         self.revision = revision
-        self.capabilities = EVERYTHING if capabilities is None else capabilities
-        self.pipe = Recording(self.notes.warn)
+        self.capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
+        self.pipe = RecordingPipe(self.notes.warn)
         self._script = script
-        self._opened_by = opening
+        self._opening_script = opening
         self._arrived = anyio.Event()
         self.ident: Any = None
 
@@ -82,7 +82,7 @@ class Peer:
         """One message to the client."""
         self.pipe.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
-    async def until(self, done: Callable[[], bool]) -> None:
+    async def wait_until(self, done: Callable[[], bool]) -> None:
         """Wait until something holds of what was seen, twenty seconds at most."""
         with anyio.fail_after(20):
             while not done():
@@ -103,18 +103,18 @@ class Peer:
         params = json.loads(bytes(request.params) or b"{}")
         self.ident = request.id
         if request.method in ("initialize", "server/discover"):
-            result = self._opened_by(self, request.method, params) if self._opened_by else None
-            result = self._opening(request.method) if result is None else result
+            result = self._opening_script(self, request.method, params) if self._opening_script else None
+            result = self._opening_result(request.method) if result is None else result
         else:
             result = self._script(self, request.method, params)
-        if result is SILENCE:
+        if result is NO_REPLY:
             return
         if isinstance(result, ErrorData):
             self.pipe.send(JsonRpcErrorResponse(request.id, result))
         elif result is not None:
             self.pipe.send(JsonRpcResponse(request.id, Raw(encode(result))))
 
-    def _opening(self, method: str) -> Any:
+    def _opening_result(self, method: str) -> Any:
         modern = self.revision >= "2026"
         if method == "initialize" and not modern:
             return {
@@ -136,16 +136,16 @@ class Peer:
 class PipeOpener(ClientSessionOpener):
     """The product's opener with the peer's pipe in place of a process."""
 
-    peer: Peer
+    peer: ScriptedServer
 
     def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
         return self.peer.pipe
 
 
 @asynccontextmanager
-async def connected(
-    peer: Peer,
-    answers: Answers | None = None,
+async def connect_to(
+    peer: ScriptedServer,
+    answers: FakeRequestHandler | None = None,
     limits: Limits | None = None,
     eras: EraStore | None = None,
     **more: Any,
@@ -156,6 +156,6 @@ async def connected(
     config = ServerConfig(name="peer", command="peer", **more)
     async with CancellingTaskGroup() as tasks:
         tasks.start_soon(peer.serve)
-        async with opener.open(config, answers or Answers(), peer.notes) as session:
+        async with opener.open(config, answers or FakeRequestHandler(), peer.notes) as session:
             with anyio.fail_after(10):
                 yield session

@@ -8,14 +8,14 @@ from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.protocol.server_requests import ClientResult, ServerRequest, ServerRequestRejection
 
 
-class Answers:
+class FakeRequestHandler:
     """A Responder that gives prepared replies by method and remembers what it was asked."""
 
     def __init__(self, replies: dict[str, ClientResult] | None = None) -> None:
         self.replies = replies or {}
         self.asked: list[tuple[ServerRequest, ServerRequestContext]] = []
-        self.done: list[str] = []
-        self.given_up: list[str] = []
+        self.completed_elicitations: list[str] = []
+        self.cancelled_methods: list[str] = []
         names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
         self.capabilities: dict[str, Any] = {names[method]: {} for method in self.replies}
 
@@ -33,13 +33,13 @@ class Answers:
         return reply
 
     def on_request_cancelled(self, method: str) -> None:
-        self.given_up.append(method)
+        self.cancelled_methods.append(method)
 
     def on_elicitation_complete(self, elicitation: str) -> None:
-        self.done.append(elicitation)
+        self.completed_elicitations.append(elicitation)
 
 
-class Notes:
+class RecordingObserver:
     """An Observer that keeps everything."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Notes:
         self.logged: list[LoggingMessageNotification] = []
         self.warnings: list[str] = []
         self.accounts: list[Any] = []
-        self.over: list[int] = []
+        self.ended_calls: list[int] = []
 
     def stderr(self, line: str) -> None:
         self.lines.append(line)
@@ -62,4 +62,4 @@ class Notes:
         self.accounts.append(account)
 
     def on_call_ended(self, number: int) -> None:
-        self.over.append(number)
+        self.ended_calls.append(number)

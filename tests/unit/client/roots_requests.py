@@ -11,24 +11,24 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import UserPauses
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.serialization import Raw
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 EMPTY = Raw(b"{}")
 
 
-class RootsRequests:
+class IncomingRootsRequests:
     """Requests that a server sends, and what was written to it; writing waits while `held` is not set."""
 
     def __init__(self, held: anyio.Event | None = None) -> None:
         self.sent: list[JsonRpcMessage] = []
-        self._held = held
+        self._unblocked = held
         self.answering: ServerRequestDispatcher
 
     async def send(self, message: JsonRpcMessage) -> None:
         """Keep one message."""
         self.sent.append(message)
-        if self._held is not None:
-            await self._held.wait()
+        if self._unblocked is not None:
+            await self._unblocked.wait()
 
     def ask(self, ident: int | str, params: Raw = EMPTY) -> None:
         """Take one request of the server."""
@@ -45,13 +45,15 @@ async def _no_context() -> ServerRequestContext:
 
 
 @asynccontextmanager
-async def answered_by(answers: Answers, held: anyio.Event | None = None) -> AsyncIterator[RootsRequests]:
+async def answer_requests(
+    answers: FakeRequestHandler, held: anyio.Event | None = None
+) -> AsyncIterator[IncomingRootsRequests]:
     """Answer for twenty seconds at most; the block ends when every answer was written."""
-    requests = RootsRequests(held)
+    requests = IncomingRootsRequests(held)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             requests.answering = ServerRequestDispatcher(
-                answers, requests.send, tasks, declared={"roots": {}}, observer=Notes(), server="s",
+                answers, requests.send, tasks, declared={"roots": {}}, observer=RecordingObserver(), server="s",
                 on_flood=lambda: None, pauses=UserPauses({}, includes_user_time=False),
             )  # fmt: skip
             yield requests

@@ -25,30 +25,30 @@ from mcphost.protocol.revisions import Revision
 from mcphost.serialization import Raw, encode
 from mcphost.transport.in_memory import InMemoryChannel
 from mcphost.transport.task_group import CancellingTaskGroup
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
-ALL = ServerCapabilities(
+ALL_CAPABILITIES = ServerCapabilities(
     tools=ListCapability(list_changed=True),
     resources=ListCapability(list_changed=True, subscribe=True),
     prompts=ListCapability(list_changed=True),
     completions=Raw(b"{}"),
     logging=Raw(b"{}"),
 )
-Server = Callable[[str, dict[str, Any]], Any]
+ServerFn = Callable[[str, dict[str, Any]], Any]
 
 
 @asynccontextmanager
-async def session_with(
-    server: Server,
+async def open_scripted_session(
+    server: ServerFn,
     revision: Revision = Revision.V2026_07_28,
-    answers: Answers | None = None,
-    capabilities: ServerCapabilities = ALL,
+    answers: FakeRequestHandler | None = None,
+    capabilities: ServerCapabilities = ALL_CAPABILITIES,
     *,
     patience: float = 5,
 ) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
     """A session whose requests are answered by `server(method, params)`: a result, or an ErrorData, or None."""
     pipe = InMemoryChannel()
-    if isinstance(server, Listener):
+    if isinstance(server, SubscriptionServer):
         server.pipe = pipe
     pipe.channel.set_revision(revision)
     seen: list[dict[str, Any]] = []
@@ -65,7 +65,7 @@ async def session_with(
                     continue
                 params = json.loads(bytes(message.params) or b"{}")
                 seen.append({"id": message.id, "method": message.method, "params": params})
-                if isinstance(server, Listener) and message.method == "subscriptions/listen":
+                if isinstance(server, SubscriptionServer) and message.method == "subscriptions/listen":
                     server.listen(cast("int", message.id), params)
                     continue
                 result = server(message.method, params)
@@ -77,12 +77,12 @@ async def session_with(
             return
 
     async with CancellingTaskGroup() as tasks:
-        responder = answers or Answers()
+        responder = answers or FakeRequestHandler()
         session: HandshakeSession | StatelessSession
         if revision.era == "handshake":
-            session = HandshakeSession(pipe.channel, caller, facts, responder, Notes(), tasks)
+            session = HandshakeSession(pipe.channel, caller, facts, responder, RecordingObserver(), tasks)
         else:
-            session = StatelessSession(pipe.channel, caller, facts, responder, Notes())
+            session = StatelessSession(pipe.channel, caller, facts, responder, RecordingObserver())
         caller.on_unsolicited = session.handle_unsolicited
         tasks.start_soon(session.serve)
         tasks.start_soon(serve)
@@ -90,24 +90,24 @@ async def session_with(
             yield session, seen, pipe
 
 
-class Listener:
+class SubscriptionServer:
     """A server of the stateless era with subscriptions: which are open, and how they speak."""
 
-    def __init__(self, other: Server = lambda *_: {}) -> None:
-        self.other = other
+    def __init__(self, other: ServerFn = lambda *_: {}) -> None:
+        self.handle_other = other
         self.pipe: InMemoryChannel
         self.opened: list[dict[str, Any]] = []
-        self.honours: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
+        self.accept_filter: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
         self._changed = anyio.Event()
 
     def __call__(self, method: str, params: dict[str, Any]) -> Any:
         """The server function; a filter that `honours` maps to None is never acknowledged."""
-        return self.other(method, params)
+        return self.handle_other(method, params)
 
     def listen(self, ident: int, params: dict[str, Any]) -> None:
         """A subscription was asked for."""
         self.opened.append({"id": ident, **params["notifications"]})
-        honoured = self.honours(params["notifications"])
+        honoured = self.accept_filter(params["notifications"])
         if honoured is not None:
             self.say(ident, "notifications/subscriptions/acknowledged", notifications=honoured)
         self._changed.set()

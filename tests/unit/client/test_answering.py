@@ -11,7 +11,7 @@ from mcphost.client.timeouts import UserPauses
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest, JsonRpcResponse
 from mcphost.protocol.server_requests import ListRootsResult
 from mcphost.serialization import Raw
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 
@@ -26,14 +26,14 @@ async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -
     async def send(message: JsonRpcMessage) -> None:
         sent.append(message)
 
-    answers = Answers({"roots/list": ListRootsResult(())})
+    answers = FakeRequestHandler({"roots/list": ListRootsResult(())})
     async with anyio.create_task_group() as tasks:
         answering = ServerRequestDispatcher(
             answers,
             send,
             tasks,
             declared={"roots": {}},
-            observer=Notes(),
+            observer=RecordingObserver(),
             server="s",
             on_flood=print,
             pauses=UserPauses({}, includes_user_time=False),
@@ -43,6 +43,6 @@ async def test_a_request_that_is_taken_back_in_the_same_turn_is_not_answered() -
         assert answering.cancel(1)
     assert [cast("JsonRpcResponse", message).id for message in sent] == [2]
     assert len(answers.asked) == 1
-    assert answers.given_up == ["roots/list"], "whoever answers may want to know what was asked for"
+    assert answers.cancelled_methods == ["roots/list"], "whoever answers may want to know what was asked for"
     assert not answering.cancel(1)
     assert not answering.cancel(2)

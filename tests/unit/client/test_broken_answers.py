@@ -7,7 +7,7 @@ from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, ServerError
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.people import Notes
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_stdio_servers import echo, faulty, opened
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ async def says(session: Session, *lines: str, deadline: float = 30) -> None:
 @pytest.mark.req("base.response.error-without-id", revisions=("2025-11-25",))
 @pytest.mark.req("base.jsonrpc.version")
 async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty(era="handshake"), notes) as session, anyio.create_task_group() as group:
 
         async def one(line: str, kind: type[ServerError], reason: str) -> None:
@@ -70,7 +70,7 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.reply-to-batch")
 async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty("revision 2025-03-26", era="handshake"), notes) as session:
         assert session.facts.revision is Revision.V2025_03_26
         await says(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')

@@ -23,11 +23,11 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest
 from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskStatusNotification
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import legacy, words
 from tests.unit.client.test_http_servers import opened as over_http
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -57,7 +57,7 @@ class Jobs:
         self.support = support
         self.polled: list[float] = []
 
-    def __call__(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         match method:
             case "tools/list":
                 execution = {"execution": {"taskSupport": self.support}} if self.support else {}
@@ -76,17 +76,17 @@ class Jobs:
                 return ErrorData(-32601, "no such method")
 
 
-def at(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> Peer:
+def at(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
     capabilities: dict[str, Any] = {"tools": {}}
-    return Peer(jobs, revision, capabilities | ({"tasks": declared} if declared is not None else {}))
+    return ScriptedServer(jobs, revision, capabilities | ({"tasks": declared} if declared is not None else {}))
 
 
-def sent(peer: Peer) -> list[str]:
+def sent(peer: ScriptedServer) -> list[str]:
     """What was sent after the lists."""
     return peer.methods()[peer.methods().index("tools/list") + 1 :]
 
 
-def params(peer: Peer, method: str) -> dict[str, Any]:
+def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
     return next(message["params"] for message in peer.seen if message.get("method") == method)
 
 
@@ -97,7 +97,7 @@ def params(peer: Peer, method: str) -> dict[str, Any]:
 @pytest.mark.req("tools.execution.task-support")
 async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_taken() -> None:
     peer, heard = at(Jobs(task(message="digging"), task(message="sifting"), task("completed"))), list[Notification]()
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig", {"deep": 1}), on_notification=heard.append)
     assert words(result) == "found"
@@ -128,7 +128,7 @@ async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
     support: str | None, declared: Any, revision: str
 ) -> None:
     peer = at(Jobs(created=DONE, support=support), revision, declared)
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
     assert sent(peer) == ["tools/call"]
@@ -138,7 +138,7 @@ async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
 async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on() -> None:
     jobs = Jobs()
     peer = at(jobs)
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
         jobs.support, jobs.created = "forbidden", DONE
@@ -150,7 +150,7 @@ async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on
 
 async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
     peer = at(Jobs(created=DONE))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
     assert sent(peer) == ["tools/call"]
@@ -161,7 +161,7 @@ async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
 async def test_polls_are_not_closer_than_the_server_wants() -> None:
     jobs = Jobs(*[task(pollInterval=60)] * 3, task("completed"), created={"task": task(pollInterval=60)})
     began = 0.0
-    async with connected(at(jobs), era="handshake") as session:
+    async with connect_to(at(jobs), era="handshake") as session:
         await list_tools(session)
         began = anyio.current_time()
         await session.request(CallTool("dig"))
@@ -176,7 +176,7 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_POLL_INTERVAL", 0.05)
     jobs = Jobs(*[task(pollInterval=interval)] * 2, task("completed"), created={"task": task(pollInterval=interval)})
-    async with connected(at(jobs), era="handshake") as session:
+    async with connect_to(at(jobs), era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"))
     assert min(later - earlier for earlier, later in pairwise(jobs.polled)) >= 0.009
@@ -185,11 +185,11 @@ async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
 @pytest.mark.req("task.old.status-notification")
 async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
     peer = at(Jobs(created={"task": task(pollInterval=60_000)}))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
 
         async def tell() -> None:
-            await peer.until(lambda: "tools/call" in peer.methods())
+            await peer.wait_until(lambda: "tools/call" in peer.methods())
             peer.say(method="notifications/tasks/status", params=task("completed", ident="another"))
             peer.say(method="notifications/tasks/status", params={"taskId": 7})
             peer.say(method="notifications/tasks/status", params=task("completed"))
@@ -203,13 +203,13 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
 
 @pytest.mark.req("task.old.status-notification")
 async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -> None:
-    def flood(peer: Peer) -> Any:
+    def flood(peer: ScriptedServer) -> Any:
         for _ in range(50):
             peer.say(method="notifications/tasks/status", params=task())
         return task()
 
     peer = at(Jobs(flood, flood, flood, task("completed")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
     assert sent(peer).count("tasks/get") == 4
@@ -219,7 +219,7 @@ async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -
 async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> None:
     slow = task(pollInterval=100)
     peer = at(Jobs(slow, slow, task("completed"), created={"task": slow}))
-    async with connected(peer, era="handshake") as session, anyio.create_task_group() as group:
+    async with connect_to(peer, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
         async def flood() -> None:
@@ -238,7 +238,7 @@ async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> Non
 async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer() -> None:
     heard: list[Notification] = []
 
-    def progress(peer: Peer) -> Any:
+    def progress(peer: ScriptedServer) -> Any:
         token = params(peer, "tools/call")["_meta"]["progressToken"]
         peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1, "total": 2})
         peer.say(method="notifications/progress", params={"progressToken": "other", "progress": 9})
@@ -246,7 +246,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
         return task()
 
     peer = at(Jobs(progress, task("completed")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         await session.request(CallTool("dig"), on_notification=heard.append)
         progress(peer)
@@ -258,7 +258,7 @@ async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer(
 @pytest.mark.req("task.old.log")
 async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "mcphost.client.tasks"):
-        async with connected(at(Jobs(task(), task("completed"))), era="handshake") as session:
+        async with connect_to(at(Jobs(task(), task("completed"))), era="handshake") as session:
             await list_tools(session)
             await session.request(CallTool("dig"))
     assert [one.getMessage() for one in caplog.records] == [
@@ -268,7 +268,7 @@ async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture
 
 
 # -- questions
-class Asking(Answers):
+class Asking(FakeRequestHandler):
     """Answers once it is let."""
 
     def __init__(self) -> None:
@@ -293,14 +293,14 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
     answers = Asking()
     jobs = Jobs(task("input_required"), result=lambda peer: peer.say(**question()))
     peer = at(jobs)
-    async with connected(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
+    async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
         async def server() -> None:
-            await peer.until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling goes on
+            await peer.wait_until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling goes on
             fetch = next(message["id"] for message in peer.seen if message.get("method") == "tasks/result")
             answers.let.set()
-            await peer.until(lambda: bool(peer.answers()))
+            await peer.wait_until(lambda: bool(peer.answers()))
             peer.say(id=fetch, result=DONE)
 
         group.start_soon(server)
@@ -329,15 +329,15 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
 async def test_a_question_hears_of_the_end_of_its_task_however_that_came_and_stays_open(end: str) -> None:
     answers = Asking()
 
-    def first(peer: Peer) -> Any:
+    def first(peer: ScriptedServer) -> Any:
         peer.say(**question())
         return task()
 
-    def later(peer: Peer) -> Any:
+    def later(peer: ScriptedServer) -> Any:
         return task(end) if answers.asked and end != "stopped by us" else task()
 
     peer = at(Jobs(first, later))
-    async with connected(peer, answers, era="handshake") as session:
+    async with connect_to(peer, answers, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
 
@@ -346,34 +346,34 @@ async def test_a_question_hears_of_the_end_of_its_task_however_that_came_and_sta
                     await session.request(CallTool("dig"))
 
             group.start_soon(call)
-            await peer.until(lambda: bool(answers.asked))
-            assert peer.notes.over == []
+            await peer.wait_until(lambda: bool(answers.asked))
+            assert peer.notes.ended_calls == []
             if end == "stopped by us":
                 group.cancel_scope.cancel()
-        assert peer.notes.over == [answers.asked[0][1].call_number]
+        assert peer.notes.ended_calls == [answers.asked[0][1].call_number]
         assert peer.answers() == []
         answers.let.set()
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["result"]["action"] == "accept"
-    assert len(peer.notes.over) == 1
+    assert len(peer.notes.ended_calls) == 1
 
 
 async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
     answers = Asking()
 
-    def created(peer: Peer) -> Any:
+    def created(peer: ScriptedServer) -> Any:
         peer.say(id=peer.seen[-1]["id"], result={"task": task()})
         peer.say(**question())
-        return SILENCE
+        return NO_REPLY
 
     jobs = Jobs(lambda peer: task("completed" if peer.answers() else "working"), created=created)
     peer = at(jobs)
-    async with connected(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
+    async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
         await list_tools(session)
 
         async def server() -> None:
-            await peer.until(lambda: len(jobs.polled) >= 3)
-            assert peer.notes.over == []
+            await peer.wait_until(lambda: len(jobs.polled) >= 3)
+            assert peer.notes.ended_calls == []
             answers.let.set()
 
         group.start_soon(server)
@@ -388,7 +388,7 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
         task("input_required"), task(), task("completed"), result=lambda peer: results.pop(0) if results else None
     )
     peer = at(jobs)
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
     assert sent(peer).count("tasks/result") == 2
@@ -400,16 +400,16 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
     answers, heard = Asking(), list[Notification]()
     answers.let.set()
     answered, listening = anyio.Event(), anyio.Event()
-    gets: list[Seen] = []
+    gets: list[ReceivedRequest] = []
     token: list[Any] = []
 
-    async def on_get(one: Seen) -> None:
+    async def on_get(one: ReceivedRequest) -> None:
         gets.append(one)
         await one.stream()
         listening.set()
         await answered.wait()
 
-    async def on_call(one: Seen) -> object:
+    async def on_call(one: ReceivedRequest) -> object:
         message = one.message
         match message["method"]:
             case "tools/list":
@@ -438,7 +438,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
 
     plain = legacy(on_call, on_get=on_get)
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         message = one.message if one.body else {}
         if message.get("method") == "initialize":
             capabilities = {"tools": {}, "tasks": TASKS}
@@ -468,7 +468,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
 async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
     failed = {"content": [{"type": "text", "text": "no water"}], "isError": True}
     peer = at(Jobs(task("failed", "Tool execution failed"), result=failed))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig"))
     assert result.is_error
@@ -479,7 +479,7 @@ async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
 @pytest.mark.req("task.old.result")
 async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_what_the_status_says() -> None:
     peer = at(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("dig"))
@@ -493,7 +493,7 @@ async def test_a_task_that_vanished_is_told_as_such(status: str) -> None:
     gone = ErrorData(-32602, "Task not found")
     jobs = Jobs(task(), gone) if status == "tasks/get" else Jobs(task("completed"), result=gone)
     peer = at(jobs)
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(
             RequestRefused, match=r"does not know the task of 'dig' any more .*: Task not found"
@@ -506,7 +506,7 @@ async def test_a_task_that_vanished_is_told_as_such(status: str) -> None:
 @pytest.mark.req("task.old.errors")
 @pytest.mark.parametrize("code", [-32601, -32600])
 async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
-    async with connected(at(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
+    async with connect_to(at(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match="no task for dig") as caught:
             await session.request(CallTool("dig"))
@@ -515,7 +515,7 @@ async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
 
 async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
     peer = at(Jobs(task("cancelled", "maintenance")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
             await session.request(CallTool("dig"))
@@ -529,11 +529,11 @@ async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> N
 async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: bool) -> None:
     support = TASKS if declared else {"requests": TASKS["requests"]}
     peer = at(Jobs(task(pollInterval=60_000)), declared=support)
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
-            await peer.until(lambda: "tasks/get" in peer.methods())
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
             group.cancel_scope.cancel()
         await session.request(CallTool("x"))  # the session goes on
     expected = ["tasks/cancel"] if declared else []
@@ -543,15 +543,15 @@ async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> None:
     peer = at(Jobs(created=lambda peer: None))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
-            await peer.until(lambda: "tools/call" in peer.methods())
+            await peer.wait_until(lambda: "tools/call" in peer.methods())
             group.cancel_scope.cancel()
         assert sent(peer) == ["tools/call"]
         peer.say(id=peer.ident, result={"task": task()})
-        await peer.until(lambda: "tasks/cancel" in peer.methods())
+        await peer.wait_until(lambda: "tasks/cancel" in peer.methods())
     assert sent(peer) == ["tools/call", "tasks/cancel"]
     assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
 
@@ -563,7 +563,7 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
     opened, polled = anyio.Event(), anyio.Event()
     sessions: list[Session] = []
 
-    async def on_call(one: Seen) -> object:
+    async def on_call(one: ReceivedRequest) -> object:
         method = one.message["method"]
         if method == "tasks/cancel":
             await anyio.sleep(0.1)
@@ -575,7 +575,7 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
 
     plain = legacy(on_call)
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "initialize":
             capabilities = {"tools": {}, "tasks": TASKS}
             return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
@@ -585,7 +585,9 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
 
         async def hold() -> None:
             config = ServerConfig(name="peer", url=server.url)
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+            async with ClientSessionOpener(expand=str).open(
+                config, FakeRequestHandler(), RecordingObserver()
+            ) as session:
                 await list_tools(session)
                 sessions.append(session)
                 opened.set()
@@ -604,7 +606,7 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
 async def test_a_task_over_its_time_is_cancelled_and_told() -> None:
     peer = at(Jobs(task()))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match=r"task of 'dig' at 'peer' was not done within 0 s"):
             await session.request(CallTool("dig"), deadline=0.1)
@@ -615,7 +617,7 @@ async def test_a_task_over_its_time_is_cancelled_and_told() -> None:
 async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
     limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
     jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
-    async with connected(at(jobs), limits=limits, era="handshake") as session:
+    async with connect_to(at(jobs), limits=limits, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
         jobs.states = [task()]
@@ -626,7 +628,7 @@ async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own(
 async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> None:
     peer = at(Jobs(created=lambda peer: None))
     limits = Limits(request_timeout=0.05, request_timeout_max=5)
-    async with connected(peer, limits=limits, era="handshake") as session:
+    async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="made no task of 'dig' in time"):
             await session.request(CallTool("dig"))
@@ -646,7 +648,7 @@ async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> Non
     ],
 )
 async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
-    async with connected(at(Jobs(state, created=created)), era="handshake") as session:
+    async with connect_to(at(Jobs(state, created=created)), era="handshake") as session:
         await list_tools(session)
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("dig"))
@@ -654,7 +656,7 @@ async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any)
 
 async def test_an_unknown_status_is_said_once_and_taken_for_working() -> None:
     peer = at(Jobs(task("pondering"), task("musing"), task("completed")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"))) == "found"
     assert [one for one in peer.notes.warnings if "unknown status 'pondering'" in one] == peer.notes.warnings
@@ -664,7 +666,7 @@ async def test_an_unknown_status_is_said_once_and_taken_for_working() -> None:
 async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
     peer = at(Jobs(task(ttl=30)))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="that its server gave it"):
             await session.request(CallTool("dig"))
@@ -676,7 +678,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadli
 ) -> None:
     monkeypatch.setattr(tasks_2025, "MAX_RESULT_TRIES", 2)
     peer = at(Jobs(task("input_required"), result=ErrorData(-32600, "nothing")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=r"not done within 0 s"):
             await session.request(CallTool("dig"), deadline=0.3)
@@ -690,16 +692,16 @@ async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
 ) -> None:
     monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
     peer = at(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
-    limits = Limits(request_timeout=1, request_timeout_max=1, task_timeout=1, hard=hard)
-    async with connected(peer, Asking(), era="handshake", limits=limits) as session:
+    limits = Limits(request_timeout=1, request_timeout_max=1, task_timeout=1, includes_user_time=hard)
+    async with connect_to(peer, Asking(), era="handshake", limits=limits) as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="not done within" if hard else "for input"):
             await session.request(CallTool("dig"))
 
 
 async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs = Jobs(task("input_required"), result=SILENCE)
-    async with connected(at(jobs), era="handshake") as session:
+    jobs = Jobs(task("input_required"), result=NO_REPLY)
+    async with connect_to(at(jobs), era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=1.0)
@@ -708,11 +710,11 @@ async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatc
 
 async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
     peer = at(Jobs(task(pollInterval=60_000)))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
-            await peer.until(lambda: "tasks/get" in peer.methods())
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
             with pytest.raises(MalformedMessage, match="same id"):
                 await session.request(CallTool("dig"))
             group.cancel_scope.cancel()
@@ -720,16 +722,16 @@ async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
     peer = at(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("dig"))
 
 
 async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None:
-    peer = at(Jobs(result=SILENCE))
+    peer = at(Jobs(result=NO_REPLY))
     limits = Limits(request_timeout=0.1, request_timeout_max=5)
-    async with connected(peer, limits=limits, era="handshake") as session:
+    async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
         with pytest.raises(RequestTimeout, match="does not give its result"):
             await session.request(CallTool("dig"))
@@ -738,7 +740,7 @@ async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None
 # -- by hand
 @pytest.mark.req("task.old.list-cancel")
 async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_declared_it() -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tasks/list":
             second = {"tasks": [task(ident="b"), {"taskId": []}]}
             return second if params.get("cursor") == "ü=" else {"tasks": [task(ident="a")], "nextCursor": "ü="}
@@ -746,7 +748,7 @@ async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_decl
             return task("cancelled") if params["taskId"] == "a" else ErrorData(-32602, "already completed")
         return task() if method == "tasks/get" else DONE
 
-    async with connected(Peer(script, capabilities={"tasks": TASKS}), era="handshake") as session:
+    async with connect_to(ScriptedServer(script, capabilities={"tasks": TASKS}), era="handshake") as session:
         listed = await list_tasks(session)
         assert [one.task_id for one in listed.values] == ["a", "b"]
         assert len(listed.problems) == 1
@@ -760,13 +762,13 @@ async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_decl
 
 @pytest.mark.req("task.old.list-cancel")
 async def test_a_list_and_a_cancel_that_were_not_declared_are_not_sent() -> None:
-    peer = Peer(capabilities={"tasks": {"requests": TASKS["requests"]}})
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(capabilities={"tasks": {"requests": TASKS["requests"]}})
+    async with connect_to(peer, era="handshake") as session:
         for call in (ListTasks(), CancelTask("a")):
             with pytest.raises(UnsupportedCapability):
                 await session.request(call)
-    none = Peer(capabilities={"tasks": {}})
-    async with connected(none, era="handshake") as session:
+    none = ScriptedServer(capabilities={"tasks": {}})
+    async with connect_to(none, era="handshake") as session:
         with pytest.raises(UnsupportedCapability):
             await session.request(GetTask("a"))
     assert not [method for method in peer.methods() + none.methods() if method.startswith("tasks/")]

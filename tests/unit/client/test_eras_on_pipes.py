@@ -14,7 +14,7 @@ from mcphost.errors import StoreError
 from mcphost.protocol.content import TextContent
 from mcphost.protocol.revisions import Era, ServerEras
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 PROGRAM = str(Path(__file__).with_name("era_server.py"))
@@ -48,7 +48,7 @@ class Server:
         """Connect and call a tool, whose answer must be of the era that was agreed on."""
         with anyio.fail_after(60):
             opener = ClientSessionOpener(expand=str, eras=self)
-            async with opener.open(self.config, Answers(), Notes()) as session:
+            async with opener.open(self.config, FakeRequestHandler(), RecordingObserver()) as session:
                 (block,) = (await session.request(CallTool("era"), deadline=10)).parse_blocks()
                 assert isinstance(block, TextContent)
                 assert block.text == session.facts.era
@@ -76,7 +76,7 @@ async def test_what_the_first_request_needs_is_prepared_while_the_server_starts(
 
     with anyio.fail_after(60):
         opener = ClientSessionOpener(expand=str, eras=Memory())
-        async with opener.open(server.config, Answers(), Notes(), prepare) as session:
+        async with opener.open(server.config, FakeRequestHandler(), RecordingObserver(), prepare) as session:
             assert session.facts.era == "stateless"
     assert steps == ["started\n", "era"]
     assert server.starts() == [["server/discover"]]
@@ -90,7 +90,9 @@ async def test_each_process_is_prepared_for(tmp_path: Path) -> None:
         prepared += 1
 
     with anyio.fail_after(60):
-        async with ClientSessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+        async with ClientSessionOpener(expand=str).open(
+            server.config, FakeRequestHandler(), RecordingObserver(), prepare
+        ):
             pass
     assert prepared == len(server.starts()) == 2
 
@@ -102,7 +104,9 @@ async def test_a_preparation_that_fails_ends_the_opening_before_anything_is_aske
         raise StoreError("The store is gone.")
 
     with anyio.fail_after(60), pytest.raises(StoreError, match="is gone"):
-        async with ClientSessionOpener(expand=str).open(server.config, Answers(), Notes(), prepare):
+        async with ClientSessionOpener(expand=str).open(
+            server.config, FakeRequestHandler(), RecordingObserver(), prepare
+        ):
             pass
     assert not server.notes.exists() or server.starts() == [[]]
 

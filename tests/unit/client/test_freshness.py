@@ -18,8 +18,8 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool, ListTools, ListToolsResult
 from mcphost.serialization import Raw, encode
-from tests.unit.client.people import Answers
-from tests.unit.client.scripted import Listener, session_with
+from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.scripted import SubscriptionServer, open_scripted_session
 
 pytestmark = pytest.mark.anyio
 EVERY: list[ClientRequest[Any]] = [
@@ -56,7 +56,7 @@ def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
 async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
     call: ClientRequest[Any], clock: Clock
 ) -> None:
-    async with session_with(lambda *_: living(5000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: living(5000)) as (session, seen, _):
         first = await session.request(call)
         clock.now += 4.9
         assert await session.request(call) is first
@@ -75,7 +75,7 @@ async def test_without_time_to_live_every_use_asks(ttl: Any) -> None:
     answer = living(ttl)
     if ttl is None:
         del answer["ttlMs"]
-    async with session_with(lambda *_: answer) as (session, seen, _):
+    async with open_scripted_session(lambda *_: answer) as (session, seen, _):
         for _ in range(3):
             await session.request(ListTools())
     assert len(seen) == 3
@@ -88,7 +88,7 @@ async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
 
     calls: list[ClientRequest[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
                               ListTools(cursor=""), ListTools(cursor="x"), ListPrompts()]  # fmt: skip
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         for _ in range(2):
             for call in calls:
                 result = await session.request(call)
@@ -108,8 +108,8 @@ async def test_what_took_input_is_never_remembered() -> None:
             return living(60_000, contents=[])
         return {**living(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
 
-    answers = Answers({"elicitation/create": ElicitResult("accept", {})})
-    async with session_with(server, answers=answers) as (session, seen, _):
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})})
+    async with open_scripted_session(server, answers=answers) as (session, seen, _):
         await session.request(ReadResource("a:1"))
         await session.request(ReadResource("a:1"))
     assert len(seen) == 4
@@ -138,7 +138,7 @@ async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be(
 
 @pytest.mark.req("cache.notification")
 async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else() -> None:
-    server = Listener(lambda *_: living(60_000))
+    server = SubscriptionServer(lambda *_: living(60_000))
     reads: list[ClientRequest[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
     lists: list[ClientRequest[Any]] = [
         ListTools(),
@@ -153,7 +153,7 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
         "notifications/resources/list_changed": [ListResources(), ListResourceTemplates()],
         "notifications/resources/updated": [ReadResource("a://1")],
     }
-    async with session_with(server) as (session, _, _):
+    async with open_scripted_session(server) as (session, _, _):
         await session.watch(WatchedChanges(True, True, True, ("a://1",)))
         await server.until(2)
         changes = session.changes(WatchedChanges(True, True, True, ("a://1",)))
@@ -172,8 +172,8 @@ async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else
 @pytest.mark.parametrize("how", ["told", "forgotten"])
 async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how: str) -> None:
     late: list[bool] = []
-    server = Listener(lambda *_: None if not late else living(60_000))
-    async with session_with(server) as (session, seen, pipe):
+    server = SubscriptionServer(lambda *_: None if not late else living(60_000))
+    async with open_scripted_session(server) as (session, seen, pipe):
         await session.watch(WatchedChanges(tools=True))
         await server.until(1)
         async with anyio.create_task_group() as tasks:
@@ -193,7 +193,7 @@ async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how:
 
 
 async def test_what_is_forgotten_is_asked_for_again() -> None:
-    async with session_with(lambda *_: living(60_000)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: living(60_000)) as (session, seen, _):
         for call in (ListTools(), ListPrompts()):
             await session.request(call)
         session.invalidate("tools/list")
@@ -214,7 +214,7 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(clock: Cloc
         return living({"1": 9000, "2": 3000, "3": 9000}[page], tools=[tool], **(
             {} if page == "3" else {"nextCursor": str(int(page) + 1)}))  # fmt: skip
 
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         first = await list_tools(session)
         assert first.ttl_ms == 3000
         assert (await list_tools(session)).values == first.values
@@ -237,7 +237,7 @@ async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_f
         refusals += 1
         return ErrorData(-32602, "expired") if refusals <= times else living(0, tools=[{"name": "b"}])
 
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         found = await list_tools(session)
     if times < 3:
         assert ([tool.name for tool in found.values], found.problems) == (["a", "b"], ())
@@ -250,7 +250,7 @@ async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_f
 
 @pytest.mark.req("cache.legacy-none")
 async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_wanted() -> None:
-    async with session_with(lambda *_: living(60_000), Revision.V2025_11_25) as (session, seen, _):
+    async with open_scripted_session(lambda *_: living(60_000), Revision.V2025_11_25) as (session, seen, _):
         await session.request(ListTools())
         await session.request(ListTools())
         assert not session.is_cached(ListTools())

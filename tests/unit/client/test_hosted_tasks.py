@@ -22,8 +22,8 @@ from mcphost.protocol.server_requests import (
 )
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.peer import Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 
 pytestmark = pytest.mark.anyio
 RELATED = "io.modelcontextprotocol/related-task"
@@ -32,7 +32,7 @@ SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000
 FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
 
 
-class Slow(Answers):
+class Slow(FakeRequestHandler):
     """Answers once it is let, and tells when an answer was withdrawn."""
 
     def __init__(self, *, let: bool = False, reply: ClientResult = SAID) -> None:
@@ -54,7 +54,7 @@ class Slow(Answers):
 class Server:
     """The asking side: `ask` gives our answer."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: ScriptedServer) -> None:
         self.peer = peer
         self._next = 100
 
@@ -68,7 +68,7 @@ class Server:
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         ident = self.put(method, **params)
-        await self.peer.until(lambda: self.answered(ident) is not None)
+        await self.peer.wait_until(lambda: self.answered(ident) is not None)
         answer = self.answered(ident)
         assert answer is not None
         return answer
@@ -85,7 +85,7 @@ class Server:
         return state
 
 
-def notices(peer: Peer) -> list[tuple[str, str]]:
+def notices(peer: ScriptedServer) -> list[tuple[str, str]]:
     told = [one["params"] for one in peer.seen if one.get("method") == "notifications/tasks/status"]
     return [(one["taskId"], one["status"]) for one in told]
 
@@ -93,9 +93,9 @@ def notices(peer: Peer) -> list[tuple[str, str]]:
 @pytest.mark.req("task.old.host")
 @pytest.mark.req("life.init.caps.tasks")
 async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_asked_for() -> None:
-    peer, answers = Peer(), Slow()
+    peer, answers = ScriptedServer(), Slow()
     server = Server(peer)
-    async with connected(peer, answers, era="handshake"):
+    async with connect_to(peer, answers, era="handshake"):
         declared = peer.seen[0]["params"]["capabilities"]["tasks"]
         assert declared["requests"] == {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
         made = await server.created()
@@ -108,7 +108,7 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
         assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "working"
         assert server.answered(waiting) is None
         answers.let.set()
-        await peer.until(lambda: server.answered(waiting) is not None)
+        await peer.wait_until(lambda: server.answered(waiting) is not None)
         state = await server.until(made["taskId"], "completed")
         again = await server.ask("tasks/result", taskId=made["taskId"])
     first = server.answered(waiting)
@@ -128,11 +128,11 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> None:
     """Roots are never tasks, and before 2025-11-25 nothing is."""
-    peer, answers = Peer(revision=revision), Slow(let=True)
+    peer, answers = ScriptedServer(revision=revision), Slow(let=True)
     answers.replies["roots/list"] = ListRootsResult((Root("file:///a"),))
     answers.capabilities["roots"] = {}
     server = Server(peer)
-    async with connected(peer, answers, era="handshake"):
+    async with connect_to(peer, answers, era="handshake"):
         assert (await server.ask("roots/list", task={"ttl": 5}))["result"] == {"roots": [{"uri": "file:///a"}]}
         if revision < "2025-11-25":
             assert (await server.ask("sampling/createMessage", **SAMPLE))["result"]["model"] == "m"
@@ -144,19 +144,19 @@ async def test_a_task_that_was_not_offered_is_a_plain_request(revision: str) -> 
 
 @pytest.mark.req("samp.task-augmented")
 async def test_only_the_kinds_that_are_declared_become_tasks() -> None:
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    answers = Answers({"elicitation/create": ElicitResult("decline"), "roots/list": ListRootsResult(())})
-    async with connected(peer, answers, era="handshake"):
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline"), "roots/list": ListRootsResult(())})
+    async with connect_to(peer, answers, era="handshake"):
         assert peer.seen[0]["params"]["capabilities"]["tasks"]["requests"] == {"elicitation": {"create": {}}}
         assert "task" in (await server.ask("elicitation/create", **FORM))["result"]
         assert (await server.ask("sampling/createMessage", **SAMPLE))["error"]["code"] == -32601
 
 
 async def test_without_anything_to_answer_there_are_no_tasks() -> None:
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Answers({"roots/list": ListRootsResult(())}), era="handshake"):
+    async with connect_to(peer, FakeRequestHandler({"roots/list": ListRootsResult(())}), era="handshake"):
         assert peer.seen[0]["params"]["capabilities"] == {"roots": {}}
         for method in ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"):
             assert (await server.ask(method, taskId="x"))["error"]["code"] == -32601
@@ -165,9 +165,9 @@ async def test_without_anything_to_answer_there_are_no_tasks() -> None:
 @pytest.mark.req("task.old.host")
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/result", "tasks/cancel"])
 async def test_unknown_ids_and_what_is_no_id_are_invalid_parameters(method: str) -> None:
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Slow(), era="handshake"):
+    async with connect_to(peer, Slow(), era="handshake"):
         await server.created()
         for params in ({"taskId": "guess"}, {"taskId": 7}, {"taskId": None}, {}):
             assert (await server.ask(method, **params))["error"]["code"] == -32602
@@ -178,14 +178,14 @@ async def test_unknown_ids_and_what_is_no_id_are_invalid_parameters(method: str)
 @pytest.mark.req("task.old.host")
 @pytest.mark.req("task.old.list-cancel")
 async def test_a_cancelled_task_withdraws_the_question_and_stays_cancelled() -> None:
-    peer, answers = Peer(), Slow()
+    peer, answers = ScriptedServer(), Slow()
     server = Server(peer)
-    async with connected(peer, answers, era="handshake"):
+    async with connect_to(peer, answers, era="handshake"):
         made = await server.created("elicitation/create")
         waiting = server.put("tasks/result", taskId=made["taskId"])
         gone = await server.ask("tasks/cancel", taskId=made["taskId"])
         assert gone["result"]["status"] == "cancelled"
-        await peer.until(lambda: server.answered(waiting) is not None and answers.withdrawn == 1)
+        await peer.wait_until(lambda: server.answered(waiting) is not None and answers.withdrawn == 1)
         answers.let.set()
         assert (await server.ask("tasks/get", taskId=made["taskId"]))["result"]["status"] == "cancelled"
         assert (await server.ask("tasks/cancel", taskId=made["taskId"]))["error"]["code"] == -32602
@@ -205,9 +205,9 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
                 raise ConsentDenied("the user said no")
             return ServerRequestRejection("the user said no", -7)
 
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Refusing(), era="handshake"):
+    async with connect_to(peer, Refusing(), era="handshake"):
         made = await server.created()
         state = await server.until(made["taskId"], "failed")
         error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
@@ -221,9 +221,9 @@ async def test_what_is_declined_or_breaks_is_a_failed_task_with_the_requests_own
     ("wanted", "given"), [(None, 300_000), (-5, 1_000), (0, 1_000), (1e15, 3_600_000), (2.5e3, 2_500)]
 )
 async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> None:
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Slow(), era="handshake"):
+    async with connect_to(peer, Slow(), era="handshake"):
         assert (await server.created(task={"ttl": wanted}))["ttl"] == given
         assert (await server.ask("sampling/createMessage", **SAMPLE | {"task": {"ttl": "x"}}))["error"][
             "code"
@@ -232,9 +232,9 @@ async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> 
 
 async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MIN_TTL", 50)
-    peer, answers = Peer(), Slow()
+    peer, answers = ScriptedServer(), Slow()
     server = Server(peer)
-    async with connected(peer, answers, era="handshake"):
+    async with connect_to(peer, answers, era="handshake"):
         made = await server.created(task={"ttl": 50})
         error = (await server.ask("tasks/result", taskId=made["taskId"]))["error"]
         assert (error["code"], answers.withdrawn) == (-32602, 1)
@@ -251,18 +251,18 @@ async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypat
 async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RUNNING", 3)
     monkeypatch.setattr(server_tasks, "MAX_FINISHED", 2)
-    peer, answers = Peer(), Slow()
+    peer, answers = ScriptedServer(), Slow()
     server = Server(peer)
-    async with connected(peer, answers, era="handshake"):
+    async with connect_to(peer, answers, era="handshake"):
         idents = [(await server.created())["taskId"] for _ in range(3)]
         assert (await server.ask("sampling/createMessage", **SAMPLE))["error"]["code"] == -32603
         answers.let.set()
-        await peer.until(lambda: len(notices(peer)) == 3)
+        await peer.wait_until(lambda: len(notices(peer)) == 3)
         kept = [task["taskId"] for task in (await server.ask("tasks/list"))["result"]["tasks"]]
         assert kept == idents[1:]
         await server.ask("tasks/result", taskId=kept[1])
         newest = (await server.created())["taskId"]
-        await peer.until(lambda: len(notices(peer)) == 4)
+        await peer.wait_until(lambda: len(notices(peer)) == 4)
         kept = [task["taskId"] for task in (await server.ask("tasks/list"))["result"]["tasks"]]
         assert kept == [idents[1], newest]  # what was fetched goes first
 
@@ -270,21 +270,21 @@ async def test_too_many_running_tasks_are_refused_and_finished_ones_make_room(mo
 async def test_results_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RESULT_BYTES", 1_000)
     big = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"' + b"x" * 600 + b'"}'), "m")
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Slow(let=True, reply=big), era="handshake"):
+    async with connect_to(peer, Slow(let=True, reply=big), era="handshake"):
         for number in range(3):
             await server.created()
-            await peer.until(lambda number=number: len(notices(peer)) == number + 1)
+            await peer.wait_until(lambda number=number: len(notices(peer)) == number + 1)
         assert len((await server.ask("tasks/list"))["result"]["tasks"]) == 1
 
 
 @pytest.mark.req("task.old.host")
 async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "PAGE_SIZE", 2)
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Slow(), era="handshake"):
+    async with connect_to(peer, Slow(), era="handshake"):
         idents = [(await server.created())["taskId"] for _ in range(5)]
         found: list[str] = []
         cursor: dict[str, Any] = {}
@@ -301,9 +301,9 @@ async def test_the_list_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> None:
     """A server's task asks as a task: the acknowledgement names the first, the result the second."""
-    peer = Peer()
+    peer = ScriptedServer()
     server = Server(peer)
-    async with connected(peer, Slow(let=True), era="handshake"):
+    async with connect_to(peer, Slow(let=True), era="handshake"):
         answer = await server.ask("sampling/createMessage", **SAMPLE | {"_meta": {RELATED: {"taskId": "theirs"}}})
         ours = answer["result"]["task"]["taskId"]
         assert answer["result"]["_meta"] == {RELATED: {"taskId": "theirs"}}
@@ -312,7 +312,7 @@ async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> Non
 
 
 async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> None:
-    peer, answers = Peer(), Slow()
+    peer, answers = ScriptedServer(), Slow()
     server = Server(peer)
 
     async def use(session: Session) -> None:
@@ -327,7 +327,7 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> Non
         await server.created()
         await session.request(ListTools())
 
-    async with connected(peer, answers, era="handshake") as session:
+    async with connect_to(peer, answers, era="handshake") as session:
         await use(session)
     assert answers.withdrawn == 1
 
@@ -335,8 +335,8 @@ async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> Non
 async def test_requests_of_running_tasks_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MAX_RUNNING_BYTES", 10_000)
     big = {"messages": [{"role": "user", "content": {"type": "text", "text": "x" * 6_000}}]}
-    peer, answers = Peer(), Slow()
-    async with connected(peer, answers=answers):
+    peer, answers = ScriptedServer(), Slow()
+    async with connect_to(peer, answers=answers):
         server = Server(peer)
         first = await server.created(**big)
         assert (
@@ -372,14 +372,14 @@ async def test_a_task_that_is_over_keeps_its_result_and_not_its_request() -> Non
 
 
 async def test_few_requests_may_wait_for_the_result_of_one_task() -> None:
-    peer, answers = Peer(), Slow()
-    async with connected(peer, answers=answers):
+    peer, answers = ScriptedServer(), Slow()
+    async with connect_to(peer, answers=answers):
         server = Server(peer)
         task = await server.created()
         waiting = [server.put("tasks/result", taskId=task["taskId"]) for _ in range(server_tasks.MAX_RESULT_WAITERS)]
         more = await server.ask("tasks/result", taskId=task["taskId"])
         assert "wait for the result of this task already" in more["error"]["message"]
         answers.let.set()
-        await peer.until(lambda: all(server.answered(one) is not None for one in waiting))
+        await peer.wait_until(lambda: all(server.answered(one) is not None for one in waiting))
         assert all("result" in (server.answered(one) or {}) for one in waiting)
         assert "result" in await server.ask("tasks/result", taskId=task["taskId"])

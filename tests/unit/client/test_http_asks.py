@@ -5,9 +5,9 @@ import pytest
 
 from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.people import Answers
+from tests.unit.client.people import FakeRequestHandler
 from tests.unit.client.test_http_servers import legacy, opened
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorization_and_is_never_fetched() -> None:
     answered = anyio.Event()
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "plain":
             return await one.result({"content": []})
         url = f"http://{one.headers['host']}/connect?token=theirs"
@@ -29,17 +29,17 @@ async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorizat
         await one.event({"id": one.message["id"], "result": {"content": []}})
         return False
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and "result" in one.message:
             answered.set()
         return await legacy(call)(one)
 
-    answers = Answers({"elicitation/create": ElicitResult("accept")})
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept")})
     answers.capabilities = {"elicitation": {"form": {}, "url": {}}}
     headers = {"Authorization": "Bearer ours"}
     async with opened(handler, answers=answers, headers=headers) as (session, server):
         await session.request(CallTool("connect"), deadline=3)
         await session.request(CallTool("plain"), deadline=3)
-    assert answers.done == ["e"]
+    assert answers.completed_elicitations == ["e"]
     assert {one.headers.get("authorization") for one in server.seen} == {"Bearer ours"}
     assert all("connect?" not in one.path for one in server.seen)

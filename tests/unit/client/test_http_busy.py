@@ -14,9 +14,9 @@ from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_pool
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.people import Notes
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ def first_then(*refusals: Handler, then: Handler) -> Handler:
     """Refuses in turn, and then answers."""
     left = list(refusals)
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         return await (left.pop(0) if left else then)(one)
 
     return handler
@@ -51,7 +51,7 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
 ) -> None:
     monkeypatch.setattr(retries, "MIN_WAIT", 0.2)
     heard: list[Notification] = []
-    notes = Notes()
+    notes = RecordingObserver()
     handler = first_then(refusing(status, "0"), then=lambda one: one.result(done()))
     async with opened(serving(handler), notes) as (session, server):
         begun = time.monotonic()
@@ -112,12 +112,12 @@ async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monk
     assert server.calls().count("POST tools/call") == 5
 
 
-async def cut(one: Seen) -> bool:
+async def cut(one: ReceivedRequest) -> bool:
     await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{")
     return False
 
 
-async def unanswered(one: Seen) -> bool:
+async def unanswered(one: ReceivedRequest) -> bool:
     return False
 
 
@@ -139,17 +139,17 @@ async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
     assert server.calls().count("POST tools/list") == 1
 
 
-async def garbage(one: Seen) -> bool:
+async def garbage(one: ReceivedRequest) -> bool:
     await one.send(b"\x00\x01 this is not HTTP\r\n\r\n")
     return False
 
 
-async def ended_stream(one: Seen) -> bool:
+async def ended_stream(one: ReceivedRequest) -> bool:
     await one.stream()
     return False
 
 
-async def slow(one: Seen) -> bool:
+async def slow(one: ReceivedRequest) -> bool:
     await one.stream()
     for _ in range(100):
         await one.send(b": still here\n\n")

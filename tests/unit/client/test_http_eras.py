@@ -17,9 +17,9 @@ from mcphost.protocol.revisions import Revision, ServerEras
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import AuthChallenge
 from mcphost.transport.http import HttpConnector
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ class Token:
 
 
 def guarded(inner: Handler) -> Handler:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.headers.get("authorization") != "Bearer t-1":
             return await one.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
         return await inner(one)
@@ -55,14 +55,14 @@ def guarded(inner: Handler) -> Handler:
 @pytest.mark.req("life.era.http-401-first")
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         return await one.result(done())
 
-    token, notes = Token(), Notes()
+    token, notes = Token(), RecordingObserver()
     async with serve(guarded(modern(call) if era == "stateless" else legacy(call))) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=notes.warn, authorizer=token)
         async with dialer.connect() as channel:
-            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), Answers())
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
             facts = await negotiation.run("in turn", is_era_fixed=False)
     assert facts.era == era
     assert token.refusals == [401]
@@ -72,9 +72,9 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 @pytest.mark.req("life.era.http-401-first")
 async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
     async with serve(guarded(legacy())) as server:
-        dialer = HttpConnector("peer", server.url, {}, warn=Notes().warn)
+        dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn)
         async with dialer.connect() as channel:
-            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), Answers())
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
             with pytest.raises(SignInRequired):
                 await negotiation.run("in turn", is_era_fixed=False)
     assert "POST initialize" not in server.calls()
@@ -84,14 +84,14 @@ async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> No
 @pytest.mark.req("sse.detect")
 @pytest.mark.parametrize("status", [400, 404, 405])
 async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event(status: int) -> None:
-    streams: list[Seen] = []
+    streams: list[ReceivedRequest] = []
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "GET":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "GET":
             streams.append(one)
             await one.stream()
             await one.send(b"event: endpoint\ndata: /messages?s=1\n\n")
-            return await one.gone()
+            return await one.wait_closed()
         if one.path == "/mcp":
             return await one.reply(status, b"no", "text/plain")
         await one.reply(202, kind="")
@@ -108,14 +108,14 @@ async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event
         async with opened(handler) as (session, server):
             assert session.facts.revision is Revision.V2024_11_05
             assert words(await session.request(CallTool("x"))) == "by event"
-    before = [f"{one.verb} {one.path}" for one in server.seen][:4]
+    before = [f"{one.method} {one.path}" for one in server.seen][:4]
     assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
 
 
 @pytest.mark.req("life.era.http-sse-last")
 async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None:
-    async def handler(one: Seen) -> object:
-        if one.verb == "POST" and one.message["method"] == "initialize":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message["method"] == "initialize":
             return await one.error(400, -32022, {"supported": ["2031-01-01"]})
         return await one.reply(404)
 
@@ -123,7 +123,7 @@ async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None
         with pytest.raises(Exception, match="2031-01-01"):
             async with opened(handler):
                 pass
-    assert all(one.verb == "POST" for one in server.seen)
+    assert all(one.method == "POST" for one in server.seen)
 
 
 @pytest.mark.req("ping.answer")
@@ -132,11 +132,11 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
     ponged = anyio.Event()
     inner = legacy()
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "POST" and one.message.get("id") == "early" and "method" not in one.message:
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message.get("id") == "early" and "method" not in one.message:
             ponged.set()
             return await one.reply(202, kind="")
-        if one.verb == "POST" and one.message.get("method") == "initialize":
+        if one.method == "POST" and one.message.get("method") == "initialize":
             await one.stream()
             await one.event({"id": "early", "method": "ping"})
             with anyio.fail_after(20):
@@ -178,12 +178,12 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
     monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.2)
     awake = False
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if awake:
             return await modern(lambda inner: inner.result(done()))(one)
         if one.body and one.message.get("method") == "server/discover":
             if trouble == "silent":
-                await one.gone()
+                await one.wait_closed()
                 return False
             return await one.reply(int(trouble), b"not now", "text/plain")
         return await legacy()(one)
@@ -191,9 +191,9 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
     memory = Memory(known)
     async with serve(handler) as server:
         config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(expand=str, eras=memory)
-        async with opener.open(config, Answers(), Notes()) as session:
+        async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert session.facts.era == "handshake"
         assert memory.eras == remembered
         awake = remembered != "handshake"
-        async with opener.open(config, Answers(), Notes()) as session:
+        async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert session.facts.era == ("stateless" if awake else "handshake")

@@ -15,9 +15,9 @@ from mcphost.errors import SignInRequired
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import AuthChallenge
 from mcphost.transport.http import HttpConnector
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern
-from tests.unit.transport.raw_http import RawServer, Seen, serve
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 BOTH = ["stateless", "handshake"]
@@ -60,7 +60,7 @@ class Renewing:
 def refusing(era: str, wants: list[str]) -> Handler:
     """Lets only the last of these tokens call a tool."""
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call" and one.headers["authorization"] != f"Bearer {wants[-1]}":
             return await one.reply(401, b"", www_authenticate="Bearer")
         return await one.result(done())
@@ -72,20 +72,20 @@ def refusing(era: str, wants: list[str]) -> Handler:
 async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
     """A caller that was let in as t-0, at a server whose tools want t-1."""
     async with serve(refusing(era, ["t-1"])) as server:
-        dialer = HttpConnector("peer", server.url, {}, warn=Notes().warn, authorizer=token)
+        dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
         async with dialer.connect() as channel:
             caller = RequestSender(channel, "peer", Timeouts())
-            facts = await Negotiation(channel, caller, Answers()).run("in turn", is_era_fixed=False)
+            facts = await Negotiation(channel, caller, FakeRequestHandler()).run("in turn", is_era_fixed=False)
             assert facts.era == era
             caller.sign_in = token.sign_in
             yield server, caller, {"Mcp-Name": "tool"} if era == "stateless" else {}
 
 
-def calls(server: RawServer) -> list[Seen]:
+def calls(server: RawServer) -> list[ReceivedRequest]:
     return [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
 
 
-def without(one: Seen, *names: str) -> dict[str, str]:
+def without(one: ReceivedRequest, *names: str) -> dict[str, str]:
     return {name: value for name, value in one.headers.items() if name not in names}
 
 

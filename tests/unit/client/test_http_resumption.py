@@ -6,9 +6,9 @@ import pytest
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_exchange
-from tests.unit.client.people import Notes
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 def cut_after(data: bytes) -> Handler:
     """A tool call whose stream holds just this and ends."""
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         await one.send(data)
         return False
@@ -29,7 +29,7 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
     heard: list[str] = []
     times: list[float] = []
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         last = one.headers.get("last-event-id", "")
         if not last:
             return await one.reply(405)
@@ -44,8 +44,8 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
 
     calls: list[int] = []
 
-    async def both(one: Seen) -> object:
-        if one.verb == "GET":
+    async def both(one: ReceivedRequest) -> object:
+        if one.method == "GET":
             return await get(one)
         calls.append(one.message["id"])
         return await cut_after(b"id: first\n" + retry + b"data:\n\n")(one)
@@ -59,7 +59,7 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
     both, heard, _ = answering("second", retry=b"retry: 10\n")
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(legacy(both, on_get=both), notes) as (session, server):
         with anyio.fail_after(20):
             assert words(await session.request(CallTool("x"))) == "late"
@@ -87,7 +87,7 @@ async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(mo
     monkeypatch.setattr(http_exchange, "MAX_RESUME_DELAY", 0.01)
     asked: list[str] = []
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         if "last-event-id" not in one.headers:
             return await one.reply(405)
         asked.append(one.headers["last-event-id"])
@@ -114,7 +114,7 @@ async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
 
 @pytest.mark.req("http.resume.removed")
 async def test_a_stateless_stream_is_never_resumed() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"].get("name") == "y":
             return await one.result(done())
         return await cut_after(b"id: 1\nretry: 1\ndata:\n\n")(one)
@@ -123,7 +123,7 @@ async def test_a_stateless_stream_is_never_resumed() -> None:
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("x"))
         assert words(await session.request(CallTool("y"))) == "ok"
-    assert all(one.verb == "POST" for one in server.seen)
+    assert all(one.method == "POST" for one in server.seen)
 
 
 @pytest.mark.req("http.sse.disconnect-not-cancel")
@@ -131,7 +131,7 @@ async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
     called, cancelled = anyio.Event(), anyio.Event()
     both, _, _ = answering("never", retry=b"retry: 30000\n")
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "notifications/cancelled":
             cancelled.set()
         if one.body and one.message.get("method") == "tools/call":

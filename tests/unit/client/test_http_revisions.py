@@ -12,15 +12,15 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
-from tests.loops import until
-from tests.unit.client.people import Answers, Notes
+from tests.loops import wait_until
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
 
-async def call(one: Seen) -> object:
+async def call(one: ReceivedRequest) -> object:
     return await one.result(done())
 
 
@@ -37,7 +37,7 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
         assert session.facts.revision is revision
         for _ in range(2):
             assert words(await session.request(CallTool("x"))) == "ok"
-        calls = [one for one in server.seen if one.verb == "POST" and one.message.get("method") == "tools/call"]
+        calls = [one for one in server.seen if one.method == "POST" and one.message.get("method") == "tools/call"]
         posts = server.calls()
     assert posts.count("POST server/discover") == 1  # the era is not asked for again
     expected = revision.value if revision.has_version_header else None
@@ -48,10 +48,10 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
     assert posts.count("POST initialize") == (revision.era == "handshake")
     assert {one.path for one in server.seen} == {"/mcp"}
     accepted = {"POST": "application/json, text/event-stream", "GET": "text/event-stream"}
-    assert all(one.headers["accept"] == accepted[one.verb] for one in server.seen if one.verb in accepted)
+    assert all(one.headers["accept"] == accepted[one.method] for one in server.seen if one.method in accepted)
     if revision.era == "handshake":
         later = server.seen[2:]  # after the probe and initialize
-        assert {one.verb for one in later} == {"POST", "GET", "DELETE"}
+        assert {one.method for one in later} == {"POST", "GET", "DELETE"}
         assert {one.headers.get("mcp-session-id") for one in later} == {"s-1"}
         assert {one.headers.get("mcp-protocol-version") for one in later} == {expected}
 
@@ -62,12 +62,12 @@ async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revis
 async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
     revision: Revision, is_stream: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def result(one: Seen, result: Any, **headers: str) -> None:
+    async def result(one: ReceivedRequest, result: Any, **headers: str) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
         kind = "Text/Event-Stream;charset=utf-8" if is_stream else "Application/JSON; charset=utf-8"
         await one.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
 
-    monkeypatch.setattr(Seen, "result", result)
+    monkeypatch.setattr(ReceivedRequest, "result", result)
     handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
     async with opened(handler) as (session, server):
         assert words(await session.request(CallTool("x"))) == "ok"
@@ -89,17 +89,17 @@ async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revisi
 async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revision: Revision) -> None:
     asked = anyio.Event()
 
-    async def silent(one: Seen) -> object:
+    async def silent(one: ReceivedRequest) -> object:
         asked.set()
         await one.stream()
-        await one.gone()
+        await one.wait_closed()
         return False
 
     async with serve(silent) as server, anyio.create_task_group() as group:
         config = ServerConfig(name="peer", url=server.url, revision=revision)
 
         async def connect() -> None:
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
 
         group.start_soon(connect)
@@ -114,20 +114,20 @@ async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revisi
 async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(revision: Revision) -> None:
     streaming = anyio.Event()
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         await one.stream()
         streaming.set()
-        await one.gone()
+        await one.wait_closed()
         return False
 
     async with serve(legacy(call, revision=revision.value, on_get=get)) as server:
         config = ServerConfig(name="peer", url=server.url)
-        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(CallTool("x"))
             await streaming.wait()
             before = len(server.seen)
-        await until(lambda: all(one.has_ended for one in server.seen), 10)
-    assert [one.verb for one in server.seen[before:]] == ["DELETE"]
+        await wait_until(lambda: all(one.has_ended for one in server.seen), 10)
+    assert [one.method for one in server.seen[before:]] == ["DELETE"]
 
 
 @pytest.mark.req("life.era.http-discover-32601")
@@ -139,8 +139,8 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
     """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
     inner = legacy(call)
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "POST" and one.message.get("method") == "server/discover":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message.get("method") == "server/discover":
             return await one.error(status, code)
         return await inner(one)
 
@@ -152,8 +152,8 @@ async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, co
 async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
     inner = legacy(call)
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "POST" and one.message.get("method") == "server/discover":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message.get("method") == "server/discover":
             return await one.result({"tools": []})
         return await inner(one)
 
@@ -167,7 +167,7 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
     monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.05)
     probes = 0
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         nonlocal probes
         method = one.message["method"]
         if method == "initialize":
@@ -187,7 +187,7 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("base.error.mcp-codes")
 async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         return await one.error(400, -32022, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
     with pytest.raises(UnsupportedRevision, match=r"speaks 2031-01-01; mcphost speaks .*2026-07-28"):
@@ -207,7 +207,7 @@ async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
     ],
 )
 async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
-    async def refuse(one: Seen) -> object:
+    async def refuse(one: ReceivedRequest) -> object:
         return await one.error(400, -32021, data)
 
     async with opened(modern(refuse)) as (session, server):
@@ -220,7 +220,7 @@ async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
 
 @pytest.mark.req("base.response.error-without-id")
 async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it() -> None:
-    async def refuse(one: Seen) -> object:
+    async def refuse(one: ReceivedRequest) -> object:
         body = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"unreadable"}}'
         if one.message["params"].get("name") == "stream":
             await one.stream()
@@ -234,7 +234,7 @@ async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it(
 
 
 async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why() -> None:
-    async def other(one: Seen) -> object:
+    async def other(one: ReceivedRequest) -> object:
         body = b'{"jsonrpc":"2.0","id":"%d","result":{}}' % one.message["id"]
         if one.message["params"].get("name") == "stream":
             await one.stream()

@@ -33,11 +33,11 @@ from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.transport import http
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.people import Answers, Notes
-from tests.unit.transport.raw_http import RawServer, Seen, serve
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
-Handler = Callable[[Seen], Awaitable[object]]
+Handler = Callable[[ReceivedRequest], Awaitable[object]]
 DISCOVERY = {
     "resultType": "complete",
     "supportedVersions": ["2026-07-28"],
@@ -56,8 +56,8 @@ def done(text: str = "ok") -> dict[str, Any]:
 def modern(on_call: Handler) -> Handler:
     """A server of 2026-07-28 whose tool calls are answered by `on_call`."""
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "POST" and one.message["method"] == "server/discover":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message["method"] == "server/discover":
             return await one.result(DISCOVERY)
         return await on_call(one)
 
@@ -74,10 +74,10 @@ def legacy(
 ) -> Handler:
     """A server of the handshake era."""
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "GET":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "GET":
             return await (on_get(one) if on_get else one.reply(405))
-        if one.verb == "DELETE":
+        if one.method == "DELETE":
             return await one.reply(200)
         method = one.message.get("method")
         if method == "server/discover":
@@ -99,15 +99,15 @@ def legacy(
 @asynccontextmanager
 async def opened(
     handler: Handler,
-    notes: Notes | None = None,
-    answers: Answers | None = None,
+    notes: RecordingObserver | None = None,
+    answers: FakeRequestHandler | None = None,
     limits: Limits | None = None,
     **more: Any,
 ) -> AsyncIterator[tuple[Session, RawServer]]:
     async with serve(handler) as server:
         opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
         config = ServerConfig(name="peer", url=server.url, **more)
-        async with opener.open(config, answers or Answers(), notes or Notes()) as session:
+        async with opener.open(config, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
             yield session, server
 
 
@@ -134,7 +134,7 @@ def words(result: CallToolResult) -> str:
 @pytest.mark.req("http.get.none-modern")
 @pytest.mark.req("base.meta.required-per-request")
 async def test_every_modern_request_says_version_method_and_name() -> None:
-    async def call(one: Seen) -> None:
+    async def call(one: ReceivedRequest) -> None:
         if one.message["method"] == "resources/read":
             await one.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
         else:
@@ -179,7 +179,7 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
     async with opened(legacy(refusal=refusal)) as (session, server):
         assert session.facts.revision is Revision.V2025_11_25
         assert words(await session.request(CallTool("x"))) == "ok"
-    posts = [one for one in server.seen if one.verb == "POST"]
+    posts = [one for one in server.seen if one.method == "POST"]
     assert [one.message["method"] for one in posts] == [
         "server/discover",
         "initialize",
@@ -193,7 +193,7 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
         assert one.headers["mcp-session-id"] == "s-1"
         assert one.headers["mcp-protocol-version"] == "2025-11-25"
         assert "mcp-method" not in one.headers
-    assert server.seen[-1].verb == "DELETE"
+    assert server.seen[-1].method == "DELETE"
 
 
 @pytest.mark.req("http.session.none")
@@ -217,7 +217,7 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.0)  # asked for again, it would be at once
     asked = anyio.Event()
 
-    async def get(one: Seen) -> None:
+    async def get(one: ReceivedRequest) -> None:
         asked.set()
         await one.reply(405)
 
@@ -227,7 +227,7 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
         for _ in range(5):
             await session.request(CallTool("x"))
     assert server.calls().count("GET") == 1
-    (request,) = [one for one in server.seen if one.verb == "GET"]
+    (request,) = [one for one in server.seen if one.method == "GET"]
     assert request.headers["accept"] == "text/event-stream"
     assert request.headers["mcp-session-id"] == "s-1"
 
@@ -237,14 +237,14 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
 @pytest.mark.req("http.get.messages")
 @pytest.mark.parametrize("revision", WITH_SESSIONS)
 async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Revision) -> None:
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         await one.stream()
         await one.event({"id": "q", "method": "roots/list"})
         await one.event({"method": "notifications/tools/list_changed"})
-        await one.gone()
+        await one.wait_closed()
         return False
 
-    answers = Answers({"roots/list": ListRootsResult((Root("file:///a"),))})
+    answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a"),))})
     async with opened(legacy(on_get=get, revision=revision.value), answers=answers) as (session, server):
         with anyio.fail_after(20):
             async for change in session.changes(WatchedChanges(tools=True)):
@@ -252,7 +252,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
                 break
             while "POST answer" not in server.calls():
                 await session.request(CallTool("x"))
-    (reply,) = [one for one in server.seen if one.verb == "POST" and "result" in one.message]
+    (reply,) = [one for one in server.seen if one.method == "POST" and "result" in one.message]
     assert reply.message == {"jsonrpc": "2.0", "id": "q", "result": {"roots": [{"uri": "file:///a"}]}}
 
 
@@ -261,19 +261,19 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
 async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own(revision: Revision) -> None:
     answered = anyio.Event()
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         await one.event({"id": 5, "method": "roots/list"})
         await answered.wait()
         await one.event({"id": one.message["id"], "result": {"content": []}})
         return False
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and "result" in one.message:
             answered.set()
         return await legacy(call, revision=revision.value)(one)
 
-    answers = Answers({"roots/list": ListRootsResult(())})
+    answers = FakeRequestHandler({"roots/list": ListRootsResult(())})
     async with opened(handler, answers=answers) as (session, _):
         assert (await session.request(CallTool("deploy"), deadline=3)).content == ()
     assert answers.asked[0][1].target == "deploy"
@@ -285,11 +285,11 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
 async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
     told = anyio.Event()
 
-    async def call(one: Seen) -> object:
-        await one.gone()
+    async def call(one: ReceivedRequest) -> object:
+        await one.wait_closed()
         return False
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "notifications/cancelled":
             told.set()
         return await legacy(call)(one)
@@ -310,10 +310,10 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
 async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothing(headers_first: bool) -> None:
     closed = anyio.Event()
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if headers_first:
             await one.stream()
-        await one.gone()
+        await one.wait_closed()
         closed.set()
         return False
 
@@ -331,7 +331,7 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
 @pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("http.mod.request-stream")
 async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         token = one.message["params"]["_meta"]["progressToken"]
         await one.stream()
         await one.send(b": keep-alive\n\ndata: not json\n\nid: 1\ndata:\n\n")
@@ -342,7 +342,7 @@ async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
         return False
 
     heard: list[Notification] = []
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(modern(call), notes) as (session, _):
         assert words(await session.request(CallTool("x"), on_notification=heard.append)) == "streamed"
     assert [type(notice).__name__ for notice in heard] == ["ProgressNotification", "LoggingMessageNotification"]
@@ -352,7 +352,7 @@ async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
 @pytest.mark.req("http.mod.stream-end-without-response")
 @pytest.mark.parametrize("how", ["close", "cut", "garbage"])
 async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(done())
         if how == "garbage":
@@ -384,7 +384,7 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
 async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characters(
     status: int, kind: str, body: bytes, shown: str
 ) -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(done())
         return await one.reply(status, body, kind)
@@ -412,7 +412,7 @@ async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
-    async def handler(one: Seen) -> None:
+    async def handler(one: ReceivedRequest) -> None:
         await one.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
 
     with pytest.raises(SignInRequired, match=f"HTTP {status}.*who are you"):
@@ -423,9 +423,9 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
 async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(negotiation, "PROBE_TIMEOUT", 0.2)
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "server/discover":
-            await one.gone()
+            await one.wait_closed()
             return False
         return await legacy()(one)
 
@@ -437,7 +437,7 @@ async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_
     async with serve(lambda one: one.reply(404, b"no such page", "text/html")) as server:
         with pytest.raises(StartupError) as caught:
             async with ClientSessionOpener(expand=str).open(
-                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+                ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
     assert caught.value.message.count("HTTP 404 (text/html): no such page") == 3
@@ -450,7 +450,9 @@ async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect
         url = server.url
     begun = time.monotonic()
     with pytest.raises(StartupError, match=url):
-        async with ClientSessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+        async with ClientSessionOpener(expand=str).open(
+            ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
+        ):
             pass
     assert time.monotonic() - begun < 15
 
@@ -458,7 +460,9 @@ async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "not a url"])
 async def test_an_address_that_is_none_is_named(url: str) -> None:
     with pytest.raises(StartupError, match="address"):
-        async with ClientSessionOpener(expand=str).open(ServerConfig(name="peer", url=url), Answers(), Notes()):
+        async with ClientSessionOpener(expand=str).open(
+            ServerConfig(name="peer", url=url), FakeRequestHandler(), RecordingObserver()
+        ):
             pass
 
 
@@ -471,26 +475,26 @@ async def test_a_configured_header_with_a_line_break_starts_nothing() -> None:
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("status", [301, 307, 308])
 async def test_redirects_inside_the_origin_keep_method_and_body(status: int) -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.path == "/mcp":
             return await one.reply(status, location="/other/mcp")
         return await modern(lambda one: one.result(done()))(one)
 
     async with opened(handler) as (session, server):
         assert words(await session.request(CallTool("x"))) == "ok"
-    assert {one.verb for one in server.seen} == {"POST"}
+    assert {one.method for one in server.seen} == {"POST"}
 
 
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("target", ["http://127.0.0.1:1/mcp", "https://127.0.0.1/mcp", "//evil.example/x", "/mcp"])
 async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> None:
-    async def handler(one: Seen) -> None:
+    async def handler(one: ReceivedRequest) -> None:
         await one.reply(307, location=target)
 
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url, era="stateless", headers={"Authorization": "secret"})
         with pytest.raises(ServerError):
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
         assert len(server.seen) <= 6
 
@@ -498,7 +502,7 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
 @pytest.mark.req("sec.size-limits")
 @pytest.mark.parametrize("form", ["json", "gzip", "endless stream", "long header"])
 async def test_answers_over_the_limit_are_stopped(form: str) -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(done())
         if form == "gzip":
@@ -525,7 +529,7 @@ async def test_answers_over_the_limit_are_stopped(form: str) -> None:
 
 
 async def test_a_compressed_answer_is_read() -> None:
-    async def call(one: Seen) -> None:
+    async def call(one: ReceivedRequest) -> None:
         body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("small")}).encode()
         await one.reply(200, gzip.compress(body), content_encoding="gzip")
 
@@ -537,7 +541,7 @@ async def test_a_compressed_answer_is_read() -> None:
 @pytest.mark.req("life.era.http-inspect-400")
 @pytest.mark.req("life.mod.version-legacy-in-supported")
 async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "server/discover":
             return await one.error(400, -32022, {"supported": ["2025-06-18"], "requested": "2026-07-28"})
         return await legacy(revision="2025-06-18")(one)
@@ -551,7 +555,7 @@ async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
     async with serve(lambda one: one.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
         config = ServerConfig(name="peer", url=server.url)
         with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
     assert server.calls() == ["POST server/discover"]
 
@@ -559,7 +563,7 @@ async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
 @pytest.mark.req("base.batch.receive")
 @pytest.mark.req("base.batch.tolerate-elsewhere")
 async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
-    async def call(one: Seen) -> None:
+    async def call(one: ReceivedRequest) -> None:
         answer = {"jsonrpc": "2.0", "id": one.message["id"], "result": {"content": []}}
         await one.reply(200, json.dumps([{"jsonrpc": "2.0", "method": "notifications/x"}, answer]).encode())
 
@@ -572,9 +576,9 @@ async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
 
 @pytest.mark.req("http.session.delete-405")
 async def test_a_server_that_is_slow_to_say_goodbye_does_not_hold_up_leaving_until_the_deadline() -> None:
-    async def handler(one: Seen) -> object:
-        if one.verb == "DELETE":
-            await one.gone()
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "DELETE":
+            await one.wait_closed()
             return False
         return await legacy()(one)
 

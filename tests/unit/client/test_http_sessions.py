@@ -13,9 +13,9 @@ from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.people import Notes
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ class Forgetful:
         self.lasting = lasting
         self.ran: list[str] = []
         self.kept: list[tuple[str, str]] = []
-        self.streams: list[Seen] = []
+        self.streams: list[ReceivedRequest] = []
         self.streamed = anyio.Event()
         self.refusal = 404
         self.reason = b"Bad Request: No valid session ID provided"
@@ -38,8 +38,8 @@ class Forgetful:
     def forget(self) -> None:
         self.known = ""
 
-    async def __call__(self, one: Seen) -> object:
-        method = one.message.get("method") if one.body else one.verb
+    async def __call__(self, one: ReceivedRequest) -> object:
+        method = one.message.get("method") if one.body else one.method
         session = one.headers.get("mcp-session-id", "")
         if method == "server/discover":
             return await one.error(400, -32000)
@@ -60,7 +60,7 @@ class Forgetful:
             self.streams.append(one)
             await one.stream()
             self.streamed.set()
-            await one.gone()
+            await one.wait_closed()
             return False
         if method == "notifications/initialized":
             if not self.lasting and self.opened > 1:
@@ -78,7 +78,7 @@ class Forgetful:
 @pytest.mark.req("http.session.404-reinit", "http.session.404-state")
 @pytest.mark.parametrize("revision", WITH_SESSIONS)
 async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(revision: Revision) -> None:
-    server, notes = Forgetful(revision=revision.value), Notes()
+    server, notes = Forgetful(revision=revision.value), RecordingObserver()
     async with opened(server, notes) as (session, _):
         assert words(await session.request(CallTool("a"))) == "session-1"
         await session.request(Subscribe("file:///x"))
@@ -103,19 +103,19 @@ class Stubborn(Forgetful):
         self.last: list[str] = []
         self.called = anyio.Event()
 
-    async def __call__(self, one: Seen) -> object:
-        method = one.message.get("method") if one.body else one.verb
+    async def __call__(self, one: ReceivedRequest) -> object:
+        method = one.message.get("method") if one.body else one.method
         if method == "tools/call":
             self.called.set()
             await one.stream()
-            await one.gone()
+            await one.wait_closed()
             return False
         if method == "notifications/cancelled":
             self.last.append(f"cancelled {one.message['params']['requestId']}")
         elif method == "DELETE":
             self.last.append("DELETE")
             if self.status is None:
-                await one.gone()
+                await one.wait_closed()
                 return False
             return await one.reply(self.status, b"", kind="")
         return await super().__call__(one)
@@ -144,7 +144,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
 @pytest.mark.req("http.session.delete", "http.session.delete-405")
 @pytest.mark.parametrize("status", [405, 401, 404, 500, None])
 async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int | None) -> None:
-    server, notes = Stubborn(status), Notes()
+    server, notes = Stubborn(status), RecordingObserver()
     with anyio.fail_after(20):
         async with opened(server, notes) as (session, _):
             assert session.facts.info.name == "server 1"
@@ -167,7 +167,7 @@ async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_to
 
 @pytest.mark.req("http.session.400")
 async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothing() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         return await one.reply(400, b"No valid session ID provided", "text/plain")
 
     async with opened(legacy(call)) as (session, server):
@@ -179,14 +179,14 @@ async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothin
 
 
 async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         await one.stream()
         notice = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
         await one.send(notice * 20_000)
-        await one.gone()
+        await one.wait_closed()
         return False
 
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(legacy(on_get=get), notes) as (session, _):
         with anyio.fail_after(10):
             while len(notes.logged) + session.anomaly_counts["messages left out in a flood"] < 20_000:
@@ -213,7 +213,7 @@ async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> Non
 
 
 async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_told() -> None:
-    server, notes = Forgetful(lasting=False), Notes()
+    server, notes = Forgetful(lasting=False), RecordingObserver()
     async with opened(server, notes) as (session, _):
         server.forget()
         with (
@@ -233,14 +233,14 @@ async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_t
     running, cancelled = anyio.Event(), anyio.Event()
     server = Forgetful()
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message["method"] == "notifications/cancelled":
             await server(one)
             cancelled.set()
             return True
         if one.body and one.message.get("params", {}).get("name") == "slow":
             running.set()
-            await one.gone()
+            await one.wait_closed()
             return False
         return await server(one)
 
@@ -262,12 +262,12 @@ async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before
     server, held = Forgetful(), anyio.Event()
     ready: set[str] = set()
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         session = one.headers.get("mcp-session-id", "")
         if one.body and one.message["method"] == "notifications/initialized":
             if session == "session-2":
                 held.set()
-                await one.gone()
+                await one.wait_closed()
                 return False
             ready.add(session)
         if one.body and one.message["method"] == "tools/call" and session == server.known and session not in ready:
@@ -304,7 +304,7 @@ async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a
 async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_session() -> None:
     asked = anyio.Event()
 
-    async def get(one: Seen) -> None:
+    async def get(one: ReceivedRequest) -> None:
         asked.set()
         await one.reply(404, b"no such page", "text/html")
 
@@ -318,15 +318,15 @@ async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_ses
 
 
 async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_let_in() -> None:
-    asked: list[Seen] = []
+    asked: list[ReceivedRequest] = []
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         asked.append(one)
         if len(asked) == 1:
             return await one.reply(401, b"", www_authenticate="Bearer")
         await one.stream()
         await one.event({"method": "notifications/tools/list_changed"})
-        await one.gone()
+        await one.wait_closed()
         return False
 
     async with opened(legacy(on_get=get)) as (session, _):
@@ -340,7 +340,7 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
 @pytest.mark.req("http.get.409")
 @pytest.mark.parametrize("status", [409, 406, 413, 415])
 async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_session_goes_on(status: int) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(legacy(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes) as (
         session,
         _,
@@ -353,7 +353,7 @@ async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_ses
 
 @pytest.mark.req("http.session.charset")
 async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(legacy(session="a\tb"), notes) as (session, server):
         await session.request(CallTool("x"))
     assert all("mcp-session-id" not in one.headers for one in server.seen)
@@ -362,7 +362,7 @@ async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() 
 
 @pytest.mark.req("http.session.ignored-modern")
 async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.message["method"] == "server/discover":
             discovery = json.dumps(
                 {
@@ -380,7 +380,7 @@ async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
 
     async with opened(handler) as (session, server):
         assert words(await session.request(CallTool("x"))) == "ok"
-    assert all("mcp-session-id" not in one.headers and one.verb == "POST" for one in server.seen)
+    assert all("mcp-session-id" not in one.headers and one.method == "POST" for one in server.seen)
 
 
 @pytest.mark.req("http.session.secret")
@@ -407,10 +407,10 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
 async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         return await one.reply(int(one.message["params"]["name"]), b"no", "text/plain")
 
-    notes, said = Notes(), [""]
+    notes, said = RecordingObserver(), [""]
     async with opened(legacy(call, session="secret-one"), notes) as (session, server):
         for name in ("400", "500", "404"):  # the last one means that the session is gone, and again in the new one
             with pytest.raises(ServerError) as caught:
@@ -436,13 +436,13 @@ async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: by
 
 @pytest.mark.req("http.mod.no-server-requests")
 async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_answered() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         await one.event({"id": "q", "method": "roots/list"})
         await one.event({"id": one.message["id"], "result": {"resultType": "complete", "content": []}})
         return False
 
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(modern(call), notes) as (session, server):
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]
@@ -451,7 +451,7 @@ async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_an
 
 @pytest.mark.req("http.mod.post-only")
 async def test_a_ping_on_the_stream_of_a_discovery_is_answered_by_no_post() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.message["method"] != "server/discover":
             return await one.result({"resultType": "complete", "content": []})
         await one.stream()

@@ -6,9 +6,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_registry import Identities, machine_of, target_of
-from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_registry import OAuthRegistry, make_client_grant, make_target
+from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import Limits, OAuthConfig, ServerConfig
 from mcphost.errors import ConnectionLost, SignInRequired
@@ -17,23 +17,23 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.auth.peer import Browser, Peer, peer
-from tests.unit.client.people import Answers, Notes
-from tests.unit.transport.raw_http import Seen
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Tools(Peer):
+class Tools(OAuthPeer):
     """Speaks 2025-11-25; listing needs `tools:read`, calling needs `tools:write`; `free` methods need nothing."""
 
     free: tuple[str, ...] = ()
 
-    async def mcp(self, one: Seen) -> None:
-        method = one.message.get("method", "") if one.verb == "POST" else one.verb
+    async def mcp(self, one: ReceivedRequest) -> None:
+        method = one.message.get("method", "") if one.method == "POST" else one.method
         scopes = self.valid.get(one.headers.get("authorization", "").removeprefix("Bearer "))
         if scopes is None and method not in self.free:
-            await Peer.mcp(self, one)
+            await OAuthPeer.mcp(self, one)
         elif method == "tools/call" and "tools:write" not in (scopes or ()):
             challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
             await one.reply(403, b"", www_authenticate=challenge)
@@ -50,12 +50,12 @@ class Tools(Peer):
             await one.reply(202 if method.startswith("notifications/") else 405, b"")
 
 
-class Notebook(Peer):
+class Notebook(OAuthPeer):
     """Speaks 2026-07-28; its one resource is private, and another for each token."""
 
     scope_of_cache = "private"
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         token = one.headers.get("authorization", "").removeprefix("Bearer ")
         method = one.message["method"]
         if method == "server/discover":
@@ -63,7 +63,7 @@ class Notebook(Peer):
             known = {"supportedVersions": ["2026-07-28"], "capabilities": {"resources": {}}, "serverInfo": info}
             await one.result({"resultType": "complete", **known})
         elif token not in self.valid and method == "resources/read" and not self.resource.get("open"):
-            await Peer.mcp(self, one)
+            await OAuthPeer.mcp(self, one)
         else:
             text = {"uri": "me://notes", "text": f"notes of {token or 'nobody'}"}
             life = {"resultType": "complete", "ttlMs": 600_000, "cacheScope": self.scope_of_cache}
@@ -71,36 +71,36 @@ class Notebook(Peer):
 
 
 def opener(person: Any, **limits: float) -> ClientSessionOpener:
-    identities = Identities(Keep(MemoryVault(), None), person)
+    identities = OAuthRegistry(TokenStore(MemoryBackend(), None), person)
     return ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits))
 
 
 @pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
 async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
-    person = Browser()
-    async with peer(kind=Tools) as one:
+    person = BrowserUser()
+    async with run_peer(kind=Tools) as one:
         server = ServerConfig(name="peer", url=one.url)
-        async with opener(person).open(server, Answers(), Notes()) as session:
+        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
             result = await session.request(CallTool("write", {}))
     assert result.content
     assert [asked["scope"] for asked in one.asked] == ["tools:read", "tools:read tools:write"]
     after = [seen for seen in one.seen if seen.path == "/mcp"][2:]
     assert all(seen.headers.get("authorization", "").startswith("Bearer ") for seen in after)
-    assert {"GET", "DELETE", "POST"} >= {seen.verb for seen in after} >= {"GET", "POST"}
+    assert {"GET", "DELETE", "POST"} >= {seen.method for seen in after} >= {"GET", "POST"}
 
 
-class AnyRevision(Peer):
+class AnyRevision(OAuthPeer):
     """Speaks the revision of the test, with sessions where the revision has them, and demands an account always."""
 
     revision = Revision.V2025_11_25
 
-    async def mcp(self, one: Seen) -> None:
-        method = one.message.get("method", "") if one.verb == "POST" else one.verb
+    async def mcp(self, one: ReceivedRequest) -> None:
+        method = one.message.get("method", "") if one.method == "POST" else one.method
         facts = {"capabilities": {"tools": {}}, "serverInfo": {"name": "peer", "version": "1"}}
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await Peer.mcp(self, one)
+            await OAuthPeer.mcp(self, one)
         elif method == "server/discover":
             await one.result({**done, **facts, "supportedVersions": [self.revision.value]})
         elif method == "initialize":
@@ -116,11 +116,11 @@ class AnyRevision(Peer):
 @pytest.mark.req("auth.401-starts", "auth.bearer.header")
 @pytest.mark.parametrize("revision", [one for one in Revision if one > Revision.V2024_11_05])
 async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_the_token(revision: Revision) -> None:
-    person = Browser()
-    async with peer(kind=AnyRevision) as one:
+    person = BrowserUser()
+    async with run_peer(kind=AnyRevision) as one:
         one.revision = revision
         server = ServerConfig(name="peer", url=one.url, revision=revision)
-        async with opener(person).open(server, Answers(), Notes()) as session:
+        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             for sign_ins, call in enumerate((ListTools(), CallTool("write", {})), 2):
                 one.valid.clear()
                 await session.request(call)
@@ -129,20 +129,20 @@ async def test_a_401_to_any_request_is_signed_in_to_and_every_request_carries_th
     assert "authorization" not in refused.headers
     assert [seen.headers.get("authorization", "")[:7] for seen in after] == ["Bearer "] * len(after)
     wanted = {"GET", "POST", "DELETE"} if revision.era == "handshake" else {"POST"}
-    assert {seen.verb for seen in after} == wanted
+    assert {seen.method for seen in after} == wanted
 
 
 async def test_a_person_may_take_longer_than_the_server_may() -> None:
-    class Slow(Browser):
+    class Slow(BrowserUser):
         async def sign_in(self, **asked: Any) -> str | None:
             await anyio.sleep(1)
             return await super().sign_in(**asked)
 
-    async with peer(kind=Tools) as one:
+    async with run_peer(kind=Tools) as one:
         one.free = ("initialize", "notifications/initialized", "server/discover")
         server = ServerConfig(name="peer", url=one.url, timeout=0.8)
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
-        async with opener(Slow(), **limits).open(server, Answers(), Notes()) as session:
+        async with opener(Slow(), **limits).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
 
 
@@ -153,15 +153,15 @@ async def notes(session: Any) -> str:
 
 @pytest.mark.req("cache.private")
 async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_in_after_it() -> None:
-    async with peer(kind=Notebook) as one:
-        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
-        async with opens.open(server, Answers(), Notes()) as session:
+    async with run_peer(kind=Notebook) as one:
+        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+        async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await notes(session)
             first = await notes(session)
             asked = len(one.seen)
             assert await notes(session) == first
             assert len(one.seen) == asked  # remembered for whoever asked
-            await opens.sign_in(server, Notes())
+            await opens.sign_in(server, RecordingObserver())
             second = await notes(session)
             assert second != first
             assert second.removeprefix("notes of ") == [*one.valid][-1]
@@ -169,25 +169,25 @@ async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_i
 
 @pytest.mark.req("cache.private")
 async def test_what_nobody_in_particular_was_given_is_asked_for_again_after_a_sign_in() -> None:
-    async with peer(kind=Notebook) as one:
+    async with run_peer(kind=Notebook) as one:
         one.resource["open"] = True
-        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
-        async with opens.open(server, Answers(), Notes()) as session:
+        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+        async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             assert await notes(session) == "notes of nobody"
             one.answers["/mcp"] = (401, b"", "application/json")
-            await opens.sign_in(server, Notes())
+            await opens.sign_in(server, RecordingObserver())
             del one.answers["/mcp"]
             assert await notes(session) == f"notes of {[*one.valid][-1]}"
 
 
 @pytest.mark.req("cache.public")
 async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
-    async with peer(kind=Notebook) as one:
+    async with run_peer(kind=Notebook) as one:
         one.scope_of_cache = "public"
-        server, opens = ServerConfig(name="peer", url=one.url), opener(Browser())
-        async with opens.open(server, Answers(), Notes()) as session:
+        server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
+        async with opens.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             first = await notes(session)
-            await opens.sign_in(server, Notes())
+            await opens.sign_in(server, RecordingObserver())
             assert await notes(session) == first
 
 
@@ -197,17 +197,17 @@ class Sessions(Tools):
     ended: tuple[str, ...] = ()
     stuck = False
 
-    async def token(self, one: Seen) -> None:
+    async def token(self, one: ReceivedRequest) -> None:
         if not self.stuck:
             return await super().token(one)
-        await one.gone()
+        await one.wait_closed()
         return None
 
-    async def mcp(self, one: Seen) -> Any:
-        if one.verb == "DELETE":
+    async def mcp(self, one: ReceivedRequest) -> Any:
+        if one.method == "DELETE":
             self.ended += (one.headers.get("authorization", ""),)
             return await one.reply(405, b"")
-        if one.verb == "POST" and one.message["method"] == "initialize" and self.valid:
+        if one.method == "POST" and one.message["method"] == "initialize" and self.valid:
             info = {"name": "peer", "version": "1"}
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
             return await one.result(result, mcp_session_id="s-1")
@@ -215,10 +215,12 @@ class Sessions(Tools):
 
 
 async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal() -> None:
-    async with peer(kind=Sessions) as one:
+    async with run_peer(kind=Sessions) as one:
         one.free, one.lifetime = ("server/discover",), 0  # over at once, so that it is renewed before each use
         with anyio.fail_after(20):
-            async with opener(Browser()).open(ServerConfig(name="peer", url=one.url), Answers(), Notes()):
+            async with opener(BrowserUser()).open(
+                ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+            ):
                 one.stuck = True
     (ended,) = one.ended
     assert ended.removeprefix("Bearer ") in one.valid
@@ -229,10 +231,10 @@ class Lapsing(Tools):
 
     taken = 0
 
-    async def mcp(self, one: Seen) -> Any:
-        if one.verb == "GET" and "last-event-id" in one.headers:
+    async def mcp(self, one: ReceivedRequest) -> Any:
+        if one.method == "GET" and "last-event-id" in one.headers:
             return await one.reply(401, b"", www_authenticate="Bearer")
-        if one.verb == "POST" and one.message["method"] == "tools/call":
+        if one.method == "POST" and one.message["method"] == "tools/call":
             self.taken += 1
             await one.stream()
             await one.send(b"id: 1\nretry: 1\ndata:\n\n")
@@ -242,10 +244,10 @@ class Lapsing(Tools):
 
 @pytest.mark.req("http.resume.post-streams")
 async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an_account() -> None:
-    person = Browser()
-    async with peer(kind=Lapsing) as one:
+    person = BrowserUser()
+    async with run_peer(kind=Lapsing) as one:
         server = ServerConfig(name="peer", url=one.url)
-        async with opener(person).open(server, Answers(), Notes()) as session:
+        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             with pytest.raises(ConnectionLost, match="closed the stream") as caught:
                 await session.request(CallTool("pay"))
     assert caught.value.may_have_run
@@ -255,11 +257,11 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 @pytest.mark.req("http.403-origin")
 @pytest.mark.parametrize(("kind", "call"), [(Tools, ListTools()), (Notebook, ReadResource("me://notes"))])
 async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
-    kind: type[Peer], call: ClientRequest[Any]
+    kind: type[OAuthPeer], call: ClientRequest[Any]
 ) -> None:
-    async with peer(kind=kind) as one:
+    async with run_peer(kind=kind) as one:
         server = ServerConfig(name="peer", url=one.url)
-        async with opener(Browser()).open(server, Answers(), Notes()) as session:
+        async with opener(BrowserUser()).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(call)
             asked = len(one.asked)
             session.invalidate()
@@ -272,10 +274,12 @@ async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
 
 @pytest.mark.req("auth.optional")
 async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None:
-    person = Browser()
-    async with peer(kind=Tools) as one:
+    person = BrowserUser()
+    async with run_peer(kind=Tools) as one:
         one.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
-        async with opener(person).open(ServerConfig(name="peer", url=one.url), Answers(), Notes()) as session:
+        async with opener(person).open(
+            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+        ) as session:
             await session.request(ListTools())
     assert set(one.paths()) == {"/mcp"}
     assert all("authorization" not in seen.headers for seen in one.seen)
@@ -284,15 +288,15 @@ async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None
 
 @pytest.mark.req("auth.custom")
 async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in() -> None:
-    person = Browser()
-    async with peer(kind=Tools) as one:
+    person = BrowserUser()
+    async with run_peer(kind=Tools) as one:
         one.valid["my-own-token"] = {"tools:read"}
         server = ServerConfig(name="peer", url=one.url, headers={"Authorization": "Bearer my-own-token"})
-        async with opener(person).open(server, Answers(), Notes()) as session:
+        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
         one.valid.clear()
         with pytest.raises(SignInRequired, match="wants an account") as caught:
-            async with opener(person).open(server, Answers(), Notes()):
+            async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()):
                 pass
         assert "headers" in caught.value.hint
     assert person.urls == []
@@ -303,24 +307,24 @@ async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in(
 def test_a_program_on_this_machine_is_never_signed_in_to() -> None:
     made: list[Callable[..., Any]] = []
 
-    class Spy(Identities):
-        def of(self, *arguments: Any, **more: Any) -> None:
-            made.append(self.of)
+    class Spy(OAuthRegistry):
+        def get_provider(self, *arguments: Any, **more: Any) -> None:
+            made.append(self.get_provider)
 
-    opening = ClientSessionOpener(expand=str, accounts=Spy(Keep(MemoryVault(), None), None))
-    assert opening._oauth_for(ServerConfig(name="local", command="true"), Notes()) is None
+    opening = ClientSessionOpener(expand=str, accounts=Spy(TokenStore(MemoryBackend(), None), None))
+    assert opening._oauth_for(ServerConfig(name="local", command="true"), RecordingObserver()) is None
     assert made == []
 
 
 def test_the_grants_of_a_configuration_become_machines() -> None:
     oauth = OAuthConfig(grant="workload", client_id="me", assertion="a.b.c")
     server = ServerConfig(name="peer", url="https://MCP.example/", oauth=oauth)
-    made = machine_of(server, target_of(server))
+    made = make_client_grant(server, make_target(server))
     assert made is not None
-    assert (made.grant, made.target.key) == ("workload", "https://mcp.example")
+    assert (made.grant, made.target.canonical_url) == ("workload", "https://mcp.example")
     assert "a.b.c" not in repr(made) + repr(oauth)
     person = ServerConfig(name="peer", url="https://mcp.example")
-    assert machine_of(person, target_of(person)) is None
+    assert make_client_grant(person, make_target(person)) is None
 
 
 class OldTools(Tools):
@@ -328,16 +332,16 @@ class OldTools(Tools):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.streams: list[Seen] = []
+        self.streams: list[ReceivedRequest] = []
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await Peer.mcp(self, one)
-        elif one.verb == "GET":
+            await OAuthPeer.mcp(self, one)
+        elif one.method == "GET":
             await one.stream()
             await one.send(b"event: endpoint\ndata: /mcp\n\n")
             self.streams.append(one)
-            await one.gone()
+            await one.wait_closed()
         else:
             await one.reply(202, b"")
             if "id" in one.message:
@@ -348,10 +352,10 @@ class OldTools(Tools):
 
 
 async def test_a_stream_of_2024_11_05_is_signed_in_to_as_well() -> None:
-    person = Browser()
-    async with peer(kind=OldTools) as one:
+    person = BrowserUser()
+    async with run_peer(kind=OldTools) as one:
         server = ServerConfig(name="peer", url=one.url, transport="sse")
-        async with opener(person).open(server, Answers(), Notes()) as session:
+        async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
             one.valid = {}
             await session.request(ListTools())

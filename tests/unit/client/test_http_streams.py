@@ -19,10 +19,10 @@ from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from mcphost.transport import http, http_exchange
 from tests.unit.client.conftest import LEAST_WAIT
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_resumption import cut_after
 from tests.unit.client.test_http_servers import WITH_SESSIONS, Handler, done, legacy, modern, opened, words
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1_000_000
@@ -31,7 +31,7 @@ MEGABYTE = 1_000_000
 def streaming(*pieces: bytes) -> Handler:
     """Answers a call with these pieces of an event stream, %ID% being the call's id."""
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         for piece in pieces:
             await one.send(piece.replace(b"%ID%", str(one.message["id"]).encode()))
@@ -44,7 +44,7 @@ def answer(text: str = "ok") -> bytes:
     return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(done(text)).encode() + b"}\n\n"
 
 
-async def called(handler: Handler, notes: Notes | None = None) -> str:
+async def called(handler: Handler, notes: RecordingObserver | None = None) -> str:
     async with opened(modern(handler), notes) as (session, _):
         with anyio.fail_after(20):
             return words(await session.request(CallTool("x")))
@@ -62,7 +62,7 @@ async def test_an_event_over_16_mb_is_refused() -> None:
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
 async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str) -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         bomb = gzip.compress(b"data: " + b"x" * 40 * MEGABYTE, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: %s\r\n\r\n" % coding.encode()
         await one.send(head + bomb)
@@ -73,7 +73,7 @@ async def test_a_bomb_in_a_compressed_stream_is_stopped_at_its_bound(coding: str
 
 
 async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         event = answer("a line of text\n" * 600_000).replace(b"%ID%", str(one.message["id"]).encode())
         packed = gzip.compress(event, 1)
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-encoding: gzip\r\n\r\n"
@@ -92,7 +92,7 @@ async def test_an_encoding_nobody_asked_for_is_named(coding: str) -> None:
 @pytest.mark.req("http.sse.parse")
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: bytes) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     stream = (
         b"\xef\xbb\xbf: hello\n\nevent: ping\ndata: 2026-01-01\n\nevent: error\ndata: {}\n\nfoo: bar\ndatax: 1\n\n"
         b"id: 1\0\nevent: message\n" + answer()
@@ -103,7 +103,7 @@ async def test_events_of_other_kinds_and_fields_we_do_not_know_are_ignored(end: 
 
 @pytest.mark.req("http.response.both-types")
 async def test_a_content_type_with_parameters_is_understood() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: Text/Event-Stream; charset=utf-8\r\n\r\n")
         await one.send(answer().replace(b"%ID%", str(one.message["id"]).encode()))
         return False
@@ -116,7 +116,7 @@ async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: 
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", LEAST_WAIT)
     asked: list[float] = []
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         if "last-event-id" not in one.headers:
             return await one.reply(405)
         asked.append(anyio.current_time())
@@ -135,9 +135,9 @@ async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_the
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "MAX_RECONNECT_DELAY", 0.01)
-    notes = Notes()
+    notes = RecordingObserver()
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         await one.stream()
         await one.send(b"retry: 0\n\n: only a comment\n\n")
         return False
@@ -155,7 +155,7 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
     times: list[float] = []
     again = anyio.Event()
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         times.append(anyio.current_time())
         await one.stream()
         if len(times) == 1:
@@ -163,10 +163,10 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
             await one.event({"method": "notifications/tools/list_changed"})
             return False
         again.set()
-        await one.gone()
+        await one.wait_closed()
         return False
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         await one.send(b"id: post-1\ndata:\n\n")
         await one.event({"id": one.message["id"], "result": {"content": []}})
@@ -180,7 +180,7 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
             await session.request(CallTool("x"))
             await again.wait()
     assert 1.3 <= times[1] - times[0] < 3
-    gets = [one for one in server.seen if one.verb == "GET"]
+    gets = [one for one in server.seen if one.method == "GET"]
     assert [one.headers.get("last-event-id") for one in gets] == [None, "get-7"]
 
 
@@ -189,8 +189,8 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
 async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer(revision: Revision) -> None:
     calls: dict[str, int] = {}
 
-    async def handler(one: Seen) -> object:
-        if one.verb == "GET":
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "GET":
             last = one.headers.get("last-event-id", "")
             if not last:
                 return await one.reply(405)
@@ -217,16 +217,16 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
 @pytest.mark.req("http.body-single", "http.202", "http.post-each")
 @pytest.mark.parametrize("status", [202, 200, 204])
 async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(status: int) -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and "id" not in one.message:
             return await one.reply(status, kind="")
         return await legacy()(one)
 
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(handler, notes) as (session, server):
         await session.request(CallTool("x"))
         await session.request(CallTool("y"))
-    posts = [one.message for one in server.seen if one.verb == "POST"]
+    posts = [one.message for one in server.seen if one.method == "POST"]
     assert all(isinstance(message, dict) and message["jsonrpc"] == "2.0" for message in posts)
     assert len({one.path for one in server.seen}) == 1
     assert notes.warnings == []
@@ -235,7 +235,7 @@ async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(stat
 @pytest.mark.req("http.202")
 @pytest.mark.parametrize("with_body", [True, False])
 async def test_a_refused_notice_is_reported(with_body: bool) -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "notifications/initialized":
             body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"not so"}}' if with_body else b""
             return await one.reply(400, body)
@@ -252,7 +252,7 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
 async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> None:
     async with (
         serve(lambda one: one.reply(202, kind="")) as server,
-        http.HttpConnector("peer", server.url, {}, warn=Notes().warn).connect() as channel,
+        http.HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn).connect() as channel,
     ):
         channel.set_revision(Revision.V2026_07_28)
         await channel.send(JsonRpcNotification("notifications/roots/list_changed"))
@@ -263,7 +263,7 @@ async def test_a_stateless_channel_posts_neither_notifications_nor_answers() -> 
 @pytest.mark.req("http.redirects")
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_five_times(status: int) -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         step = int(one.path.rpartition("/")[2]) if one.path != "/mcp" else 0
         if step < 5:
             return await one.reply(status, location=f"/step/{step + 1}")
@@ -272,7 +272,7 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
     async with opened(handler, headers={"X-Key": "k"}) as (session, server):
         assert words(await session.request(CallTool("x"))) == "ok"
     last = server.seen[-1]
-    assert (last.verb, last.path, last.headers["x-key"]) == ("POST", "/step/5", "k")
+    assert (last.method, last.path, last.headers["x-key"]) == ("POST", "/step/5", "k")
     assert last.message["method"] == last.headers["mcp-method"] == "tools/call"
 
 
@@ -281,7 +281,7 @@ async def test_303_is_told_and_not_followed_because_it_would_drop_what_was_poste
     async with serve(lambda one: one.reply(303, location="/other")) as server:
         with pytest.raises(StartupError, match="HTTP 303"):
             async with ClientSessionOpener(expand=str).open(
-                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+                ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
     assert {one.path for one in server.seen} == {"/mcp"}
@@ -292,12 +292,12 @@ async def test_a_redirect_to_no_address_is_told(location: str) -> None:
     async with serve(lambda one: one.reply(307, location=location)) as server:
         config = ServerConfig(name="peer", url=server.url, era="handshake")
         with pytest.raises(MalformedMessage, match="redirects"):
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
 
 
 async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(done("second"))
         body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("first")}).encode()
@@ -314,7 +314,7 @@ async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer()
 
 @pytest.mark.req("hdr.case", "http.session.echo")
 async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "initialize":
             result: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}}
             body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
@@ -336,7 +336,7 @@ async def test_only_some_refusals_of_initialize_lead_on_to_the_old_transport(sta
     async with serve(lambda one: one.reply(status, b"no", "text/plain")) as server:
         with pytest.raises(ServerError):
             async with ClientSessionOpener(expand=str).open(
-                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+                ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
     assert ("GET" in server.calls()) == tried
@@ -347,14 +347,14 @@ async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport(
     async with serve(lambda one: one.error(400, -32021, {"requiredCapabilities": {}})) as server:
         with pytest.raises(ServerError):
             async with ClientSessionOpener(expand=str).open(
-                ServerConfig(name="peer", url=server.url), Answers(), Notes()
+                ServerConfig(name="peer", url=server.url), FakeRequestHandler(), RecordingObserver()
             ):
                 pass
     assert "GET" not in server.calls()
 
 
 async def test_a_server_that_is_gone_during_a_call_is_told_and_a_later_one_is_met() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(done())
         one.writer.transport.abort()  # a reset, not an end

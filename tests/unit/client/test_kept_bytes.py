@@ -16,9 +16,9 @@ from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
 from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root, ServerRequest
 from mcphost.serialization import Raw
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
-from tests.unit.client.roots_requests import answered_by
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.roots_requests import answer_requests
 
 MB = 1_000_000
 LONG = b"a" * MB
@@ -74,30 +74,30 @@ async def test_questions_before_the_session_are_held_up_to_a_bound_of_bytes_and_
 
     opened: list[Any] = []
 
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         opened.append(peer.ident)
-        return SILENCE
+        return NO_REPLY
 
     async def ask_and_open() -> None:
-        await peer.until(lambda: bool(opened))
+        await peer.wait_until(lambda: bool(opened))
         for number in range(count):
             peer.say(id=f"q{number}", method="roots/list", params={"pad": "a" * 500})
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
         peer.say(id=opened[0], result=result)
 
-    peer = Peer(opening=opening)
-    answers = Answers({"roots/list": ROOTS})
+    peer = ScriptedServer(opening=opening)
+    answers = FakeRequestHandler({"roots/list": ROOTS})
     async with anyio.create_task_group() as group:
         group.start_soon(ask_and_open)
-        async with connected(peer, answers, era="handshake"):
-            await peer.until(lambda: len(peer.answers()) == count)
+        async with connect_to(peer, answers, era="handshake"):
+            await peer.wait_until(lambda: len(peer.answers()) == count)
     refused = [one for one in peer.answers() if "error" in one]
     assert len(answers.asked) == 9
     assert len(refused) == count - len(answers.asked)
     assert {one["error"]["message"] for one in refused} == {"Too many requests are waiting."}
 
 
-class Waiting(Answers):
+class Waiting(FakeRequestHandler):
     """Answers when `go` is set."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_aga
     answers = Waiting()
     params = Raw(b'{"pad":"' + b"a" * 8 * MB + b'"}')
     fit = MAX_PENDING_BYTES // len(params)
-    async with answered_by(answers) as requests:
+    async with answer_requests(answers) as requests:
         for number in range(fit + 3):
             requests.ask(number, params)
         await requests.until(lambda: len(requests.sent) == 3)

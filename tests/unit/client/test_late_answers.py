@@ -8,13 +8,13 @@ from mcphost.client.pre_init import MAX_CONCURRENT_SENDS
 from mcphost.protocol.jsonrpc import JsonRpcResponse
 from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root
 from mcphost.serialization import loads
-from tests.unit.client.people import Answers
-from tests.unit.client.roots_requests import answered_by
+from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.roots_requests import answer_requests
 
 pytestmark = pytest.mark.anyio
 
 
-class Fewer(Answers):
+class Fewer(FakeRequestHandler):
     """Tells of the first folder only, once the others left the list."""
 
     left = False
@@ -28,7 +28,7 @@ class Fewer(Answers):
 async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is_not_in_it() -> None:
     answers = Fewer({"roots/list": ListRootsResult((Root("file:///a"), Root("file:///b")))})
     go = anyio.Event()
-    async with answered_by(answers, held=go) as requests:
+    async with answer_requests(answers, held=go) as requests:
         for number in range(MAX_CONCURRENT_SENDS + 1):
             requests.ask(number)
         await requests.until(

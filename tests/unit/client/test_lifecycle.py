@@ -29,8 +29,8 @@ from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, 
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 
 pytestmark = pytest.mark.anyio
 ROOTS = {"roots/list": ListRootsResult((Root("file:///a", "a"),))}
@@ -54,8 +54,8 @@ class RootsChanged(Notification, frozen=True):
 @pytest.mark.req("life.init.client-info-extra")
 @pytest.mark.req("life.init.initialized")
 async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
         await session.request(ListTools())
     assert peer.methods() == ["initialize", "notifications/initialized", "tools/list"]
     assert peer.seen[0]["params"] == {
@@ -72,8 +72,8 @@ async def test_a_handshake_opens_with_the_newest_revision_and_says_who_we_are() 
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> None:
     """A whole life in each, over a transport of our own: opening, calls, and nothing the revision does not have."""
-    peer = Peer(revision=revision.value)
-    async with connected(peer) as session:
+    peer = ScriptedServer(revision=revision.value)
+    async with connect_to(peer) as session:
         assert session.facts.revision is revision
         await session.request(CallTool("x"))
         await session.request(CallTool("y"))
@@ -88,14 +88,14 @@ async def test_each_revision_is_negotiated_and_kept_to(revision: Revision) -> No
 
 @pytest.mark.req("life.init.error-32602")
 async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_names() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize" and params["protocolVersion"] != "2024-11-05":
             data = b'{"supported":["2024-11-05","1999-01-01"],"requested":"2025-11-25"}'
             return ErrorData(-32602, "Unsupported protocol version", Raw(data))
         return None
 
-    peer = Peer(opening=opening, revision="2024-11-05")
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(opening=opening, revision="2024-11-05")
+    async with connect_to(peer, era="handshake") as session:
         assert session.facts.revision is Revision.V2024_11_05
     offers = [message["params"] for message in peer.seen if message["method"] == "initialize"]
     assert [offer["protocolVersion"] for offer in offers] == ["2025-11-25", "2024-11-05"]
@@ -106,13 +106,13 @@ async def test_a_refused_version_is_tried_again_once_with_one_that_the_server_na
 @pytest.mark.req("life.era.initialize-error-text")
 @pytest.mark.parametrize("code", [-32602, -32022])
 async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
             return ErrorData(code, "no", Raw(b'{"supported":["2031-01-01","2030-01-01"],"requested":"x"}'))
         return None
 
     with pytest.raises(UnsupportedRevision) as caught:
-        async with connected(Peer(opening=opening), era="handshake"):
+        async with connect_to(ScriptedServer(opening=opening), era="handshake"):
             pass
     assert caught.value.server_revisions == ("2031-01-01", "2030-01-01")
     for one in ("2031-01-01", "2030-01-01", *(revision.value for revision in Revision)):
@@ -121,9 +121,9 @@ async def test_versions_nobody_shares_are_shown_from_both_sides(code: int) -> No
 
 @pytest.mark.req("life.init.unsupported-reply")
 async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() -> None:
-    peer = Peer(opening=lambda peer, method, params: {"protocolVersion": "2026-07-28", "capabilities": {}})
+    peer = ScriptedServer(opening=lambda peer, method, params: {"protocolVersion": "2026-07-28", "capabilities": {}})
     with pytest.raises(UnsupportedRevision, match="2026-07-28"):
-        async with connected(peer, era="handshake"):
+        async with connect_to(peer, era="handshake"):
             pass
     assert "notifications/initialized" not in peer.methods()
 
@@ -131,12 +131,12 @@ async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() ->
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("life.mod.version-retry-once")
 async def test_a_version_offered_and_refused_in_one_breath_is_said_once_more_and_no_further() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
 
-    peer = Peer(opening=opening)
+    peer = ScriptedServer(opening=opening)
     with pytest.raises(UnsupportedRevision, match="2026-07-28"):
-        async with connected(peer, era="stateless"):
+        async with connect_to(peer, era="stateless"):
             pass
     assert peer.methods() == ["server/discover", "server/discover"]
 
@@ -148,7 +148,7 @@ async def test_a_version_offered_and_refused_in_one_breath_is_said_once_more_and
 @pytest.mark.req("life.era.dual-server")
 @pytest.mark.req("life.init.instructions")
 async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {
             "resultType": "complete",
             "supportedVersions": ["2024-11-05", "2026-07-28", "2099-01-01"],
@@ -159,8 +159,8 @@ async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> 
             "_meta": {META + "serverInfo": {"name": "dual", "version": "2", "title": "Dual"}, "com.example/y": 1},
         }
 
-    peer = Peer(opening=opening)
-    async with connected(peer) as session:
+    peer = ScriptedServer(opening=opening)
+    async with connect_to(peer) as session:
         facts = session.facts
         await session.request(CallTool("x"))
     assert (facts.revision.value, facts.info.name, facts.info.title) == ("2026-07-28", "dual", "Dual")
@@ -184,14 +184,14 @@ async def test_a_discovery_asks_nothing_else_and_all_of_its_answer_is_read() -> 
     "meta", [None, {}, {META + "serverInfo": 5}, {META + "serverInfo": {"name": ["x"]}}, {META + "subscriptionId": {}}]
 )
 async def test_a_server_that_says_nothing_of_use_about_itself_is_met_all_the_same(meta: Any) -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         more = {} if meta is None else {"_meta": meta}
         return {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, **more}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {"content": [], **({} if meta is None else {"_meta": meta})}
 
-    async with connected(Peer(script, opening=opening)) as session:
+    async with connect_to(ScriptedServer(script, opening=opening)) as session:
         assert session.facts.revision is Revision.V2026_07_28
         assert session.facts.info.name == ""
         await session.request(CallTool("x"))
@@ -200,7 +200,7 @@ async def test_a_server_that_says_nothing_of_use_about_itself_is_met_all_the_sam
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("base.unknown-fields")
 async def test_members_nobody_knows_are_no_reason_to_refuse_an_answer() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         info = {
             "name": "p",
             "version": "1",
@@ -212,22 +212,22 @@ async def test_members_nobody_knows_are_no_reason_to_refuse_an_answer() -> None:
         capabilities = {"tools": {"listChanged": True, "novel": [1]}, "resources": {"x": None}, "telepathy": {}}
         return {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info, "extra": [{}]}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {"tools": [{"name": "a", "inputSchema": {"type": "object"}, "novel": 1}], "novel": {"a": [1]}}
 
-    async with connected(Peer(script, opening=opening), era="handshake") as session:
+    async with connect_to(ScriptedServer(script, opening=opening), era="handshake") as session:
         info = session.facts.info
         assert (info.title, info.description, info.website_url) == ("P", "d", "https://p.example")
         assert len((await session.request(ListTools())).tools) == 1
 
 
 async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         info = dict.fromkeys(("name", "version", "title", "description", "websiteUrl"), "x" * 1000000)
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info}
         return {**result, "instructions": "y" * 1_000_000}
 
-    async with connected(Peer(opening=opening), era="handshake") as session:
+    async with connect_to(ScriptedServer(opening=opening), era="handshake") as session:
         facts = session.facts
     assert len(facts.instructions) == negotiation.INSTRUCTIONS_LIMIT == 32_000
     assert [len(facts.info.name), len(facts.info.version), len(facts.info.title or "")] == [200] * 3
@@ -239,24 +239,24 @@ async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> 
 @pytest.mark.req("life.init.early-server-traffic")
 @pytest.mark.req("life.init.no-early-requests")
 async def test_a_ping_and_a_log_line_before_the_handshake_is_over_are_answered_and_told() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.ident, opened = peer.ident, peer.ident
         peer.say(id="early", method="ping")
         peer.say(method="notifications/message", params={"level": "info", "data": "starting"})
         waiting.append(opened)
-        return SILENCE
+        return NO_REPLY
 
     waiting: list[Any] = []
-    peer = Peer(opening=opening)
+    peer = ScriptedServer(opening=opening)
 
     async def answer_after_the_pong() -> None:
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
         peer.say(id=waiting[0], result=result)
 
     async with anyio.create_task_group() as group:
         group.start_soon(answer_after_the_pong)
-        async with connected(peer, era="handshake"):
+        async with connect_to(peer, era="handshake"):
             pass
     assert peer.answers() == [{"jsonrpc": "2.0", "id": "early", "result": {}}]
     assert peer.methods()[:3] == ["initialize", "answer", "notifications/initialized"]
@@ -264,13 +264,13 @@ async def test_a_ping_and_a_log_line_before_the_handshake_is_over_are_answered_a
 
 
 async def test_a_question_asked_with_the_answer_to_the_handshake_waits_for_the_session() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.say(id=7, method="roots/list")
         return None
 
-    peer = Peer(opening=opening)
-    async with connected(peer, Answers(ROOTS), era="handshake"):
-        await peer.until(lambda: bool(peer.answers()))
+    peer = ScriptedServer(opening=opening)
+    async with connect_to(peer, FakeRequestHandler(ROOTS), era="handshake"):
+        await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.methods() == ["initialize", "notifications/initialized", "answer"]
     assert peer.answers()[0]["result"]["roots"][0]["name"] == "a"
 
@@ -290,8 +290,8 @@ REFUSED_CALLS: list[ClientRequest[Any]] = [
 @pytest.mark.req("life.op.respect-must")
 @pytest.mark.parametrize("revision", [one.value for one in Revision])
 async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) -> None:
-    peer = Peer(revision=revision, capabilities={})
-    async with connected(peer) as session:
+    peer = ScriptedServer(revision=revision, capabilities={})
+    async with connect_to(peer) as session:
         before = len(peer.seen)
         for call in REFUSED_CALLS:
             with pytest.raises(UnsupportedCapability, match="peer") as caught:
@@ -302,8 +302,8 @@ async def test_nothing_is_sent_that_the_server_did_not_declare(revision: str) ->
 
 @pytest.mark.req("life.op.respect-must")
 async def test_subscriptions_need_their_own_word_beside_resources() -> None:
-    peer = Peer(capabilities={"resources": {"listChanged": True}})
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(capabilities={"resources": {"listChanged": True}})
+    async with connect_to(peer, era="handshake") as session:
         await session.request(ListResources())
         with pytest.raises(UnsupportedCapability, match="subscriptions"):
             await session.request(Subscribe("a:b"))
@@ -313,9 +313,9 @@ async def test_subscriptions_need_their_own_word_beside_resources() -> None:
 @pytest.mark.req("life.op.respect-must")
 @pytest.mark.parametrize(("declared", "told"), [({}, False), ({"listChanged": True}, True)])
 async def test_changed_roots_are_told_only_where_that_was_declared(declared: dict[str, Any], told: bool) -> None:
-    peer, answers = Peer(), Answers(ROOTS)
+    peer, answers = ScriptedServer(), FakeRequestHandler(ROOTS)
     answers.capabilities = {"roots": declared}
-    async with connected(peer, answers, era="handshake") as session:
+    async with connect_to(peer, answers, era="handshake") as session:
         await session.notify(RootsChanged())
         await session.request(ListTools())
     assert (RootsChanged.METHOD in peer.methods()) is told
@@ -325,21 +325,21 @@ async def test_changed_roots_are_told_only_where_that_was_declared(declared: dic
 @pytest.mark.req("base.request.unknown-method")
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "tools/list", "x"])
 async def test_what_was_not_declared_is_refused_and_told_once(method: str) -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake"):
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake"):
         for ident in (1, 2):
             peer.say(id=ident, method=method, params={})
-        await peer.until(lambda: len(peer.answers()) == 2)
+        await peer.wait_until(lambda: len(peer.answers()) == 2)
     assert [answer["error"]["code"] for answer in peer.answers()] == [-32601, -32601]
     assert [method in warning for warning in peer.notes.warnings] == [True]
 
 
 @pytest.mark.req("life.op.undeclared-server-request")
 async def test_what_a_revision_does_not_have_is_refused_in_it_even_when_we_could() -> None:
-    peer = Peer(revision="2025-03-26")
-    async with connected(peer, Answers(ALL_REPLIES)):
+    peer = ScriptedServer(revision="2025-03-26")
+    async with connect_to(peer, FakeRequestHandler(ALL_REPLIES)):
         peer.say(id=1, method="elicitation/create", params={"message": "?", "requestedSchema": {}})
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["error"]["code"] == -32601
 
 
@@ -389,11 +389,11 @@ def test_capabilities_take_the_shape_of_the_revision() -> None:
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
 async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
-    peer = Peer(revision=revision)
-    async with connected(peer, Answers(ROOTS), era="handshake"):
+    peer = ScriptedServer(revision=revision)
+    async with connect_to(peer, FakeRequestHandler(ROOTS), era="handshake"):
         peer.say(id=1, method="roots/list")
         peer.say(id=2, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
-        await peer.until(lambda: len(peer.answers()) == 2)
+        await peer.wait_until(lambda: len(peer.answers()) == 2)
     assert peer.seen[0]["params"]["capabilities"] == {"roots": {}}
     assert {answer["id"]: "result" in answer for answer in peer.answers()} == {1: True, 2: False}
 
@@ -401,12 +401,12 @@ async def test_what_is_declared_is_what_is_answered(revision: str) -> None:
 @pytest.mark.req("life.init.caps.sampling", "life.init.caps.roots", "life.op.undeclared-server-request")
 @pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
 async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str) -> None:
-    peer, answers = Peer(revision=revision), Answers(ALL_REPLIES)
-    async with connected(peer, answers, era="handshake"):
+    peer, answers = ScriptedServer(revision=revision), FakeRequestHandler(ALL_REPLIES)
+    async with connect_to(peer, answers, era="handshake"):
         answers.capabilities = {}
         peer.say(id=1, method="roots/list")
         peer.say(id=2, method="sampling/createMessage", params={"messages": [], "maxTokens": 1})
-        await peer.until(lambda: len(peer.answers()) == 2)
+        await peer.wait_until(lambda: len(peer.answers()) == 2)
     assert {"roots", "sampling"} <= set(peer.seen[0]["params"]["capabilities"])
     assert [answer["error"]["code"] for answer in peer.answers()] == [-32601, -32601]
 
@@ -414,8 +414,8 @@ async def test_what_is_switched_off_after_the_handshake_is_refused(revision: str
 @pytest.mark.req("life.mod.caps-per-request")
 @pytest.mark.req("base.meta.required-per-request")
 async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None:
-    peer, answers = Peer(revision="2026-07-28"), Answers(ALL_REPLIES)
-    async with connected(peer, answers) as session:
+    peer, answers = ScriptedServer(revision="2026-07-28"), FakeRequestHandler(ALL_REPLIES)
+    async with connect_to(peer, answers) as session:
         await session.request(CallTool("x"))
         answers.capabilities = {"roots": {}}
         await session.request(CallTool("x"))
@@ -428,8 +428,8 @@ async def test_what_is_switched_off_is_gone_from_the_very_next_request() -> None
 @pytest.mark.req("life.mod.no-handshake", "roots.changed-modern")
 @pytest.mark.req("ping.modern-none")
 async def test_nothing_of_the_handshake_is_sent_to_a_stateless_server() -> None:
-    peer = Peer(revision="2026-07-28")
-    async with connected(peer, Answers(ROOTS), limits=Limits(ping_interval=0.02)) as session:
+    peer = ScriptedServer(revision="2026-07-28")
+    async with connect_to(peer, FakeRequestHandler(ROOTS), limits=Limits(ping_interval=0.02)) as session:
         await session.request(ListTools())
         await session.notify(RootsChanged())
         await session.set_log_level("debug")
@@ -456,13 +456,13 @@ class Memory:
 async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: int) -> None:
     """It refuses the handshake that worked last time."""
 
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "initialize":
             return ErrorData(code, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2025-11-25"}'))
         return None
 
-    peer, memory = Peer(opening=opening, revision="2026-07-28"), Memory("handshake")
-    async with connected(peer, eras=memory) as session:
+    peer, memory = ScriptedServer(opening=opening, revision="2026-07-28"), Memory("handshake")
+    async with connect_to(peer, eras=memory) as session:
         assert session.facts.era == "stateless"
     assert peer.methods() == ["initialize", "server/discover"]
     assert memory.put_back == ["stateless"]
@@ -473,8 +473,8 @@ async def test_a_server_that_moved_on_is_probed_again_and_remembered_anew(code: 
 @pytest.mark.req("life.init.first", "life.init.params", "life.init.initialized")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision: Revision) -> None:
-    peer = Peer(revision=revision.value)
-    async with connected(peer, revision=revision) as session:
+    peer = ScriptedServer(revision=revision.value)
+    async with connect_to(peer, revision=revision) as session:
         assert session.facts.revision is revision
     if revision.era == "handshake":
         assert peer.methods() == ["initialize", "notifications/initialized"]
@@ -492,23 +492,23 @@ async def test_a_demanded_revision_is_offered_alone_and_without_a_probe(revision
 @pytest.mark.req("life.init.unsupported-reply")
 async def test_another_revision_than_the_demanded_one_is_refused_with_both() -> None:
     with pytest.raises(UnsupportedRevision, match="speaks 2025-03-26; mcphost speaks 2025-06-18 here, as its conf"):
-        async with connected(Peer(revision="2025-03-26"), revision=Revision.V2025_06_18):
+        async with connect_to(ScriptedServer(revision="2025-03-26"), revision=Revision.V2025_06_18):
             pass
 
 
 @pytest.mark.req("life.timeout.initialize")
 @pytest.mark.req("life.init.not-cancellable")
 async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not_cancelled() -> None:
-    peer = Peer(opening=lambda peer, method, params: SILENCE)
+    peer = ScriptedServer(opening=lambda peer, method, params: NO_REPLY)
     with pytest.raises(RequestTimeout, match="did not answer within"):
-        async with connected(peer, limits=Limits(connect_timeout=0.3), era="handshake"):
+        async with connect_to(peer, limits=Limits(connect_timeout=0.3), era="handshake"):
             pass
     assert peer.methods() == ["initialize"]
 
 
 async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
         peer.pipe.disconnect("The server exited with status 3.")
         assert "status 3" in (await session.wait_closed()).message
         with pytest.raises(ConnectionLost, match="status 3"):
@@ -517,8 +517,8 @@ async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
 
 @pytest.mark.req("base.error.method-not-found")
 async def test_an_optional_method_nobody_knows_is_an_error_of_that_call_alone() -> None:
-    peer = Peer(lambda peer, method, params: ErrorData(-32601, "no") if method == "prompts/list" else {})
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(lambda peer, method, params: ErrorData(-32601, "no") if method == "prompts/list" else {})
+    async with connect_to(peer, era="handshake") as session:
         with pytest.raises(RequestRefused):
             await session.request(ListPrompts())
         await session.request(ListTools())
@@ -532,8 +532,8 @@ _IDENTIFIER = re.compile(r"[a-z][a-z0-9-]*(\.[a-z][a-z0-9-]*)+/[A-Za-z0-9]([A-Za
 @pytest.mark.req("life.ext.identifier-grammar")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_extensions_are_declared_where_they_exist_and_only_those_we_have(revision: Revision) -> None:
-    peer = Peer(revision=revision.value)
-    async with connected(peer, Answers(ROOTS), revision=revision) as session:
+    peer = ScriptedServer(revision=revision.value)
+    async with connect_to(peer, FakeRequestHandler(ROOTS), revision=revision) as session:
         await session.request(ListTools())
     if revision.era == "handshake":
         assert "extensions" not in peer.seen[0]["params"]["capabilities"]
@@ -549,11 +549,11 @@ async def test_extensions_are_declared_where_they_exist_and_only_those_we_have(r
 async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revision: str) -> None:
     capabilities = {"tools": {}, "extensions": {"com.example/telepathy": {"range": 5}, "bad name": None}}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {"content": [], "telepathy": {"x": 1}, "_meta": {"com.example/telepathy": "y"}}
 
-    peer = Peer(script, revision=revision, capabilities=capabilities)
-    async with connected(peer) as session:
+    peer = ScriptedServer(script, revision=revision, capabilities=capabilities)
+    async with connect_to(peer) as session:
         await session.request(CallTool("x"))
     assert "telepathy" not in json.dumps(peer.seen)
 
@@ -561,21 +561,21 @@ async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revisi
 @pytest.mark.req("life.ext.fallback")
 async def test_a_server_that_insists_on_an_extension_we_lack_is_told_with_its_name() -> None:
     data = Raw(b'{"requiredCapabilities":{"extensions":{"com.example/telepathy":{}}}}')
-    peer = Peer(lambda peer, method, params: ErrorData(-32021, "think!", data), revision="2026-07-28")
-    async with connected(peer) as session:
+    peer = ScriptedServer(lambda peer, method, params: ErrorData(-32021, "think!", data), revision="2026-07-28")
+    async with connect_to(peer) as session:
         with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert "extensions.com.example/telepathy" in caught.value.hint
 
 
 async def test_a_server_that_turns_every_id_into_a_text_is_named_for_it_long_before_the_deadline() -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "p", "version": "1"}}
         peer.say(id=str(peer.ident), result=result)
-        return SILENCE
+        return NO_REPLY
 
-    peer = Peer(opening=opening)
+    peer = ScriptedServer(opening=opening)
     with anyio.fail_after(20), pytest.raises(MalformedMessage, match="answered initialize under an id that is a text"):
-        async with connected(peer, limits=Limits(connect_timeout=30), era="handshake"):
+        async with connect_to(peer, limits=Limits(connect_timeout=30), era="handshake"):
             pass
     assert len(peer.notes.warnings) == 1

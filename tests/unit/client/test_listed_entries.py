@@ -10,7 +10,7 @@ from mcphost.client.packed_json import LazySequence, PackedJsonList
 from mcphost.client.pagination import list_tools
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
-from tests.unit.client.scripted import session_with
+from tests.unit.client.scripted import open_scripted_session
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ def test_packed_texts_are_the_texts_that_were_added() -> None:
 
 async def test_the_definition_of_a_listed_tool_is_decoded_anew_from_its_own_bytes() -> None:
     tools = [tool(f"t{number}", description="ä" * number, x={"y": number}) for number in range(500)]
-    async with session_with(lambda method, params: {"tools": tools}) as (session, _, _):
+    async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
     assert found.problems == ()
     assert [json.loads(bytes(entry.raw)) for entry in found.entries] == tools
@@ -83,7 +83,7 @@ async def test_broken_and_long_entries_among_good_ones_cost_nothing_but_themselv
     odd = {100: tool("") | {"name": 5}, 300: tool("deep", x=deep), 301: "text"}
     long = {310: tool("long", description="d" * 300_000), 450: tool("many", x=[[]] * 200)}
     tools = [(odd | long).get(number, tool(f"t{number}")) for number in range(600)]
-    async with session_with(lambda method, params: {"tools": tools}) as (session, _, _):
+    async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         found = await list_tools(session)
         good = [one for number, one in enumerate(tools) if number not in odd]
         assert [json.loads(bytes(entry.raw)) for entry in found.entries] == good

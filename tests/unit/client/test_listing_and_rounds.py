@@ -24,8 +24,8 @@ from mcphost.protocol.server_requests import (
     ServerRequestRejection,
 )
 from mcphost.protocol.tools import CallTool, ListTools
-from tests.unit.client.people import Answers
-from tests.unit.client.scripted import session_with
+from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.scripted import open_scripted_session
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_
         return {"tools": tools, "nextCursor": cursor, "ttlMs": 5, "cacheScope": "x", "resultType": "complete"}
 
     for _ in range(2):
-        async with session_with(server, revision) as (session, seen, _):
+        async with open_scripted_session(server, revision) as (session, seen, _):
             found = await list_tools(session)
         assert [tool.name for tool in found.values] == ["a", "b"]
         assert found.problems == ()
@@ -57,7 +57,11 @@ async def test_every_page_is_read_with_its_cursor_as_it_came_and_from_the_first_
 
 @pytest.mark.req("page.loop-guard")
 async def test_a_repeated_cursor_ends_the_list_with_a_word() -> None:
-    async with session_with(lambda method, params: {"tools": [tool("a")], "nextCursor": "again"}) as (session, seen, _):
+    async with open_scripted_session(lambda method, params: {"tools": [tool("a")], "nextCursor": "again"}) as (
+        session,
+        seen,
+        _,
+    ):
         found = await list_tools(session)
     assert len(seen) == 2
     assert "repeats its cursor" in found.problems[0]
@@ -73,7 +77,7 @@ async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPat
         count += 1
         return {"tools": [tool(f"t{count}")], "nextCursor": str(count)}
 
-    async with session_with(server) as (session, _, _):
+    async with open_scripted_session(server) as (session, _, _):
         found = await list_tools(session)
         assert (len(found.entries), len(found.problems)) == (7, 1)
         monkeypatch.setattr(pagination, "MAX_ITEMS", 3)
@@ -84,7 +88,11 @@ async def test_pages_and_items_without_end_are_cut(monkeypatch: pytest.MonkeyPat
 @pytest.mark.req("tools.list.one-bad-tool")
 async def test_a_broken_entry_is_left_out_and_named() -> None:
     broken = [{"name": "bad", "description": 5}, "text", {"title": "no name"}, None]
-    async with session_with(lambda method, params: {"tools": [tool("a"), *broken, tool("b")]}) as (session, _, _):
+    async with open_scripted_session(lambda method, params: {"tools": [tool("a"), *broken, tool("b")]}) as (
+        session,
+        _,
+        _,
+    ):
         found = await list_tools(session)
     assert [tool.name for tool in found.values] == ["a", "b"]
     assert len(found.problems) == 4
@@ -110,7 +118,7 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
         entry = {**tool(f"n{number}"), "uri": f"a://{number}", "uriTemplate": "a://{x}"}
         return {member: [entry], "resultType": "complete", **more}
 
-    async with session_with(server, revision) as (session, _, _):
+    async with open_scripted_session(server, revision) as (session, _, _):
         found = await read(session)
     assert [one.name for one in found.values] == ["n0", "n1", "n2"]
 
@@ -120,7 +128,7 @@ async def test_every_list_is_read_to_its_last_page(read: Any, member: str, revis
 @pytest.mark.parametrize("read", [read for read, _ in LISTS])
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_what_was_not_declared_is_not_asked_for(read: Any, revision: Revision) -> None:
-    async with session_with(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (session, seen, _):
+    async with open_scripted_session(lambda *_: {}, revision, capabilities=ServerCapabilities()) as (session, seen, _):
         assert (await read(session)).entries == ()
     assert seen == []
 
@@ -128,7 +136,7 @@ async def test_what_was_not_declared_is_not_asked_for(read: Any, revision: Revis
 @pytest.mark.req("base.error.method-not-found")
 @pytest.mark.req("res.templates")
 async def test_templates_a_server_does_not_know_are_none() -> None:
-    async with session_with(lambda *_: ErrorData(-32601, "no")) as (session, _, _):
+    async with open_scripted_session(lambda *_: ErrorData(-32601, "no")) as (session, _, _):
         assert (await list_resource_templates(session)).entries == ()
 
 
@@ -153,13 +161,13 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
         {"resultType": "input_required", "inputRequests": {"c": ELICIT}},
         {"resultType": "complete", "content": []},
     ]
-    answers = Answers(
+    answers = FakeRequestHandler(
         {
             "elicitation/create": ElicitResult("accept", {"x": 1}),
             "roots/list": ListRootsResult((Root("file:///r"),)),
         }
     )
-    async with session_with(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: replies.pop(0), answers=answers) as (session, seen, _):
         await session.request(CallTool("t", {"k": "v"}))
     first, second, third = (one["params"] for one in seen)
     assert second["inputResponses"] == {
@@ -182,7 +190,7 @@ async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
         {"resultType": "input_required", "requestState": "s", "inputRequests": {}},
         {"resultType": "complete"},
     ]
-    async with session_with(lambda *_: replies.pop(0)) as (session, seen, _):
+    async with open_scripted_session(lambda *_: replies.pop(0)) as (session, seen, _):
         await session.request(CallTool("t"))
     assert seen[1]["params"]["requestState"] == "s"
     assert "inputResponses" not in seen[1]["params"]
@@ -190,9 +198,9 @@ async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
 
 @pytest.mark.req("mrtr.rounds")
 async def test_rounds_without_end_are_given_up() -> None:
-    answers = Answers({"elicitation/create": ElicitResult("decline")})
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
     endless = {"resultType": "input_required", "inputRequests": {"a": ELICIT}}
-    async with session_with(lambda *_: endless, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: endless, answers=answers) as (session, seen, _):
         with pytest.raises(TooManyInputRounds) as caught:
             await session.request(CallTool("t"))
     assert caught.value.server == "peer"
@@ -202,24 +210,28 @@ async def test_rounds_without_end_are_given_up() -> None:
 @pytest.mark.req("mrtr.decline")
 @pytest.mark.req("samp.reject.modern")
 async def test_a_declined_input_ends_the_call_here() -> None:
-    answers = Answers(
+    answers = FakeRequestHandler(
         {"roots/list": ServerRequestRejection("not now"), "elicitation/create": ElicitResult("accept", {})}
     )
     question = {"resultType": "input_required", "inputRequests": {"a": ELICIT, "b": {"method": "roots/list"}}}
-    async with session_with(lambda *_: question, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: question, answers=answers) as (session, seen, _):
         with pytest.raises(ConsentDenied, match="not now"):
             await session.request(CallTool("t"))
     assert len(seen) == 1
 
 
 async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people_understand() -> None:
-    class Broken(Answers):
+    class Broken(FakeRequestHandler):
         async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise KeyError("a mistake")
 
     question = {"method": "roots/list"}
     asked = {"resultType": "input_required", "inputRequests": {"a": question, "b": question}}
-    async with session_with(lambda *_: asked, answers=Broken({"roots/list": ListRootsResult(())})) as (session, _, _):
+    async with open_scripted_session(lambda *_: asked, answers=Broken({"roots/list": ListRootsResult(())})) as (
+        session,
+        _,
+        _,
+    ):
         with pytest.raises(ServerError, match="could not be made"):
             await session.request(CallTool("t"))
 
@@ -239,9 +251,9 @@ async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people
     ],
 )
 async def test_a_round_that_makes_no_sense_is_an_invalid_answer(question: dict[str, Any]) -> None:
-    answers = Answers({"elicitation/create": ElicitResult("cancel")})
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("cancel")})
     result = {"resultType": "input_required", **question}
-    async with session_with(lambda *_: result, answers=answers) as (session, seen, _):
+    async with open_scripted_session(lambda *_: result, answers=answers) as (session, seen, _):
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("t"))
         with pytest.raises(MalformedMessage, match="input_required"):
@@ -271,7 +283,7 @@ async def test_a_cursor_of_a_megabyte_ends_the_list_with_a_word() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         return {"tools": [tool("a")], "nextCursor": str(len(seen)) + "c" * 1_000_000}
 
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         found = await list_tools(session)
     assert len(seen) == 1
     assert found.problems == ("A cursor of the list of tools has 1,000,001 characters; the rest was left out.",)
@@ -284,7 +296,7 @@ async def test_a_list_is_bounded_in_bytes_over_all_its_pages(monkeypatch: pytest
         many = [tool(f"t{len(seen)}") | {"description": "d" * 1024**2} for _ in range(2)]
         return {"tools": many, "nextCursor": str(len(seen))}
 
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         found = await list_tools(session)
     assert (len(seen), len(found.entries)) == (3, 4)
     assert found.problems == ("The list of tools has over 5 MB; the rest was left out.",)
@@ -294,7 +306,7 @@ async def test_a_tool_nested_too_deep_is_left_out_and_named() -> None:
     schema: dict[str, Any] = {}
     for _ in range(200):
         schema = {"properties": schema}
-    async with session_with(lambda method, params: {"tools": [tool("a"), tool("deep") | {"x": schema}]}) as (
+    async with open_scripted_session(lambda method, params: {"tools": [tool("a"), tool("deep") | {"x": schema}]}) as (
         session,
         _,
         _,
@@ -307,7 +319,7 @@ async def test_a_tool_nested_too_deep_is_left_out_and_named() -> None:
 async def test_prompts_and_resources_of_very_many_parts_are_refused() -> None:
     parts = {"prompts/get": {"messages": [{"role": "user", "content": {}}] * 10_001}}
     parts["resources/read"] = {"contents": [{"uri": "a:b"}] * 10_001}
-    async with session_with(lambda method, params: parts[method]) as (session, _, _):
+    async with open_scripted_session(lambda method, params: parts[method]) as (session, _, _):
         with pytest.raises(MalformedMessage, match="a prompt of more than 10,000 messages"):
             await session.request(GetPrompt("x"))
         with pytest.raises(MalformedMessage, match="a resource of more than 10,000 entries"):
@@ -316,6 +328,10 @@ async def test_prompts_and_resources_of_very_many_parts_are_refused() -> None:
 
 async def test_input_of_very_many_values_is_refused_before_it_is_decoded() -> None:
     many = {str(number): {"method": "roots/list"} for number in range(30_000)}
-    async with session_with(lambda *_: {"resultType": "input_required", "inputRequests": many}) as (session, _, _):
+    async with open_scripted_session(lambda *_: {"resultType": "input_required", "inputRequests": many}) as (
+        session,
+        _,
+        _,
+    ):
         with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
             await session.request(CallTool("t"))

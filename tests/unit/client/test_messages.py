@@ -22,8 +22,8 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 
 pytestmark = pytest.mark.anyio
 BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -37,8 +37,8 @@ FORM = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 @pytest.mark.req("prog.token")
 @BOTH_ERAS
 async def test_no_id_and_no_progress_token_is_ever_used_twice(revision: str) -> None:
-    peer = Peer(revision=revision)
-    async with connected(peer) as session, anyio.create_task_group() as group:
+    peer = ScriptedServer(revision=revision)
+    async with connect_to(peer) as session, anyio.create_task_group() as group:
         for _ in range(50):
             await session.request(ListTools())
             group.start_soon(ask_with_progress, session)
@@ -62,8 +62,8 @@ def meta(message: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.req("base.notification.unknown-ignored")
 @BOTH_ERAS
 async def test_no_notification_is_ever_answered_however_odd_it_is(revision: str) -> None:
-    peer = Peer(revision=revision)
-    async with connected(peer) as session:
+    peer = ScriptedServer(revision=revision)
+    async with connect_to(peer) as session:
         for method, params in (
             ("notifications/unheard/of", {"a": 1}),
             ("ping", {}),
@@ -89,21 +89,21 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
     names = ("related-task", "subscriptionId", "serverInfo", "protocolVersion", "logLevel", "clientCapabilities")
     odd = {f"io.modelcontextprotocol/{name}": {"taskId": [None]} for name in names}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.say(method="notifications/message", params={"level": "info", "data": method, "_meta": odd})
         if revision < "2026":
             peer.say(id=f"for {method}", method="elicitation/create", params={**FORM, "_meta": odd})
         return {"resultType": "complete", "tools": [], "content": [], "_meta": odd}
 
-    peer = Peer(script, revision)
-    answers = Answers({"elicitation/create": ElicitResult("decline")})
+    peer = ScriptedServer(script, revision)
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
     answers.capabilities = {"elicitation": {"form": {}}}
-    async with connected(peer, answers) as session:
+    async with connect_to(peer, answers) as session:
         await session.request(ListTools())
         assert (await session.request(CallTool("x"))).content == ()
         calls = ("tools/list", "tools/call")
         if revision < "2026":
-            await peer.until(lambda: len(peer.answers()) == len(calls))
+            await peer.wait_until(lambda: len(peer.answers()) == len(calls))
             assert [answer.get("result", answer) for answer in peer.answers()] == [{"action": "decline"}] * len(calls)
         assert [json.loads(bytes(log.data)) for log in peer.notes.logged] == [*calls]
 
@@ -143,8 +143,10 @@ def test_each_error_code_is_told_by_its_meaning_and_others_by_the_servers_words(
 @pytest.mark.req("base.response.error-shape")
 @pytest.mark.parametrize("data", ["text", 5, None, [1, {"a": 2}], {"deep": [True]}, 1.5, False])
 async def test_an_errors_data_of_any_type_is_kept(data: Any) -> None:
-    peer = Peer(lambda peer, method, params: peer.say(id=peer.ident, error={"code": 1, "message": "m", "data": data}))
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(
+        lambda peer, method, params: peer.say(id=peer.ident, error={"code": 1, "message": "m", "data": data})
+    )
+    async with connect_to(peer, era="handshake") as session:
         with pytest.raises(RequestRefused) as caught:
             await session.request(ListTools())
     assert caught.value.data == data
@@ -155,10 +157,10 @@ async def test_an_errors_data_of_any_type_is_kept(data: Any) -> None:
     [5, [], {}, {"code": "x", "message": "m"}, {"code": 1.5, "message": "m"}, {"code": 1, "message": 5}, None, "x"],
 )
 async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None:
-    peer = Peer(
+    peer = ScriptedServer(
         lambda peer, method, params: peer.say(id=peer.ident, error=error) if method == "tools/list" else {"content": []}
     )
-    async with connected(peer, era="handshake") as session:
+    async with connect_to(peer, era="handshake") as session:
         with anyio.fail_after(20), pytest.raises(ServerError):
             await session.request(ListTools())
         await session.request(CallTool("x"))
@@ -166,11 +168,11 @@ async def test_an_error_of_an_odd_shape_fails_its_call_alone(error: Any) -> None
 
 @pytest.mark.req("base.error.local-distinct")
 async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return ErrorData(-32000, ours) if method == "tools/list" else SILENCE
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        return ErrorData(-32000, ours) if method == "tools/list" else NO_REPLY
 
     ours = "The server 'peer' did not answer tools/call within 0 s."
-    async with connected(Peer(script), era="handshake") as session:
+    async with connect_to(ScriptedServer(script), era="handshake") as session:
         with pytest.raises(RequestTimeout) as local:
             await session.request(CallTool("x"), deadline=0.01)
         with pytest.raises(RequestRefused) as theirs:
@@ -185,28 +187,28 @@ async def test_an_error_of_a_server_cannot_be_taken_for_one_of_ours() -> None:
 @pytest.mark.req("base.error.never-emit-reserved")
 @pytest.mark.parametrize("code", [-32002, -32020, -32021, -32042, -32099, 2**70])
 async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int) -> None:
-    class Odd(Answers):
+    class Odd(FakeRequestHandler):
         async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             return ServerRequestRejection("no", code)
 
-    peer = Peer()
-    async with connected(peer, Odd({"elicitation/create": ElicitResult("decline")}), era="handshake"):
+    peer = ScriptedServer()
+    async with connect_to(peer, Odd({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id=1, method="elicitation/create", params=FORM)
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
     assert peer.answers()[0]["error"] == {"code": -1, "message": "no"}
     assert [allowed_error_code(code) for code in (-32601, -32602, -32603, -1, 7)] == [-32601, -32602, -32603, -1, 7]
 
 
 @pytest.mark.req("base.request.bad-params")
 async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_goes_on() -> None:
-    class Broken(Answers):
+    class Broken(FakeRequestHandler):
         async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
 
-    peer = Peer()
-    async with connected(peer, Broken({"elicitation/create": ElicitResult("decline")}), era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, Broken({"elicitation/create": ElicitResult("decline")}), era="handshake") as session:
         peer.say(id=1, method="elicitation/create", params=FORM)
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
         await session.request(ListTools())
     assert peer.answers()[0]["error"]["code"] == -32603
     assert "secret" not in json.dumps(peer.answers())
@@ -228,12 +230,12 @@ async def test_a_result_is_read_by_its_kind_and_an_unknown_kind_is_no_success() 
         },
     }
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return kinds["complete"] if "inputResponses" in params else kinds[params["name"]]
 
-    peer = Peer(script, revision="2026-07-28")
-    answers = Answers({"elicitation/create": ElicitResult("decline")})
-    async with connected(peer, answers) as session:
+    peer = ScriptedServer(script, revision="2026-07-28")
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("decline")})
+    async with connect_to(peer, answers) as session:
         for name in ("absent", "complete", "ask"):
             await session.request(CallTool(name))
         for name in ("novel", "odd"):
@@ -244,8 +246,8 @@ async def test_a_result_is_read_by_its_kind_and_an_unknown_kind_is_no_success() 
 
 @pytest.mark.req("life.op.respect-must")
 async def test_a_request_for_input_in_an_older_revision_is_told_with_both() -> None:
-    peer = Peer(lambda peer, method, params: {"resultType": "input_required", "requestState": "s"})
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(lambda peer, method, params: {"resultType": "input_required", "requestState": "s"})
+    async with connect_to(peer, era="handshake") as session:
         with pytest.raises(MalformedMessage, match="2025-11-25 does not have"):
             await session.request(CallTool("x"))
     assert peer.methods().count("tools/call") == 1
@@ -283,8 +285,8 @@ async def test_meta_holds_the_specifications_own_keys_and_none_we_made_up(
     """Who invents no key cannot invent one in a reserved place."""
     for name, value in TRACE.items():
         monkeypatch.setenv(name, value)
-    peer = Peer(revision=revision)
-    async with connected(peer, revision=Revision(revision)) as session:
+    peer = ScriptedServer(revision=revision)
+    async with connect_to(peer, revision=Revision(revision)) as session:
         await session.set_log_level("debug")
         await session.request(CallTool("x"), on_notification=lambda notice: None)
         await session.request(ReadResource("a:b"))
@@ -330,7 +332,7 @@ def values(heard: list[Notification]) -> list[tuple[float, float | None, str | N
 async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.client.progress.MIN_INTERVAL", 0)
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         token = params["_meta"]["progressToken"]
         for said in (
             {"progress": 0.5, "total": 4, "message": "begun"},
@@ -346,7 +348,7 @@ async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch
         return {"content": []}
 
     heard: list[Notification] = []
-    async with connected(Peer(script), era="handshake") as session:
+    async with connect_to(ScriptedServer(script), era="handshake") as session:
         await session.request(CallTool("x"), on_notification=heard.append)
         assert session.anomaly_counts["progress left out"] == 2
     assert values(heard) == [(0.5, 4, "begun"), (2.25, 4, None), (2.25, None, "back?"), (9, 4.5, None)]
@@ -377,14 +379,14 @@ async def test_ten_values_a_second_are_told_and_the_last_one_always() -> None:
 async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> None:
     tokens: list[Any] = []
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         for token in tokens:
             peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1})
         tokens.append(params["_meta"]["progressToken"])
         return {"content": []}
 
     heard: list[Notification] = []
-    async with connected(Peer(script), era="handshake") as session:
+    async with connect_to(ScriptedServer(script), era="handshake") as session:
         for _ in range(3):
             await session.request(CallTool("x"), on_notification=heard.append)
     assert heard == []
@@ -394,12 +396,12 @@ async def test_no_progress_at_all_and_progress_after_the_end_are_both_fine() -> 
 @pytest.mark.req("life.timeout.configurable")
 async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() -> None:
     """This is what `--timeout` sets for every call."""
-    peer = Peer(lambda peer, method, params: SILENCE)
+    peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     limits = Limits(request_timeout=5, request_timeout_max=10)
-    async with connected(peer, limits=limits, era="handshake") as session, anyio.create_task_group() as group:
+    async with connect_to(peer, limits=limits, era="handshake") as session, anyio.create_task_group() as group:
 
         async def tick() -> None:
-            await peer.until(lambda: "tools/call" in peer.methods())
+            await peer.wait_until(lambda: "tools/call" in peer.methods())
             for step in range(1_000):
                 peer.say(method="notifications/progress", params={"progressToken": peer.ident, "progress": step})
                 await anyio.sleep(0.02)
@@ -413,7 +415,7 @@ async def test_a_deadline_of_its_own_is_a_hard_limit_that_no_progress_moves() ->
 
 
 # -- cancellation
-class Waiting(Answers):
+class Waiting(FakeRequestHandler):
     """Somebody who looks at the question and does not decide."""
 
     def __init__(self) -> None:
@@ -436,8 +438,8 @@ class Waiting(Answers):
 @pytest.mark.req("cancel.race")
 @pytest.mark.req("cancel.ui")
 async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered() -> None:
-    peer, answers = Peer(), Waiting()
-    async with connected(peer, answers, era="handshake") as session:
+    peer, answers = ScriptedServer(), Waiting()
+    async with connect_to(peer, answers, era="handshake") as session:
         for ident in ("q", 5):
             peer.say(id=ident, method="elicitation/create", params=FORM)
         while answers.open < 2:
@@ -467,12 +469,12 @@ async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered(
 @pytest.mark.req("cancel.receive-modern")
 @pytest.mark.req("cancel.receive-unknown")
 async def test_a_stateless_server_can_end_nothing_but_its_subscriptions() -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.say(method="notifications/cancelled", params={"requestId": peer.ident, "reason": "no"})
         peer.say(method="notifications/cancelled", params={"requestId": "x"})
         return {"resultType": "complete", "content": []}
 
-    async with connected(Peer(script, revision="2026-07-28")) as session:
+    async with connect_to(ScriptedServer(script, revision="2026-07-28")) as session:
         await session.request(CallTool("x"))
 
 
@@ -482,14 +484,14 @@ async def test_a_stateless_server_can_end_nothing_but_its_subscriptions() -> Non
 async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_nothing(revision: str) -> None:
     idents: list[Any] = []
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tools/list":
             return {"tools": []}
         idents.append(peer.ident)
-        return SILENCE
+        return NO_REPLY
 
-    peer = Peer(script, revision=revision)
-    async with connected(peer) as session:
+    peer = ScriptedServer(script, revision=revision)
+    async with connect_to(peer) as session:
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.05)
         peer.say(id=idents[0], result={"content": "late"})
@@ -501,12 +503,12 @@ async def test_an_answer_that_comes_after_we_gave_up_is_counted_and_changes_noth
 
 
 async def test_log_messages_of_a_call_reach_its_caller_and_others_the_observer() -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.say(method="notifications/message", params={"level": "info", "data": method})
         return {"tools": []}
 
-    peer = Peer(script)
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer(script)
+    async with connect_to(peer, era="handshake") as session:
         await session.request(ListTools(), on_notification=lambda notice: None)
-        await peer.until(lambda: True)
+        await peer.wait_until(lambda: True)
     assert [type(one) for one in peer.notes.logged] == [LoggingMessageNotification]

@@ -13,7 +13,7 @@ from mcphost.client import packed_json
 from mcphost.client.packed_json import PackedJsonList
 from mcphost.client.pagination import list_tools
 from mcphost.json_limits import has_only_small_values
-from tests.unit.client.scripted import session_with
+from tests.unit.client.scripted import open_scripted_session
 
 pytestmark = pytest.mark.anyio
 COUNT = 128
@@ -52,7 +52,7 @@ async def test_ten_thousand_similar_tools_take_a_tenth_of_their_text() -> None:
     schema = {"type": "object", "properties": {"query": {"type": "string", "description": "What to look for " * 30}}}
     tools = [{"name": f"search_{number}", "inputSchema": schema} for number in range(10_000)]
     size = sum(len(json.dumps(tool)) for tool in tools)
-    async with session_with(lambda method, params: {"tools": tools}) as (session, _, _):
+    async with open_scripted_session(lambda method, params: {"tools": tools}) as (session, _, _):
         await list_tools(session)  # whatever is made once is made now
         tracemalloc.start()
         try:
@@ -117,6 +117,6 @@ async def test_definitions_with_line_breaks_are_listed_as_others_are() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         return {"tools": tools}
 
-    async with session_with(server) as (session, _, _):
+    async with open_scripted_session(server) as (session, _, _):
         found = await list_tools(session)
     assert [one.description for one in found.values] == ["a\nb"] * 300

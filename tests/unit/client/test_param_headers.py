@@ -10,10 +10,10 @@ from mcphost.client.stateless_session import MAX_TOOL_WARNINGS
 from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
-from tests.unit.client.peer import Peer, connected
-from tests.unit.client.people import Notes
+from tests.unit.client.peer import ScriptedServer, connect_to
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_http_servers import done, modern, opened, words
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 
 def tool(properties: dict[str, Any], **more: Any) -> Raw:
@@ -98,7 +98,7 @@ def test_a_wrong_annotation_is_a_reason_that_names_the_tool(definition: Raw) -> 
 @pytest.mark.req("hdr.param.injection")
 @pytest.mark.req("hdr.param.prefix")
 async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/list":
             tools = [
                 {"name": "good", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}},
@@ -108,7 +108,7 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
             return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
         return await one.result(done())
 
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(modern(call), notes) as (session, server):
         assert [tool.name for tool in (await list_tools(session)).values] == ["good", "other"]
         await session.request(CallTool("good", {"a": "eu west"}))
@@ -127,11 +127,11 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
 async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
     bad = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         tools = [{"name": f"bad{number}", "inputSchema": bad} for number in range(1_000)]
         return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
 
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(modern(call), notes) as (session, _):
         assert (await list_tools(session)).values == ()
     assert len(notes.warnings) == MAX_TOOL_WARNINGS + 1
@@ -143,11 +143,11 @@ async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
 async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None:
     wrong = {"name": "bad", "inputSchema": {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return {"resultType": "complete", "tools": [wrong], "ttlMs": 0, "cacheScope": "private"}
 
-    peer = Peer(script, revision="2026-07-28")
-    async with connected(peer, era="stateless") as session:
+    peer = ScriptedServer(script, revision="2026-07-28")
+    async with connect_to(peer, era="stateless") as session:
         assert [tool.name for tool in (await list_tools(session)).values] == ["bad"]
     assert peer.notes.warnings == []
 
@@ -157,7 +157,7 @@ async def test_on_a_pipe_annotations_mean_nothing_and_every_tool_stays() -> None
 async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> None:
     refusals = 0
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         nonlocal refusals
         if one.message["method"] == "tools/list":
             tools = [{"name": "t", "inputSchema": {"properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}]
@@ -181,7 +181,7 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
 async def test_a_version_refused_and_offered_at_once_is_said_once_more_and_not_for_ever() -> None:
     asked = 0
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         nonlocal asked
         if one.message["method"] == "server/discover":
             asked += 1

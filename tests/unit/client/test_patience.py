@@ -12,8 +12,8 @@ from mcphost.config.schema import Limits
 from mcphost.errors import RequestTimeout
 from mcphost.protocol.server_requests import ClientResult, Elicit, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 
 pytestmark = pytest.mark.anyio
 UNTIL = 1_000_000.0
@@ -100,7 +100,7 @@ async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hou
     assert long.deadline == UNTIL + MAX_PAUSED_SECONDS
 
 
-class Flood(Answers):
+class Flood(FakeRequestHandler):
     """Refuses each roots/list, the one sooner than the other, and asks a person for a form."""
 
     count = 0
@@ -119,10 +119,10 @@ class Flood(Answers):
 async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(method: str, ends: bool) -> None:
     """A server that asks again and again while it is refused at once gets no time for its call by that."""
 
-    def script(peer: Peer, asked: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:
         if asked == "tools/call":
             calls.append(peer.ident)
-            return SILENCE
+            return NO_REPLY
         return {}
 
     form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
@@ -132,16 +132,16 @@ async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(meth
 
     calls: list[Any] = []
     people = Flood({"roots/list": ServerRequestRejection(""), "elicitation/create": ServerRequestRejection("")})
-    peer = Peer(script)
-    async with connected(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
+    peer = ScriptedServer(script)
+    async with connect_to(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
 
         async def flood() -> None:
-            await peer.until(lambda: bool(calls))
+            await peer.wait_until(lambda: bool(calls))
             for count in range(0, 1_000_000 if ends else 20, 20):
                 for number in range(20):
                     peer.say(id=f"q{count + number}", method=method, params=form)
-                await peer.until(partial(answered, count + 10))
-            await peer.until(lambda: len(peer.answers()) == 20)
+                await peer.wait_until(partial(answered, count + 10))
+            await peer.wait_until(lambda: len(peer.answers()) == 20)
             peer.say(id=calls[0], result={"content": []})
 
         with anyio.fail_after(20):

@@ -13,26 +13,26 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest
 from mcphost.protocol.tools import CallTool, ListTools
-from tests.loops import until
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.loops import wait_until
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 from tests.unit.client.test_http_servers import legacy, opened
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 OFTEN = Limits(request_timeout=5, connect_timeout=5, ping_interval=0.05)
 
 
-def pings(peer: Peer) -> int:
+def pings(peer: ScriptedServer) -> int:
     return peer.methods().count("ping")
 
 
 @pytest.mark.req("ping.send")
 @pytest.mark.parametrize("reply", [{}, ErrorData(-32601, "no ping here")])
 async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_life(reply: Any) -> None:
-    peer = Peer(lambda peer, method, params: reply if method == "ping" else {})
-    async with connected(peer, limits=OFTEN, era="handshake") as session:
-        await peer.until(lambda: pings(peer) == 5)
+    peer = ScriptedServer(lambda peer, method, params: reply if method == "ping" else {})
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
+        await peer.wait_until(lambda: pings(peer) == 5)
         await session.request(ListTools())
     assert peer.notes.warnings == []
 
@@ -40,8 +40,8 @@ async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_li
 @pytest.mark.req("ping.send")
 async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switched_off() -> None:
     for limits in (Limits(ping_interval=0.3), Limits(ping_interval=0)):
-        peer = Peer()
-        async with connected(peer, limits=limits, era="handshake") as session:
+        peer = ScriptedServer()
+        async with connect_to(peer, limits=limits, era="handshake") as session:
             for _ in range(10):
                 await session.request(ListTools())
                 await anyio.sleep(0.05)
@@ -51,8 +51,8 @@ async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switch
 @pytest.mark.req("ping.timeout")
 async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
-    peer = Peer(lambda peer, method, params: SILENCE)
-    async with connected(peer, limits=OFTEN, era="handshake") as session:
+    peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
         why = await session.wait_closed()
         assert session.anomaly_counts["pings missed"] == 3
         with pytest.raises(ConnectionLost, match="3 pings in a row"):
@@ -65,9 +65,9 @@ async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypa
 async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
     missing = iter([True, True, False, True, True, False] + [False] * 1_000)
-    peer = Peer(lambda peer, method, params: SILENCE if next(missing) else {})
-    async with connected(peer, limits=OFTEN, era="handshake") as session:
-        await peer.until(lambda: pings(peer) == 8)
+    peer = ScriptedServer(lambda peer, method, params: NO_REPLY if next(missing) else {})
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
+        await peer.wait_until(lambda: pings(peer) == 8)
         assert session.anomaly_counts["pings missed"] == 4
         await session.request(ListTools())
 
@@ -75,15 +75,15 @@ async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatc
 async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> None:
     """Many servers do one thing at a time: a ping behind a long tool would be missed by a healthy server."""
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         busy.append(peer.ident)
-        return SILENCE
+        return NO_REPLY
 
     busy: list[Any] = []
-    peer = Peer(script)
-    async with connected(peer, limits=OFTEN, era="handshake") as session, anyio.create_task_group() as group:
+    peer = ScriptedServer(script)
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("slow"))
-        await peer.until(lambda: bool(busy))
+        await peer.wait_until(lambda: bool(busy))
         await anyio.sleep(0.4)
         peer.say(id=busy[0], result={"content": []})
     assert pings(peer) == 0
@@ -101,40 +101,42 @@ async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.
 async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_one() -> None:
     left = [404, 404]
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         return await one.reply(left.pop()) if left else await one.result({})
 
     async with opened(legacy(call), limits=OFTEN) as (session, server):
-        await until(lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4)
+        await wait_until(
+            lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4
+        )
         with anyio.move_on_after(0.1):
             raise AssertionError(await session.wait_closed())
 
 
 @pytest.mark.req("ping.answer")
 async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
-    class Undecided(Answers):
+    class Undecided(FakeRequestHandler):
         async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             await decided.wait()
             return await super().answer(ask, context)
 
     decided = anyio.Event()
-    peer = Peer()
-    async with connected(peer, Undecided({"elicitation/create": ElicitResult("decline")}), era="handshake"):
+    peer = ScriptedServer()
+    async with connect_to(peer, Undecided({"elicitation/create": ElicitResult("decline")}), era="handshake"):
         peer.say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": {}})
         peer.say(id="p", method="ping")
-        await peer.until(lambda: bool(peer.answers()))
+        await peer.wait_until(lambda: bool(peer.answers()))
         assert peer.answers() == [{"jsonrpc": "2.0", "id": "p", "result": {}}]
         decided.set()
-        await peer.until(lambda: len(peer.answers()) == 2)
+        await peer.wait_until(lambda: len(peer.answers()) == 2)
 
 
 async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
         for burst in range(10):
             for number in range(400):
                 peer.say(id=burst * 400 + number, method="ping")
-            await peer.until(lambda: len(peer.answers()) == (burst + 1) * 400)  # noqa: B023
+            await peer.wait_until(lambda: len(peer.answers()) == (burst + 1) * 400)  # noqa: B023
         assert session.anomaly_counts == {"pings answered": 4_000}
         await session.request(ListTools())
 
@@ -142,17 +144,17 @@ async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> Non
 async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections() -> None:
     answering = most = answered = 0
 
-    async def on_get(one: Seen) -> object:
+    async def on_get(one: ReceivedRequest) -> object:
         await one.stream()
         for number in range(200):
             await one.event({"id": f"p{number}", "method": "ping"})
-        return await one.gone()
+        return await one.wait_closed()
 
     inner = legacy(on_get=on_get)
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         nonlocal answering, most, answered
-        if one.verb == "POST" and "method" not in one.message:
+        if one.method == "POST" and "method" not in one.message:
             answering += 1
             most = max(most, answering)
             await anyio.sleep(0.005)
@@ -172,8 +174,8 @@ async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections
 
 
 async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
         stuck = anyio.Event()
         peer.pipe.multiplexer._wait_writable = stuck.wait  # the pipe to it is full
         with anyio.fail_after(20):
@@ -186,14 +188,14 @@ async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() ->
 
 
 async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tools/call":
             running.set()
-        return SILENCE
+        return NO_REPLY
 
     running, errors = anyio.Event(), list[str]()
-    peer = Peer(script)
-    async with connected(peer, limits=Limits(request_timeout=1_000), era="handshake") as session:
+    peer = ScriptedServer(script)
+    async with connect_to(peer, limits=Limits(request_timeout=1_000), era="handshake") as session:
 
         async def call(name: str) -> None:
             with pytest.raises(ConnectionLost) as caught:
@@ -219,7 +221,7 @@ async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_
 async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
     running, errors = anyio.Event(), list[str]()
 
-    async def busy(one: Seen) -> Any:
+    async def busy(one: ReceivedRequest) -> Any:
         running.set()
         await anyio.sleep_forever()
 
@@ -240,8 +242,8 @@ async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_it
 
 
 async def test_more_than_a_thousand_requests_at_once_are_refused_and_more_than_two_thousand_end_it() -> None:
-    peer = Peer()
-    async with connected(peer, era="handshake") as session:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
         for number in range(2_500):
             peer.say(id=number, method="ping")
         assert "floods us with requests" in (await session.wait_closed()).message

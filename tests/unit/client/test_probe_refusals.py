@@ -8,7 +8,7 @@ from mcphost.errors import RequestRefused, UnsupportedRevision
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
 from mcphost.serialization import Raw
-from tests.unit.client.peer import Peer, connected
+from tests.unit.client.peer import ScriptedServer, connect_to
 
 pytestmark = pytest.mark.anyio
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize("code", [-32020, -32021, -32022])
 @pytest.mark.parametrize("data", [b'{"supported":["2031-01-01"],"requested":"2026-07-28"}', b"{}"])
 async def test_an_error_of_the_stateless_era_to_the_probe_is_final(code: int, data: bytes) -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(code, "no", Raw(data)) if method == "server/discover" else None
 
-    peer = Peer(opening=opening)
+    peer = ScriptedServer(opening=opening)
     with pytest.raises((RequestRefused, UnsupportedRevision)):
-        async with connected(peer):
+        async with connect_to(peer):
             pass
     assert peer.methods() == ["server/discover"]
 
@@ -31,10 +31,10 @@ async def test_an_error_of_the_stateless_era_to_the_probe_is_final(code: int, da
 @pytest.mark.parametrize("revision", [one.value for one in HANDSHAKE_REVISIONS])
 @pytest.mark.parametrize("code", [-32601, -32602, -32600, -32603, -32700, -32000, -32001, 0, 404])
 async def test_any_other_error_to_the_probe_leads_to_the_handshake(code: int, revision: str) -> None:
-    def opening(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(code, "no") if method == "server/discover" else None
 
-    peer = Peer(opening=opening, revision=revision)
-    async with connected(peer) as session:
+    peer = ScriptedServer(opening=opening, revision=revision)
+    async with connect_to(peer) as session:
         assert session.facts.revision.value == revision
     assert peer.methods() == ["server/discover", "initialize", "notifications/initialized"]

@@ -12,10 +12,10 @@ from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import legacy
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.anyio
 async def test_answers_in_any_order_with_notices_between_them_reach_their_own_calls(revision: str) -> None:
     asked: dict[str, Any] = {}
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         asked[params["name"]] = (peer.ident, params["_meta"]["progressToken"])
-        return SILENCE
+        return NO_REPLY
 
     got: dict[str, str] = {}
     heard: dict[str, list[Notification]] = {name: [] for name in "abc"}
-    peer = Peer(script, revision=revision)
-    async with connected(peer) as session:
+    peer = ScriptedServer(script, revision=revision)
+    async with connect_to(peer) as session:
 
         async def call(name: str) -> None:
             result = await session.request(CallTool(name), on_notification=heard[name].append)
@@ -43,7 +43,7 @@ async def test_answers_in_any_order_with_notices_between_them_reach_their_own_ca
         async with anyio.create_task_group() as calls:
             for name in heard:
                 calls.start_soon(call, name)
-            await peer.until(lambda: len(asked) == len(heard))
+            await peer.wait_until(lambda: len(asked) == len(heard))
             for name in ("b", "c", "a"):
                 ident, _ = asked[name]
                 _, other = asked["a"]
@@ -60,17 +60,17 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
     calls: dict[str, Any] = {}
     both = anyio.Event()
 
-    async def on_call(one: Seen) -> object:
+    async def on_call(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/list":
             wants = {"name": "dig", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}
             return await one.result({"tools": [wants, {"name": "plain", "inputSchema": {"type": "object"}}]})
         calls[one.message["params"]["name"]] = one.message
         if len(calls) == 2:
             both.set()
-        await one.gone()
+        await one.wait_closed()
         return False
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "initialize":
             declared = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
             return await one.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
@@ -81,7 +81,9 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
         async with anyio.create_task_group() as group:
 
             async def hold() -> None:
-                async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+                async with ClientSessionOpener(expand=str).open(
+                    config, FakeRequestHandler(), RecordingObserver()
+                ) as session:
                     await list_tools(session)
                     async with anyio.create_task_group() as requests:
                         requests.start_soon(session.request, CallTool("dig"))
@@ -92,6 +94,6 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
                 await both.wait()
             group.cancel_scope.cancel()
     assert "task" in calls["dig"]["params"]
-    posted = [one.message for one in server.seen if one.verb == "POST"]
+    posted = [one.message for one in server.seen if one.method == "POST"]
     cancelled = {one["params"]["requestId"] for one in posted if one.get("method") == "notifications/cancelled"}
     assert cancelled == {calls["plain"]["id"]}

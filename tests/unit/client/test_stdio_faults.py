@@ -11,16 +11,16 @@ import anyio
 import psutil
 import pytest
 
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.oauth_registry import Identities
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import Session
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
-from tests.loops import until
-from tests.unit.client.people import Answers, Notes
+from tests.loops import wait_until
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
     ids=["blank", "BOM and CR", "banners", "deep", "2^63", "400 digits", "1e400"],
 )
 async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty(era="handshake"), notes) as session:
         assert await raw(session, *lines) == "fine"
         assert await echo(session) == "hi"
@@ -89,7 +89,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
 
 
 async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_goes_on() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty(era="handshake"), notes) as session:
         begun = time.monotonic()
         with pytest.raises(MalformedMessage, match="is not one line of JSON"):
@@ -110,7 +110,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
         # Both pipes are full at the same time: ours with half a megabyte, the server's with 5 MB of notices.
         group.start_soon(both, CallTool("write without reading", {"count": 500}))
         group.start_soon(both, CallTool("echo", {"text": "y" * 500_000}))
-        await until(lambda: len(done) == 2)
+        await wait_until(lambda: len(done) == 2)
     assert sorted(done, key=len) == ["read", "y" * 500_000]
 
 
@@ -144,7 +144,7 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
             for call in calls:
                 group.start_soon(fails, call)
                 await anyio.wait_all_tasks_blocked()
-            await until(lambda: note.exists() and "daemon" in note.read_text())
+            await wait_until(lambda: note.exists() and "daemon" in note.read_text())
             await anyio.Path(f"{note}.go").touch()
     (line,) = [line for line in note.read_text().splitlines() if line.startswith("daemon ")]
     psutil.Process(int(line.split()[1])).kill()
@@ -213,14 +213,16 @@ async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
 
 @pytest.mark.req("stdio.no-oauth")
 async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its_environment(tmp_path: Path) -> None:
-    class Nobody(Identities):
-        def of(self, server: ServerConfig, **more: Any) -> OAuth | None:
+    class Nobody(OAuthRegistry):
+        def get_provider(self, server: ServerConfig, **more: Any) -> OAuthProvider | None:
             raise AssertionError("a program was signed in to")
 
     note = tmp_path / "seen"
     server = faulty(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
     identities = Nobody.__new__(Nobody)
-    async with ClientSessionOpener(expand=str, accounts=identities).open(server, Answers(), Notes()) as session:
+    async with ClientSessionOpener(expand=str, accounts=identities).open(
+        server, FakeRequestHandler(), RecordingObserver()
+    ) as session:
         assert await echo(session) == "hi"
         (child,) = (one for one in psutil.Process().children() if str(note) in one.cmdline())
         assert child.environ()["THE_TOKEN"] == "t-0-k-e-n"

@@ -33,7 +33,7 @@ from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult, ListRootsResult, Root, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.transport.process import CERTIFICATE_FILE_VARIABLES, CERTIFICATE_FLAG_VARIABLES, PROXY_VARIABLES
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 FAULTY = str(Path(__file__).parents[2] / "peers" / "faulty.py")
@@ -45,10 +45,13 @@ def faulty(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
 
 @asynccontextmanager
 async def opened(
-    server: ServerConfig, notes: Notes | None = None, answers: Answers | None = None, limits: Limits | None = None
+    server: ServerConfig,
+    notes: RecordingObserver | None = None,
+    answers: FakeRequestHandler | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Session]:
     opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
-    async with opener.open(server, answers or Answers(), notes or Notes()) as session:
+    async with opener.open(server, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
         yield session
 
 
@@ -99,7 +102,7 @@ async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
 
 @pytest.mark.req("life.era.stdio-fallback-exit")
 async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshake() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty("dies of discover"), notes) as session:
         assert session.facts.era == "handshake"
         assert await echo(session) == "hi"
@@ -137,7 +140,7 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
     server = faulty(note=str(note))
     opener = ClientSessionOpener(expand=lambda value: value, eras=Memory())
     for _ in range(2):
-        async with opener.open(server, Answers(), Notes()) as session:
+        async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await echo(session)
     assert note.read_text().count("server/discover") == 1
     assert list(Memory.eras.values()) == ["handshake"]
@@ -156,7 +159,7 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
 
     memory = Memory()
     opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
-    async with opener.open(faulty("modern, dies of initialize"), Answers(), Notes()) as session:
+    async with opener.open(faulty("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()) as session:
         assert await echo(session) == "hi"
     assert memory.era == "stateless"
 
@@ -221,7 +224,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
 
     opener = ClientSessionOpener(expand=expand)
     with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
-        async with opener.open(faulty(env={"A": "${env:TOKEN}"}), Answers(), Notes()):
+        async with opener.open(faulty(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()):
             pass
 
 
@@ -250,7 +253,7 @@ async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: 
 
 @pytest.mark.req("stdio.stdout-noise")
 async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty("banner"), notes) as session:
         assert await echo(session) == "hi"
     assert len(notes.warnings) == 1
@@ -259,7 +262,7 @@ async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
 
 @pytest.mark.req("stdio.framing.large")
 async def test_byte_order_mark_and_crlf_are_read() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty("BOM and CRLF"), notes) as session:
         assert await echo(session) == "hi"
     assert notes.warnings == []
@@ -267,7 +270,7 @@ async def test_byte_order_mark_and_crlf_are_read() -> None:
 
 @pytest.mark.req("base.parse.bad-json")
 async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty(), notes) as session:
         assert words(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
         assert await echo(session) == "hi"
@@ -312,7 +315,7 @@ async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
 @pytest.mark.req("stdio.stderr-not-error")
 @pytest.mark.req("stdio.stderr-capture")
 async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with opened(faulty("stderr flood"), notes) as session:
         assert await echo(session) == "hi"
     assert len(notes.lines) == 200_000
@@ -380,7 +383,7 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.req("base.id.echo")
 @pytest.mark.parametrize("ident", ["1", 1])
 async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
-    answers = Answers({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
+    answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
     async with opened(faulty(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
     assert json.loads(words(result)) == {
@@ -406,7 +409,9 @@ async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str |
 async def test_pings_unknown_and_broken_questions_get_their_answers(
     method: str, params: dict[str, Any], expected: str
 ) -> None:
-    answers = Answers({"elicitation/create": ElicitResult("decline"), "roots/list": ServerRequestRejection("no")})
+    answers = FakeRequestHandler(
+        {"elicitation/create": ElicitResult("decline"), "roots/list": ServerRequestRejection("no")}
+    )
     async with opened(faulty(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": method, "params": params}))
         assert expected in words(result)
@@ -433,7 +438,7 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
 
 @pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
 async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(tmp_path: Path) -> None:
-    notes, note = Notes(), tmp_path / "seen"
+    notes, note = RecordingObserver(), tmp_path / "seen"
     async with opened(faulty("modern", str(note), era="stateless"), notes) as session:
         for _ in range(2):
             with pytest.raises(RequestTimeout):
@@ -480,10 +485,10 @@ async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
         "import anyio, psutil, sys\n"
         "from mcphost.client.connect import ClientSessionOpener\n"
         "from mcphost.config.schema import ServerConfig\n"
-        "from tests.unit.client.people import Answers, Notes\n"
+        "from tests.unit.client.people import FakeRequestHandler, RecordingObserver\n"
         "async def main():\n"
         "    server = ServerConfig(name='peer', command=sys.executable, args=(sys.argv[1], ''))\n"
-        "    async with ClientSessionOpener(expand=str).open(server, Answers(), Notes()):\n"
+        "    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), RecordingObserver()):\n"
         "        print(psutil.Process().children()[0].pid, flush=True)\n"
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
@@ -523,7 +528,7 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     monkeypatch.setenv("LC_TEST", "yes")
     show = "import os,sys; print(' '.join(sorted(os.environ)), file=sys.stderr); sys.exit(1)"
-    notes = Notes()
+    notes = RecordingObserver()
     server = ServerConfig(name="peer", command=sys.executable, args=("-c", show), env={"MINE": "1"}, era="handshake")
     with pytest.raises(StartupError):
         async with opened(server, notes):

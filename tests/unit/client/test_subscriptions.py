@@ -24,7 +24,7 @@ from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.scripted import Listener, session_with
+from tests.unit.client.scripted import SubscriptionServer, open_scripted_session
 
 pytestmark = pytest.mark.anyio
 OLD = Revision.V2025_11_25
@@ -54,7 +54,7 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
             pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:2"}')))  # before the answer
         return {}
 
-    async with session_with(server, OLD) as (session, seen, pipe):
+    async with open_scripted_session(server, OLD) as (session, seen, pipe):
         changes = session.changes(WatchedChanges(uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
@@ -78,7 +78,7 @@ async def test_a_resource_is_subscribed_to_and_unsubscribed_from_while_changes_a
 @pytest.mark.req("res.subscribe.legacy")
 async def test_a_server_that_offers_no_subscriptions_is_not_asked_for_one() -> None:
     capabilities = ServerCapabilities(resources=ListCapability())
-    async with session_with(lambda *_: {}, OLD, capabilities=capabilities) as (session, seen, _):
+    async with open_scripted_session(lambda *_: {}, OLD, capabilities=capabilities) as (session, seen, _):
         with pytest.raises(UnsupportedCapability, match="offers no subscriptions"):
             await session.watch(WatchedChanges(uris=("a:1",)))
     assert seen == []
@@ -88,7 +88,7 @@ async def test_a_refused_resource_costs_only_itself() -> None:
     def server(method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32002, "not here") if params.get("uri") == "a:1" else {}
 
-    async with session_with(server, OLD) as (session, _, pipe):
+    async with open_scripted_session(server, OLD) as (session, _, pipe):
         with pytest.raises(RequestRefused, match="not here"):
             await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
         assert session.watched == WatchedChanges(tools=True, uris=("a:2",))
@@ -100,8 +100,8 @@ async def test_a_refused_resource_costs_only_itself() -> None:
 @pytest.mark.req("res.updated.sub-resource")
 @pytest.mark.parametrize("revision", [OLD, Revision.V2026_07_28])
 async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_not(revision: Revision) -> None:
-    server = Listener()
-    async with session_with(server, revision) as (session, _, pipe):
+    server = SubscriptionServer()
+    async with open_scripted_session(server, revision) as (session, _, pipe):
         await session.watch(WatchedChanges(uris=("a://x",)))
         ident = server.opened[0]["id"] if server.opened else 0
         for uri in ("a://xy", "b://x", "a://x/y", "a://x#z"):
@@ -119,9 +119,9 @@ async def test_what_is_below_a_watched_resource_counts_and_a_longer_name_does_no
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id")
 async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_its_reader() -> None:
-    server = Listener()
+    server = SubscriptionServer()
     capabilities = ServerCapabilities(tools=ListCapability())
-    async with session_with(server, capabilities=capabilities) as (session, seen, _):
+    async with open_scripted_session(server, capabilities=capabilities) as (session, seen, _):
         changes = session.changes(WatchedChanges(tools=True, prompts=True, resources=True, uris=("a:1",)))
         async with anyio.create_task_group() as tasks:
 
@@ -141,8 +141,12 @@ async def test_a_subscription_asks_for_what_is_wanted_and_offered_and_ends_with_
 
 @pytest.mark.req("sub.by-capability")
 async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
-    server = Listener()
-    async with session_with(server, capabilities=ServerCapabilities(prompts=ListCapability())) as (session, seen, _):
+    server = SubscriptionServer()
+    async with open_scripted_session(server, capabilities=ServerCapabilities(prompts=ListCapability())) as (
+        session,
+        seen,
+        _,
+    ):
         await session.watch(WatchedChanges(tools=True, resources=True))
         with pytest.raises(UnsupportedCapability):
             await session.watch(WatchedChanges(uris=("a:1",)))
@@ -154,7 +158,7 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
 @pytest.mark.req("sub.id-unknown", "sub.error")
 async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscriptions_to_it() -> None:
     offered = ServerCapabilities(tools=ListCapability())
-    async with session_with(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
+    async with open_scripted_session(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
         changes = session.changes(WatchedChanges(tools=False))
         pipe.send(JsonRpcNotification(UPDATED, Raw(b'{"uri":"a:1"}')))
         pipe.send(JsonRpcNotification(TOOLS, Raw(b'{"_meta":{"io.modelcontextprotocol/subscriptionId":9}}')))
@@ -169,9 +173,9 @@ async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscripti
 
 @pytest.mark.req("sub.id-unknown", "sub.ack")
 async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None:
-    server = Listener()
-    server.honours = lambda _: None
-    async with session_with(server) as (session, _, pipe):
+    server = SubscriptionServer()
+    server.accept_filter = lambda _: None
+    async with open_scripted_session(server) as (session, _, pipe):
         changes = session.changes(WatchedChanges(tools=True, prompts=True, resources=True))
         async with anyio.create_task_group() as tasks:
 
@@ -202,8 +206,8 @@ async def test_only_what_was_acknowledged_counts_and_only_from_then_on() -> None
 @pytest.mark.req("res.subscribe.modern")
 @pytest.mark.req("sub.many", "sub.listen")
 async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_closed() -> None:
-    server = Listener()
-    async with session_with(server) as (session, seen, _):
+    server = SubscriptionServer()
+    async with open_scripted_session(server) as (session, seen, _):
         await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await session.watch(WatchedChanges(tools=True, uris=("a:1", "a:2")))
         assert session.watched == WatchedChanges(tools=True, uris=("a:1", "a:2"))
@@ -225,13 +229,13 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
 
 
 async def test_a_resource_the_server_does_not_honour_is_said_and_what_was_watched_goes_on() -> None:
-    server = Listener()
+    server = SubscriptionServer()
 
     def honours(wanted: dict[str, Any]) -> dict[str, Any]:
         return {"resourceSubscriptions": [uri for uri in wanted["resourceSubscriptions"] if uri != "a:2"]}
 
-    server.honours = honours
-    async with session_with(server) as (session, _, _):
+    server.accept_filter = honours
+    async with open_scripted_session(server) as (session, _, _):
         await session.watch(WatchedChanges(uris=("a:1",)))
         with pytest.raises(RequestRefused, match="a:2"):
             await session.watch(WatchedChanges(uris=("a:1", "a:2")))
@@ -240,10 +244,10 @@ async def test_a_resource_the_server_does_not_honour_is_said_and_what_was_watche
 
 
 async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
-    server = Listener()
-    async with session_with(server) as (session, seen, pipe):
+    server = SubscriptionServer()
+    async with open_scripted_session(server) as (session, seen, pipe):
         await session.watch(WatchedChanges(uris=("a:1",)))
-        server.honours = lambda _: None
+        server.accept_filter = lambda _: None
         async with anyio.create_task_group() as tasks:
 
             async def refuse() -> None:
@@ -259,15 +263,15 @@ async def test_a_refused_subscription_leaves_the_one_before_it_open() -> None:
 
 
 async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> None:
-    server = Listener()
-    async with session_with(server) as (session, _, pipe):
+    server = SubscriptionServer()
+    async with open_scripted_session(server) as (session, _, pipe):
         await session.watch(WatchedChanges(uris=("a:1",)))
-        server.honours = lambda _: None
+        server.accept_filter = lambda _: None
         async with anyio.create_task_group() as tasks:
 
             async def refuse() -> None:
                 await server.until(2)
-                server.honours = lambda wanted: wanted
+                server.accept_filter = lambda wanted: wanted
                 pipe.send(JsonRpcErrorResponse(server.opened[1]["id"], ErrorData(-32603, "busy just now")))
 
             tasks.start_soon(refuse)
@@ -281,9 +285,9 @@ async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> 
 
 async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_TIMEOUT", 0.02)
-    server = Listener()
-    server.honours = lambda _: None
-    async with session_with(server) as (session, _, _):
+    server = SubscriptionServer()
+    server.accept_filter = lambda _: None
+    async with open_scripted_session(server) as (session, _, _):
         with pytest.raises(RequestTimeout, match="acknowledge"):
             await session.watch(WatchedChanges(uris=("a:1",)))
 
@@ -292,8 +296,8 @@ async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monke
 @pytest.mark.req("sub.abrupt-end")
 @pytest.mark.parametrize("how", ["response", "cancelled", "both"])
 async def test_a_subscription_the_server_ends_is_opened_again_and_its_lists_count_as_changed(how: str) -> None:
-    server = Listener()
-    async with session_with(server) as (session, seen, pipe):
+    server = SubscriptionServer()
+    async with open_scripted_session(server) as (session, seen, pipe):
         changes = session.changes(WatchedChanges(tools=True, resources=True))
         async with anyio.create_task_group() as tasks:
 
@@ -318,7 +322,7 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
     def server(method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32601, "no") if method == "subscriptions/listen" else {}
 
-    async with session_with(server) as (session, seen, _):
+    async with open_scripted_session(server) as (session, seen, _):
         with pytest.raises(RequestRefused, match="no"):
             await session.watch(WatchedChanges(tools=True, uris=("a:1",)))
         await anyio.sleep(0.05)  # longer than it would take to ask again
@@ -328,9 +332,9 @@ async def test_a_server_that_knows_no_subscriptions_is_asked_once_and_works_on()
 
 
 async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> None:
-    server = Listener(lambda *_: {})
-    server.honours = lambda _: None
-    async with session_with(server) as (session, _, _):
+    server = SubscriptionServer(lambda *_: {})
+    server.accept_filter = lambda _: None
+    async with open_scripted_session(server) as (session, _, _):
         session.changes(WatchedChanges())
         async with anyio.create_task_group() as tasks:
 
@@ -348,8 +352,8 @@ async def test_a_server_that_ends_every_subscription_at_once_is_given_up() -> No
 
 @pytest.mark.req("sub.no-timeout")
 async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
-    server = Listener()
-    async with session_with(server, patience=0.05) as (session, _, _):
+    server = SubscriptionServer()
+    async with open_scripted_session(server, patience=0.05) as (session, _, _):
         await session.watch(WatchedChanges(tools=True))
         await server.until(1)
         await anyio.sleep(0.15)
@@ -359,10 +363,10 @@ async def test_a_subscription_outlives_the_deadline_of_requests() -> None:
 
 
 async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_before_it_is_decoded() -> None:
-    server = Listener()
+    server = SubscriptionServer()
     many = [f"a:{number}" for number in range(30_000)]
-    server.honours = lambda wanted: {**wanted, "resourceSubscriptions": many}
-    async with session_with(server) as (session, _, pipe):
+    server.accept_filter = lambda wanted: {**wanted, "resourceSubscriptions": many}
+    async with open_scripted_session(server) as (session, _, pipe):
         with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 resources asked for") as caught:
             await session.watch(WatchedChanges(uris=("a:1",)))
         assert caught.value.server == "peer"

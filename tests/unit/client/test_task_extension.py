@@ -33,11 +33,11 @@ from mcphost.protocol.server_requests import (
 from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskStatusNotification
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw, decode, encode
-from tests.unit.client.peer import SILENCE, Peer, connected
-from tests.unit.client.people import Answers
+from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.people import FakeRequestHandler
 from tests.unit.client.test_http_servers import DISCOVERY, words
 from tests.unit.client.test_http_servers import opened as over_http
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 EXTENSION = "io.modelcontextprotocol/tasks"
@@ -77,7 +77,7 @@ class Jobs:
         self.updates: list[dict[str, Any]] = []
         self.polled: list[float] = []
 
-    def __call__(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         match method:
             case "tools/list":
                 tool = {"name": "dig", "inputSchema": {}, "execution": {"taskSupport": "required"}}
@@ -97,18 +97,20 @@ class Jobs:
                 return ErrorData(-32601, "no such method")
 
 
-def at(jobs: Jobs) -> Peer:
-    return Peer(jobs, "2026-07-28", CAPABILITIES)
+def at(jobs: Jobs) -> ScriptedServer:
+    return ScriptedServer(jobs, "2026-07-28", CAPABILITIES)
 
 
 def asking(*keys: str, **more: Any) -> dict[str, Any]:
     return task("input_required", inputRequests=dict.fromkeys(keys, FORM), **more)
 
 
-async def dig(jobs: Jobs, answers: Answers | None = None, *, deadline: float | None = None) -> tuple[str, Peer]:
+async def dig(
+    jobs: Jobs, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
+) -> tuple[str, ScriptedServer]:
     """What the tool said, and the server."""
     peer = at(jobs)
-    async with connected(peer, answers) as session:
+    async with connect_to(peer, answers) as session:
         return words(await session.request(CallTool("dig"), deadline=deadline)), peer
 
 
@@ -127,7 +129,7 @@ def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seco
 async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     peer, heard = at(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))), []
     said: list[Notification] = heard
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         await list_tools(session)
         assert words(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
     assert peer.methods() == ["server/discover", "tools/list", "tools/call", *["tasks/get"] * 3]
@@ -148,8 +150,8 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
 
 @pytest.mark.req("task.ext.not-legacy")
 async def test_the_extension_is_not_declared_in_the_handshake_era() -> None:
-    peer = Peer()
-    async with connected(peer, Answers(ANSWERS), era="handshake"):
+    peer = ScriptedServer()
+    async with connect_to(peer, FakeRequestHandler(ANSWERS), era="handshake"):
         pass
     assert "extensions" not in peer.seen[0]["params"]["capabilities"]
 
@@ -164,7 +166,7 @@ async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
 @pytest.mark.req("task.ext.inline-result")
 async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
     broken = FOUND | {"isError": True}
-    async with connected(at(Jobs(task("completed", result=broken)))) as session:
+    async with connect_to(at(Jobs(task("completed", result=broken)))) as session:
         assert (await session.request(CallTool("dig"))).is_error
 
 
@@ -214,7 +216,7 @@ async def test_polls_follow_the_interval_as_it_changes() -> None:
 async def test_a_poll_that_got_lost_is_sent_again() -> None:
     gets = 0
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         nonlocal gets
         match one.message["method"]:
             case "server/discover":
@@ -235,7 +237,7 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
 
 
 async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         if one.message["method"] == "server/discover":
             return await one.result(DISCOVERY)
         return await (one.result(handle()) if one.message["method"] == "tools/call" else one.reply(503))
@@ -249,7 +251,7 @@ async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
 @pytest.mark.req("hdr.name.tasks")
 @pytest.mark.req("task.ext.cancel")
 async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> None:
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         message = one.message
         match message["method"]:
             case "server/discover":
@@ -261,7 +263,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
             case _:
                 return await one.result({"resultType": "complete"})
 
-    async with over_http(handler, answers=Answers(ANSWERS)) as (session, server):
+    async with over_http(handler, answers=FakeRequestHandler(ANSWERS)) as (session, server):
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("dig"), deadline=0.2)
     about = [one for one in server.seen if one.message["method"].startswith("tasks/")]
@@ -271,7 +273,7 @@ async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> N
 
 
 # -- inputs
-class Thinking(Answers):
+class Thinking(FakeRequestHandler):
     """Somebody who never answers."""
 
     gone = False
@@ -286,7 +288,7 @@ class Thinking(Answers):
 @pytest.mark.req("task.ext.input")
 @pytest.mark.req("task.ext.dedupe")
 async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None:
-    answers = Answers(ANSWERS)
+    answers = FakeRequestHandler(ANSWERS)
     both = {"who": FORM, "what": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}}
     later = task("input_required", inputRequests={"who": FORM, "when": FORM})
     jobs = Jobs(
@@ -317,7 +319,7 @@ async def test_polling_goes_on_while_a_person_thinks_and_the_question_goes_with_
 
 @pytest.mark.req("task.ext.mrtr-first")
 async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_nothing_to_it() -> None:
-    answers = Answers(ANSWERS)
+    answers = FakeRequestHandler(ANSWERS)
     first = {"resultType": "input_required", "inputRequests": {"who": FORM}, "requestState": "s"}
     jobs = Jobs(
         asking("who"), task("completed"), created=lambda params: handle() if "requestState" in params else first
@@ -330,7 +332,9 @@ async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_noth
 
 async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
     peer = at(Jobs(asking("who")))
-    async with connected(peer, Answers({"elicitation/create": ServerRequestRejection("no thanks")})) as session:
+    async with connect_to(
+        peer, FakeRequestHandler({"elicitation/create": ServerRequestRejection("no thanks")})
+    ) as session:
         with pytest.raises(ConsentDenied, match="no thanks"):
             await session.request(CallTool("dig"))
     assert peer.methods()[-1] == "tasks/cancel"
@@ -338,13 +342,13 @@ async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
 
 async def test_a_declined_form_is_an_answer_like_any_other() -> None:
     jobs = Jobs(asking("who"), task("completed"))
-    await dig(jobs, Answers({"elicitation/create": ElicitResult("decline")}))
+    await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("decline")}))
     assert jobs.updates == [{"who": {"action": "decline"}}]
 
 
 async def test_an_input_that_was_not_offered_ends_the_call() -> None:
     peer = at(Jobs(asking("who")))
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="not offered"):
             await session.request(CallTool("dig"))
     assert peer.methods()[-1] == "tasks/cancel"
@@ -354,12 +358,12 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tasks_extension, "MAX_INPUT_KEYS", 5)
     count = 0
 
-    def ask(peer: Peer) -> Any:
+    def ask(peer: ScriptedServer) -> Any:
         nonlocal count
         count += 1
         return asking(f"k{count}")
 
-    jobs, answers = Jobs(ask), Answers(ANSWERS)
+    jobs, answers = Jobs(ask), FakeRequestHandler(ANSWERS)
     with pytest.raises(TooManyInputRounds, match="more than 5 inputs"):
         await dig(jobs, answers)
     assert len(answers.asked) == 5
@@ -370,10 +374,10 @@ async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyP
 @pytest.mark.req("cancel.tasks", revisions=("2026-07-28",))
 async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
     peer = at(Jobs(task(pollIntervalMs=60_000)))
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("dig"))
-            await peer.until(lambda: "tasks/get" in peer.methods())
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
             group.cancel_scope.cancel()
         await session.request(ListTools())
     assert peer.methods()[1:] == ["tools/call", "tasks/get", "tasks/cancel", "tools/list"]
@@ -388,7 +392,7 @@ class Telling(Jobs):
         self.granted = {"taskIds": ["t/1 ü"]} if granted is None else granted
         self.end = end
 
-    def __call__(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method != "subscriptions/listen":
             return super().__call__(peer, method, params)
         assert params["notifications"] == {"taskIds": ["t/1 ü"]}
@@ -400,7 +404,7 @@ class Telling(Jobs):
             told = {name: value for name, value in task("completed").items() if name != "resultType"}
             for params in (told | {"taskId": "another"}, told):
                 peer.say(method="notifications/tasks", params=params | {"_meta": about})
-        return SILENCE
+        return NO_REPLY
 
 
 @pytest.mark.req("task.ext.notifications")
@@ -416,7 +420,7 @@ async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
 async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
     closed = anyio.Event()
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         match one.message["method"]:
             case "server/discover":
                 return await one.result(DISCOVERY | {"capabilities": CAPABILITIES})
@@ -428,7 +432,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
                 await one.stream()
                 await one.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
                 await one.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
-                await one.gone()
+                await one.wait_closed()
                 closed.set()
                 return False
             case other:
@@ -444,9 +448,9 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 @pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
 async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
     peer = at(Telling(granted, end=False))
-    async with connected(peer) as session, anyio.create_task_group() as group:
+    async with connect_to(peer) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("dig"))
-        await peer.until(lambda: "notifications/cancelled" in peer.methods())
+        await peer.wait_until(lambda: "notifications/cancelled" in peer.methods())
         group.cancel_scope.cancel()
     assert peer.methods()[-1] == "tasks/cancel"
 
@@ -458,8 +462,8 @@ async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
     jobs.states = [task("completed")]
-    peer = Peer(jobs, "2026-07-28", {"tools": {}})
-    async with connected(peer) as session:
+    peer = ScriptedServer(jobs, "2026-07-28", {"tools": {}})
+    async with connect_to(peer) as session:
         assert words(await session.request(CallTool("dig"))) == "found"
     assert peer.methods()[1:] == ["tools/call", "tasks/get"]
 
@@ -472,11 +476,11 @@ async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
     monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
     jobs = Jobs(task())
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return answer if method == "tasks/cancel" else jobs(peer, method, params)
 
-    peer = Peer(script, "2026-07-28", CAPABILITIES)
-    async with connected(peer) as session:
+    peer = ScriptedServer(script, "2026-07-28", CAPABILITIES)
+    async with connect_to(peer) as session:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="was not done within"):
             await session.request(CallTool("dig"), deadline=0.05)
 
@@ -501,7 +505,7 @@ async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(mo
 )
 async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
     peer = at(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         with pytest.raises(RequestRefused, match=expected) as caught:
             await session.request(CallTool("dig"))
     assert caught.value.code == code
@@ -514,7 +518,7 @@ async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> 
 @pytest.mark.parametrize("call", [GetPrompt("p"), ReadResource("file:///a")])
 async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientRequest[Any]) -> None:
     peer = at(Jobs())
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         with pytest.raises(MalformedMessage, match="'task'"):
             await session.request(call)
     assert "tasks/get" not in peer.methods()
@@ -552,7 +556,7 @@ async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeyp
 
 async def test_a_refused_update_ends_the_call() -> None:
     with pytest.raises(RequestRefused, match="does not know"):
-        await dig(Jobs(asking("who"), update=ErrorData(-32602, "gone")), Answers(ANSWERS))
+        await dig(Jobs(asking("who"), update=ErrorData(-32602, "gone")), FakeRequestHandler(ANSWERS))
 
 
 async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
@@ -563,7 +567,7 @@ async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadlin
 @pytest.mark.req("task.ext.inline-result")
 async def test_what_the_extension_does_not_have_is_not_sent() -> None:
     peer = at(Jobs())
-    async with connected(peer) as session:
+    async with connect_to(peer) as session:
         for call in (GetTaskResult("t"), ListTasks()):
             with pytest.raises(UnsupportedCapability):
                 await session.request(call)
@@ -574,7 +578,7 @@ async def test_what_the_extension_does_not_have_is_not_sent() -> None:
 async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
     heard: list[Notification] = []
     peer = at(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
-    async with connected(peer, limits=Limits(request_timeout=5)) as session:
+    async with connect_to(peer, limits=Limits(request_timeout=5)) as session:
         await session.request(CallTool("dig"), on_notification=heard.append)
     assert [type(one) for one in heard if not isinstance(one, ProgressNotification)] == [TaskStatusNotification] * 3
     tokens = [message["params"]["_meta"].get("progressToken") for message in peer.seen]
@@ -584,4 +588,4 @@ async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_fo
 async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
     jobs = Jobs(asking(*map(str, range(30_000))))
     with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
-        await dig(jobs, Answers({"elicitation/create": ElicitResult("accept", {})}))
+        await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.loader import load
-from mcphost.config.rules import Condition, parse, write
+from mcphost.config.loader import load_config
+from mcphost.config.rules import Condition, format_rule, parse_rule
 from mcphost.errors import UsageError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "consent.md").read_text(encoding="utf-8")
@@ -21,14 +21,14 @@ def block(kind: str) -> str:
 
 @pytest.mark.parametrize("text", RULES)
 def test_each_rule_of_the_table_is_one(text: str) -> None:
-    assert write(parse(text)) == text
+    assert format_rule(parse_rule(text)) == text
 
 
 def test_the_table_means_what_it_says() -> None:
     assert len(RULES) == 8
-    rules = [parse(text) for text in RULES]
-    assert [rule.names("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
-    assert [rule.names("fs", "Read_file") for rule in rules[:4]] == [True, False, False, False]
+    rules = [parse_rule(text) for text in RULES]
+    assert [rule.covers("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
+    assert [rule.covers("fs", "Read_file") for rule in rules[:4]] == [True, False, False, False]
     assert rules[5].conditions == (
         Condition(("force",), "is", (False,)),
         Condition(("branch",), "in", ("main", "dev")),
@@ -38,9 +38,9 @@ def test_the_table_means_what_it_says() -> None:
 
 @pytest.mark.parametrize("code", re.findall(r"`(%[0-9A-F]{2})`", PAGE))
 def test_each_percent_code_of_the_page_is_one(code: str) -> None:
-    assert parse(f"s/a{code}b").exactly == f"a{bytes.fromhex(code[1:]).decode()}b"
+    assert parse_rule(f"s/a{code}b").exact_tool == f"a{bytes.fromhex(code[1:]).decode()}b"
     with pytest.raises(UsageError):
-        parse("s/a%")
+        parse_rule("s/a%")
 
 
 @pytest.mark.req("sec.docs")
@@ -54,11 +54,11 @@ def test_it_says_what_connecting_allowing_and_sampling_may_cost_and_the_readme_l
 def test_its_files_are_read(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(block("toml"))
     (tmp_path / "mcp.json").write_text(block("json"))
-    config = load(tmp_path)
+    config = load_config(tmp_path)
     assert config.problems == ()
-    assert {write(rule) for rule in config.never} >= {"git/push?force=true", "fs/delete*", "shell"}
+    assert {format_rule(rule) for rule in config.never_rules} >= {"git/push?force=true", "fs/delete*", "shell"}
     assert config.servers[0].trust_annotations
     (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
-    assert load(tmp_path).servers[0].review_results
+    assert load_config(tmp_path).servers[0].review_results
     (tmp_path / "mcp.json").write_text(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[2])
-    assert load(tmp_path).servers[0].disabled_tools == ("push", "delete_*")
+    assert load_config(tmp_path).servers[0].disabled_tools == ("push", "delete_*")

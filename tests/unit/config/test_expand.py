@@ -2,15 +2,15 @@
 
 import pytest
 
-from mcphost.config.approval_digest import describe, server_digest
-from mcphost.config.expansion import expand_server, references
-from mcphost.config.oauth import KEYS
+from mcphost.config.approval_digest import describe_server, server_digest
+from mcphost.config.expansion import expand_server, list_references
+from mcphost.config.oauth import FIELD_BY_KEY
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.host.servers.approval import make_question
 from mcphost.redact import redact
 from mcphost.serialization import replace
-from mcphost.store.grants import Trust
+from mcphost.store.grants import TrustedServer
 
 HTTP = ServerConfig(
     name="x",
@@ -55,7 +55,7 @@ def test_header_that_got_a_line_break_is_refused() -> None:
 
 
 def test_references_of_a_server_are_listed() -> None:
-    assert references(HTTP) == (("header Authorization", "${keyring:work}"), ("header X-Mode", "${env:MODE}"))
+    assert list_references(HTTP) == (("header Authorization", "${keyring:work}"), ("header X-Mode", "${env:MODE}"))
 
 
 ASKED = {"headers": {"Authorization": "Bearer ${keyring:work}", "X-Mode": "fast"}}
@@ -76,12 +76,12 @@ OTHER_REFERENCES = [
 def test_an_approval_is_bound_to_which_secrets_of_the_machine_a_server_is_given() -> None:
     servers = [replace(HTTP, **change) for change in (ASKED, *OTHER_REFERENCES)]
     assert len({server_digest(server) for server in servers}) == len(servers)
-    assert len({describe(server) for server in servers}) == len(servers)
+    assert len({describe_server(server) for server in servers}) == len(servers)
 
 
 def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> None:
     server = replace(HTTP, headers={"Authorization": "Bearer ${keyring: work }", "X-Key": "hunter2"}, oauth=SECRET)
-    assert describe(server)[1:] == (
+    assert describe_server(server)[1:] == (
         "header Authorization: Bearer ${keyring: work }",
         "header X-Key: [hidden]",
         "sign-in clientSecret: ${keyring:work}",
@@ -96,7 +96,7 @@ def test_an_approval_names_the_references_of_a_server_and_never_a_value() -> Non
 
 def test_a_changed_reference_is_shown_beside_the_earlier_one() -> None:
     before, after = (replace(STDIO, env={"KEY": text}) for text in ("${env:MINE}", "${env:AWS_SECRET_ACCESS_KEY}"))
-    earlier = Trust("x", server_digest(before), "\n".join(describe(before)))
+    earlier = TrustedServer("x", server_digest(before), "\n".join(describe_server(before)))
     assert make_question(after, earlier).changed[-2:] == (
         "- environment KEY: ${env:MINE}",
         "+ environment KEY: ${env:AWS_SECRET_ACCESS_KEY}",
@@ -111,7 +111,7 @@ def test_digest_changes_with_what_would_run_and_not_with_the_name() -> None:
         replace(STDIO, args=("a",)),
         replace(STDIO, args=("a ", "")),
         replace(STDIO, cwd=""),
-        replace(STDIO, started_in="/w"),
+        replace(STDIO, startup_folder="/w"),
         replace(STDIO, env={"KEY": "2"}),
         replace(STDIO, env={"KEY": "1", "LD_PRELOAD": "x"}),
         HTTP,
@@ -124,31 +124,31 @@ def test_digest_changes_with_what_would_run_and_not_with_the_name() -> None:
 
 def test_every_member_of_a_sign_in_is_described_and_bound() -> None:
     full = OAuthConfig(
-        client_id="c", client_secret="s3cret-one", issuer="https://as.example", port=4000, document_url="https://d.example",
+        client_id="c", client_secret="s3cret-one", issuer="https://as.example", port=4000, client_metadata_url="https://d.example",
         account="work", seconds=9, private=True, grant="workload", scopes=("a", "b"), key="k3y-one", algorithm="RS256",
         assertion="${env:JWT}", idp_token="${keyring:idp}", idp_client_id="i", idp_token_endpoint="https://idp.example/t",
     )  # fmt: skip
     server = replace(HTTP, headers={}, oauth=full, source="project")
-    signing_in = [line for line in describe(server) if line.startswith("sign-in ")]
-    assert len(signing_in) == len(KEYS)
+    signing_in = [line for line in describe_server(server) if line.startswith("sign-in ")]
+    assert len(signing_in) == len(FIELD_BY_KEY)
     assert "sign-in issuer: https://as.example" in signing_in
     assert "sign-in assertion: ${env:JWT}" in signing_in
     assert not any("s3cret" in line or "k3y" in line for line in signing_in)
     assert make_question(server, None).sign_in["scopes"] == "a b"
     usual = OAuthConfig()
-    less = [replace(server, oauth=replace(full, **{field: getattr(usual, field)})) for field in KEYS.values()]
+    less = [replace(server, oauth=replace(full, **{field: getattr(usual, field)})) for field in FIELD_BY_KEY.values()]
     rotated = [replace(server, oauth=replace(full, **{field: "s3cret-two"})) for field in ("client_secret", "key")]
     every = [server, *less, *rotated]
-    assert len({server_digest(one) for one in every}) == len({describe(one) for one in every}) == len(every)
+    assert len({server_digest(one) for one in every}) == len({describe_server(one) for one in every}) == len(every)
 
 
 def test_description_shows_everything_untruncated_and_nothing_secret() -> None:
     server = replace(STDIO, args=("-c", "a\nb\x1b[31m", "", "z" * 500))
-    lines = describe(server)
+    lines = describe_server(server)
     assert lines[:4] == ("command: run", "argument 1: -c", 'argument 2: "a⏎b␛[31m"', 'argument 3: ""')
     assert lines[4] == f"argument 4: {'z' * 500}"
     assert lines[5:] == ("folder: /w", "environment KEY: 1")
-    assert describe(HTTP) == (
+    assert describe_server(HTTP) == (
         "address: https://h",
         "header Authorization: Bearer ${keyring:work}",
         "header X-Mode: ${env:MODE}-${env:MODE}",

@@ -4,9 +4,14 @@ import json
 
 import pytest
 
-from mcphost.config.json_files import json_of
-from mcphost.config.mcp_json import servers_of
-from mcphost.config.plaintext_secrets import entry_name, literals_of, referring, with_reference
+from mcphost.config.json_files import parse_json
+from mcphost.config.mcp_json import parse_servers
+from mcphost.config.plaintext_secrets import (
+    find_plaintext_secrets,
+    keyring_entry_name,
+    replace_in_config,
+    replace_in_text,
+)
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 
@@ -27,7 +32,7 @@ TEXT = """{
 
 
 def servers(text: str) -> dict[str, ServerConfig]:
-    found = servers_of(json_of(text, "mcp.json"), "mcp.json", "user", lambda problem: None)
+    found = parse_servers(parse_json(text, "mcp.json"), "mcp.json", "user", lambda problem: None)
     return {server.name: server for server in found}
 
 
@@ -35,44 +40,44 @@ def servers(text: str) -> dict[str, ServerConfig]:
 def test_only_the_value_changes_and_the_scheme_stays(end: str) -> None:
     text = TEXT.replace("\n", end)
     gh = servers(text)["gh"]
-    header, secret = literals_of(gh)
-    assert (header.where, header.secret) == ("headers.Authorization", "abc-defgh")
-    assert secret.where == "mcphost.oauth.clientSecret"
-    made = with_reference(text, "mcp.json", "gh", header, "n")
+    header, secret = find_plaintext_secrets(gh)
+    assert (header.location, header.secret) == ("headers.Authorization", "abc-defgh")
+    assert secret.location == "mcphost.oauth.clientSecret"
+    made = replace_in_text(text, "mcp.json", "gh", header, "n")
     assert made == text.replace('"Bearer abc\\u002ddefgh"', '"Bearer ${keyring:n}"')
-    made = with_reference(made, "mcp.json", "gh", secret, "m")
+    made = replace_in_text(made, "mcp.json", "gh", secret, "m")
     # What is approved in its place is, to the letter, what the file says then.
-    assert referring(referring(gh, header, "n"), secret, "m") == servers(made)["gh"]
+    assert replace_in_config(replace_in_config(gh, header, "n"), secret, "m") == servers(made)["gh"]
     assert servers(made)["gh"].oauth.client_secret == "${keyring:m}"
-    assert literals_of(servers(made)["gh"]) == ()
+    assert find_plaintext_secrets(servers(made)["gh"]) == ()
 
 
 def test_a_variable_of_a_program_is_moved_as_a_whole() -> None:
-    (literal,) = literals_of(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
     assert literal.secret == "first-tokén-😀"
-    made = with_reference(TEXT, "mcp.json", "x", literal, entry_name("x", literal))
+    made = replace_in_text(TEXT, "mcp.json", "x", literal, keyring_entry_name("x", literal))
     assert made == TEXT.replace('"first-tokén-😀"', '"${keyring:x-a_token}"')
 
 
 def test_a_number_in_place_of_a_text_is_moved_too() -> None:
     text = '{"servers": {"x": {"command": "r", "env": {"API_KEY": 12345678}}}}'
-    (literal,) = literals_of(servers(text)["x"])
-    assert '"${keyring:n}"' in with_reference(text, "mcp.json", "x", literal, "n")
+    (literal,) = find_plaintext_secrets(servers(text)["x"])
+    assert '"${keyring:n}"' in replace_in_text(text, "mcp.json", "x", literal, "n")
 
 
 @pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
 def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
-    (literal,) = literals_of(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
     with pytest.raises(ConfigError, match="changed meanwhile"):
-        with_reference(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
+        replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
     with pytest.raises(ConfigError):
-        with_reference(json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", "x", literal, "n")
+        replace_in_text(json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", "x", literal, "n")
 
 
 def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_reference() -> None:
-    (literal,) = literals_of(servers(TEXT)["x"])
+    (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
     for server in ("sign-in-tokens-1", "a}b ${c}", "中文", "x" * 120):
-        name = entry_name(server, literal)
+        name = keyring_entry_name(server, literal)
         assert not name.startswith("sign-in")
         assert not set(name) & set("{}$ ")
         assert 0 < len(name) <= 90
@@ -81,7 +86,7 @@ def test_the_name_of_an_entry_is_never_one_of_a_sign_in_and_never_ends_the_refer
 def test_the_warning_says_how_to_move_it_only_where_it_can_be_moved() -> None:
     for source, hint in (("user", True), ("project", False), ("flag", False)):
         problems: list[str] = []
-        servers_of(json_of(TEXT, "f"), "f", source, problems.append)  # type: ignore[arg-type]
+        parse_servers(parse_json(TEXT, "f"), "f", source, problems.append)  # type: ignore[arg-type]
         secret = [problem for problem in problems if "looks like a secret" in problem]
         assert len(secret) == 3
         assert all(("mcphost servers secure" in problem) == hint for problem in secret)

@@ -5,39 +5,43 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.confusable_names import alike, name_danger
-from mcphost.config.loader import load
-from mcphost.config.mcp_json import servers_of
+from mcphost.config.confusable_names import confusable_pairs, describe_name_risk
+from mcphost.config.loader import load_config
+from mcphost.config.mcp_json import parse_servers
 from mcphost.host.servers.approval import server_warnings
 
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])
 def test_a_name_that_is_drawn_like_one_of_ascii_is_named_with_its_odd_sign(name: str) -> None:
-    assert "is drawn like" in name_danger(name)
-    assert "U+" in name_danger(name)
+    assert "is drawn like" in describe_name_risk(name)
+    assert "U+" in describe_name_risk(name)
 
 
 def test_a_name_of_several_alphabets_is_named() -> None:
-    assert "(Cyrillic and Latin)" in name_danger("serверж")
+    assert "(Cyrillic and Latin)" in describe_name_risk("serверж")
 
 
 @pytest.mark.parametrize(
     "name", ["github", "Dateien für Köln", "файлы", "文件 mcp", "αρχεία", "ファイル", "קבצים", "é-mail"]
 )
 def test_names_of_one_alphabet_are_not_warned_about(name: str) -> None:
-    assert name_danger(name) == ""
+    assert describe_name_risk(name) == ""
 
 
 def test_two_names_that_look_alike_are_told_of() -> None:
-    assert list(alike(["github", "gіthub", "other"])) == [("github", "gіthub")]
-    assert list(alike(["fi1es", "files", "FILES"])) == [("fi1es", "files"), ("fi1es", "FILES"), ("files", "FILES")]
-    assert list(alike(["a", "b", "files", "filed"])) == []
+    assert list(confusable_pairs(["github", "gіthub", "other"])) == [("github", "gіthub")]
+    assert list(confusable_pairs(["fi1es", "files", "FILES"])) == [
+        ("fi1es", "files"),
+        ("fi1es", "FILES"),
+        ("files", "FILES"),
+    ]
+    assert list(confusable_pairs(["a", "b", "files", "filed"])) == []
 
 
 def test_a_configuration_with_two_names_that_look_alike_says_so(tmp_path: Path) -> None:
     entries = {name: {"command": "x"} for name in ("github", "gіthub")}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
-    found = load(tmp_path)
+    found = load_config(tmp_path)
     assert len(found.servers) == 2
     assert any("looks like that of" in problem and "Rename one" in problem for problem in found.problems)
 
@@ -45,11 +49,11 @@ def test_a_configuration_with_two_names_that_look_alike_says_so(tmp_path: Path) 
 @pytest.mark.parametrize("blank", ["\u00a0", "\u2003", "\u3000", "\u202f", "\u1680", "\t", "\u0085"])
 def test_a_name_with_white_space_that_is_no_blank_is_refused(blank: str) -> None:
     problems: list[str] = []
-    assert servers_of({"mcpServers": {f"a{blank}b": {"command": "x"}}}, "f", "user", problems.append) == ()
+    assert parse_servers({"mcpServers": {f"a{blank}b": {"command": "x"}}}, "f", "user", problems.append) == ()
     assert "white space" in problems[0] or "invisible" in problems[0]
-    assert servers_of({"mcpServers": {"a b": {"command": "x"}}}, "f", "user", problems.append)
+    assert parse_servers({"mcpServers": {"a b": {"command": "x"}}}, "f", "user", problems.append)
 
 
 def test_the_question_about_a_server_names_the_danger_of_its_name() -> None:
-    (server,) = servers_of({"mcpServers": {"gіthub": {"command": "x"}}}, "f", "user", [].append)
+    (server,) = parse_servers({"mcpServers": {"gіthub": {"command": "x"}}}, "f", "user", [].append)
     assert any('drawn like "github"' in warning for warning in server_warnings(server))

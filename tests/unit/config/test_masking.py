@@ -2,9 +2,9 @@
 
 import pytest
 
-from mcphost.config.approval_digest import server_digest, shown_environment
-from mcphost.config.masking import fingerprint, masked
-from mcphost.config.risky_variables import risk_of
+from mcphost.config.approval_digest import masked_environment, server_digest
+from mcphost.config.masking import fingerprint, mask_secrets
+from mcphost.config.risky_variables import classify_variable
 from mcphost.config.schema import ServerConfig, Source
 
 
@@ -25,7 +25,7 @@ from mcphost.config.schema import ServerConfig, Source
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(name: str, value: str, shown: str) -> None:
-    assert masked(name, value) == shown
+    assert mask_secrets(name, value) == shown
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_looks_like_a_secret_is_hidden(name: str, value: str, shown: str) -
     ],
 )
 def test_everything_else_is_shown_as_it_is(name: str, value: str) -> None:
-    assert masked(name, value) == value
+    assert mask_secrets(name, value) == value
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_everything_else_is_shown_as_it_is(name: str, value: str) -> None:
     ],
 )
 def test_a_projects_variable_that_can_be_code_is_shown_whole(name: str, value: str) -> None:
-    assert masked(name, value, foreign=True) == value
+    assert mask_secrets(name, value, is_foreign=True) == value
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_a_projects_variable_that_can_be_code_is_shown_whole(name: str, value: s
     ],
 )
 def test_a_projects_secret_of_one_word_is_hidden(name: str, value: str, shown: str) -> None:
-    assert masked(name, value, foreign=True) == shown
+    assert mask_secrets(name, value, is_foreign=True) == shown
 
 
 def test_a_value_that_can_be_code_is_shown_and_bound_where_a_project_wrote_it() -> None:
     def server(value: str, source: Source) -> ServerConfig:
         return ServerConfig(name="x", command="run", env={"API_TOKEN": value}, source=source)
 
-    assert shown_environment(server("a b", "project")) == {"API_TOKEN": "a b"}
-    assert shown_environment(server("a b", "flag")) == {"API_TOKEN": "a b"}
-    assert shown_environment(server("a b", "user")) == {"API_TOKEN": "[hidden]"}
+    assert masked_environment(server("a b", "project")) == {"API_TOKEN": "a b"}
+    assert masked_environment(server("a b", "flag")) == {"API_TOKEN": "a b"}
+    assert masked_environment(server("a b", "user")) == {"API_TOKEN": "[hidden]"}
     assert server_digest(server("a b", "project")) != server_digest(server("a c", "project"))
 
 
@@ -111,7 +111,7 @@ def test_a_value_that_can_be_code_is_shown_and_bound_where_a_project_wrote_it() 
     ],
 )  # fmt: skip
 def test_a_variable_is_known_by_how_it_begins_or_ends(name: str, risk: str | None) -> None:
-    assert risk_of(name) == risk
+    assert classify_variable(name) == risk
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_variable_is_known_by_how_it_begins_or_ends(name: str, risk: str | Non
 def test_of_a_risky_variable_only_what_has_the_form_of_a_secret_is_hidden(
     name: str, value: str, shown: str | None
 ) -> None:
-    assert masked(name, value) == (shown or value)
+    assert mask_secrets(name, value) == (shown or value)
 
 
 def test_a_fingerprint_stands_for_a_name_and_a_value() -> None:

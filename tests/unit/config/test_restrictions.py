@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe, server_digest
-from mcphost.config.loader import load, project_file
-from mcphost.config.restrictions import leads_to_same
+from mcphost.config.approval_digest import describe_server, server_digest
+from mcphost.config.loader import load_config, read_project_file
+from mcphost.config.restrictions import has_same_target
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.servers.approval import make_question
 from mcphost.serialization import replace
@@ -24,20 +24,25 @@ def configured(folder: Path, own: Any, theirs: Any) -> HostConfig:
     (home / "mcp.json").write_text(json.dumps({"mcpServers": own}))
     (home / "config.toml").write_text('[consent]\nnever = ["files/move*", "web/*?n=1"]\n')
     (clone / ".mcp.json").write_text(json.dumps({"mcpServers": theirs}))
-    return load(home, project=project_file(clone))
+    return load_config(home, project=read_project_file(clone))
 
 
 def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rules(tmp_path: Path) -> None:
     theirs = {"innocent": {**FILES, "disabledTools": ["x"]}, "other": {"command": "o"}}
     config = configured(tmp_path, {"files": OWN}, theirs)
     own, alias, other = config.servers
-    assert (alias.same_as, alias.review_results, alias.disabled_tools) == (("files",), True, ("x", "delete*"))
-    assert alias.sampling == {"depth": 1}
-    assert any(rule.names("innocent", "move_file") for rule in config.never)
-    assert not any(rule.names("other", "move_file") for rule in config.never)
-    assert (other.same_as, other.review_results, other.disabled_tools, other.never) == ((), False, (), ())
-    assert own.same_as == ()
-    lines = describe(alias)
+    assert (alias.matching_servers, alias.review_results, alias.disabled_tools) == (("files",), True, ("x", "delete*"))
+    assert alias.sampling_limits == {"depth": 1}
+    assert any(rule.covers("innocent", "move_file") for rule in config.never_rules)
+    assert not any(rule.covers("other", "move_file") for rule in config.never_rules)
+    assert (other.matching_servers, other.review_results, other.disabled_tools, other.never_rules) == (
+        (),
+        False,
+        (),
+        (),
+    )
+    assert own.matching_servers == ()
+    lines = describe_server(alias)
     assert lines[-5:] == (
         "same server as yours: files",
         "results: reviewed by you before the model gets them",
@@ -50,7 +55,7 @@ def test_an_alias_in_a_project_keeps_reviews_disabled_tools_limits_and_never_rul
 
 def test_the_settings_of_a_projects_entry_are_bound_and_those_of_the_users_own_are_not() -> None:
     server = ServerConfig(name="x", command="run", cwd="/w", source="project")
-    changes: list[dict[str, Any]] = [{"review_results": True}, {"disabled_tools": ("a",)}, {"never": ("x/a",)}]
+    changes: list[dict[str, Any]] = [{"review_results": True}, {"disabled_tools": ("a",)}, {"never_rules": ("x/a",)}]
     digests = {server_digest(replace(server, **change)) for change in ({}, *changes)}
     assert len(digests) == 4
     own = replace(server, source="user")
@@ -69,7 +74,7 @@ def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
     assert {server.name: server.review_results for server in config.servers} == {
         "web": True, "slash": True, "coded": True, "port": False, "path": False,
     }  # fmt: skip
-    (rule,) = (rule for rule in config.never if rule.server == "slash")
+    (rule,) = (rule for rule in config.never_rules if rule.server == "slash")
     assert rule.conditions
 
 
@@ -97,7 +102,7 @@ def test_an_address_is_the_same_however_it_is_written(tmp_path: Path) -> None:
 )
 def test_an_address_is_the_same_in_every_spelling_of_host_and_path(own: str, other: str, same: bool) -> None:
     servers = [ServerConfig(name="x", url=url) for url in (own, other)]
-    assert leads_to_same(servers[0], servers[1]) is same
+    assert has_same_target(servers[0], servers[1]) is same
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_a_program_is_the_same_with_other_options(own: tuple[str, ...], other: t
     def server(argv: tuple[str, ...]) -> ServerConfig:
         return ServerConfig(name="x", command=argv[0], args=argv[1:], cwd="/clone")
 
-    assert leads_to_same(server(own), server(other)) is same
+    assert has_same_target(server(own), server(other)) is same
 
 
 def test_all_of_hundreds_of_entries_are_compared(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.config.rules import Condition, Rule, exact, parse, readings, write
+from mcphost.config.rules import Condition, Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.errors import UsageError
 
 
@@ -39,11 +39,11 @@ from mcphost.errors import UsageError
     ],
 )
 def test_a_rule_names_what_it_says_and_nothing_else(text: str, server: str, tool: str, covered: bool) -> None:
-    assert any(rule.names(server, tool) for rule in readings(text)) is covered
+    assert any(rule.covers(server, tool) for rule in parse_alternatives(text)) is covered
 
 
 def test_a_pattern_with_many_stars_is_compared_without_backtracking() -> None:
-    assert not parse("fs/" + "a*" * 3_000 + "b").names("fs", "a" * 100_000)
+    assert not parse_rule("fs/" + "a*" * 3_000 + "b").covers("fs", "a" * 100_000)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_a_pattern_with_many_stars_is_compared_without_backtracking() -> None:
     ],
 )
 def test_a_condition_is_read_as_it_is_meant(text: str, condition: Condition) -> None:
-    rule = parse(f"fs/t?{text}")
+    rule = parse_rule(f"fs/t?{text}")
     assert rule == Rule(server="fs", tool="t", conditions=(condition,))
     assert [type(value) for value in rule.conditions[0].values] == [type(value) for value in condition.values]
-    assert parse(write(rule)) == rule
+    assert parse_rule(format_rule(rule)) == rule
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_condition_is_read_as_it_is_meant(text: str, condition: Condition) -> 
 )  # fmt: skip
 def test_a_rule_that_cannot_be_meant_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(UsageError, match="rule") as caught:
-        parse(text)
+        parse_rule(text)
     assert len(str(caught.value)) < 600
 
 
@@ -111,13 +111,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_the_rule_for_one_tool_covers_that_one_only_whatever_its_name(name: str) -> None:
-    rule = Rule(server=f"s{name}", tool=exact(name))
-    again = parse(write(rule))
+    rule = Rule(server=f"s{name}", tool=exact_pattern(name))
+    again = parse_rule(format_rule(rule))
     assert again == rule
-    assert again.names(f"s{name}", name)
-    assert again.exactly == name
-    assert not any(again.names(f"s{name}", other) for other in [*HOSTILE, "ab", "axb", "x", ""] if other != name)
-    assert "\x1b" not in write(rule)
+    assert again.covers(f"s{name}", name)
+    assert again.exact_tool == name
+    assert not any(again.covers(f"s{name}", other) for other in [*HOSTILE, "ab", "axb", "x", ""] if other != name)
+    assert "\x1b" not in format_rule(rule)
 
 
 @pytest.mark.parametrize("value", [*HOSTILE, "true", "5", '"', '"x"', "under:/x", "<5", "=", "in:a", "re:", "", "a,b"])
@@ -129,6 +129,6 @@ def test_any_text_can_be_the_value_and_the_name_of_a_condition(value: str) -> No
         Condition(("x",), "re", (value or "x",)),
     ):
         rule = Rule(server="s", conditions=(condition,))
-        again = parse(write(rule))
+        again = parse_rule(format_rule(rule))
         assert again == rule
         assert list(map(type, again.conditions[0].values)) == list(map(type, condition.values))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe, difference, server_digest
-from mcphost.config.json_files import json_of
-from mcphost.config.loader import load, problem_of, project_file
+from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
+from mcphost.config.json_files import parse_json
+from mcphost.config.loader import find_server_problem, load_config, read_project_file
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.protocol.revisions import Revision
@@ -20,7 +20,7 @@ def read(folder: Path, content: Any) -> HostConfig:
     text = content if isinstance(content, str) else json.dumps(content)
     (folder / "mcp.json").write_text(text, encoding="utf-8")
     (folder / "mcp.json").chmod(0o600)
-    return load(folder)
+    return load_config(folder)
 
 
 def one(folder: Path, entry: Any) -> ServerConfig:
@@ -155,7 +155,7 @@ def test_name_that_cannot_be_shown_or_typed_is_refused(tmp_path: Path, name: str
 def test_two_servers_of_one_name_are_told_and_the_first_counts(tmp_path: Path) -> None:
     config = read(tmp_path, '{"mcpServers": {"x": {"command": "first"}, "x": {"command": "second"}}}')
     assert [server.command for server in config.servers] == ["first"]
-    assert "two servers of this name" in problem_of(config, "x")
+    assert "two servers of this name" in find_server_problem(config, "x")
 
 
 @pytest.mark.parametrize(
@@ -183,24 +183,24 @@ def test_broken_file_is_named_with_its_place_and_costs_its_servers_only(tmp_path
 
 def test_text_that_is_not_utf8_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_bytes(b'{"mcpServers":\n{"x": {"command": "\xff"}}}')
-    assert "line 2: not UTF-8" in load(tmp_path).problems[0]
+    assert "line 2: not UTF-8" in load_config(tmp_path).problems[0]
 
 
 def test_directory_fifo_and_link_loop_are_not_opened(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.mkdir()
-    assert "is not a file" in load(tmp_path).problems[0]
+    assert "is not a file" in load_config(tmp_path).problems[0]
     path.rmdir()
     os.mkfifo(path)
-    assert "is not a file" in load(tmp_path).problems[0]
+    assert "is not a file" in load_config(tmp_path).problems[0]
     path.unlink()
     path.symlink_to(path)
-    assert "loop of symbolic links" in load(tmp_path).problems[0]
+    assert "loop of symbolic links" in load_config(tmp_path).problems[0]
 
 
 def test_missing_folder_is_an_empty_configuration(tmp_path: Path) -> None:
     folder = tmp_path / "no" / "such"
-    assert load(folder) == HostConfig(settings_file=str(folder / "config.toml"))
+    assert load_config(folder) == HostConfig(settings_file=str(folder / "config.toml"))
 
 
 def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path)
     assert "abcdef" not in config.problems[0]
     assert "mode" not in config.problems[0]
     (tmp_path / "mcp.json").chmod(0o644)
-    assert "mode 0644" in load(tmp_path).problems[0]
+    assert "mode 0644" in load_config(tmp_path).problems[0]
 
 
 def test_reference_we_do_not_fill_in_is_told(tmp_path: Path) -> None:
@@ -231,39 +231,39 @@ def test_named_files_replace_the_users_and_approve_their_servers(tmp_path: Path)
     first, second = tmp_path / "a.json", tmp_path / "b.json"
     first.write_text('{"mcpServers": {"a": {"command": "x"}}}')
     second.write_text('{"mcpServers": {"a": {"command": "y"}, "b": {"command": "y"}}}')
-    config = load(tmp_path, files=[str(first), str(second)])
+    config = load_config(tmp_path, files=[str(first), str(second)])
     assert [(server.name, server.command, server.source) for server in config.servers] == [
         ("a", "x", "flag"), ("b", "y", "flag"),
     ]  # fmt: skip
-    assert str(second) in problem_of(config, "a")
+    assert str(second) in find_server_problem(config, "a")
 
 
 def test_broken_named_file_is_an_error_when_strict_and_a_problem_otherwise(tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"
     bad.write_text("{")
     with pytest.raises(ConfigError, match="line 1, column 2"):
-        load(tmp_path, files=[str(bad)], strict=True)
+        load_config(tmp_path, files=[str(bad)], strict=True)
     with pytest.raises(ConfigError, match="does not exist"):
-        load(tmp_path, files=[str(tmp_path / "none.json")], strict=True)
-    assert "line 1, column 2" in load(tmp_path, files=[str(bad)]).problems[0]
+        load_config(tmp_path, files=[str(tmp_path / "none.json")], strict=True)
+    assert "line 1, column 2" in load_config(tmp_path, files=[str(bad)]).problems[0]
 
 
 def test_project_file_counts_only_when_handed_over_and_never_takes_a_users_name(tmp_path: Path) -> None:
     read(tmp_path, {"mcpServers": {"mine": {"command": "safe"}}})
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"mine": {"command": "evil"}, "its": {"command": "x"}}}')
-    project = project_file(tmp_path)
+    project = read_project_file(tmp_path)
     assert project is not None
-    assert [server.name for server in load(tmp_path).servers] == ["mine"]
+    assert [server.name for server in load_config(tmp_path).servers] == ["mine"]
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"later": {"command": "z"}}}')
-    config = load(tmp_path, project=project)  # exactly the content that was trusted
+    config = load_config(tmp_path, project=project)  # exactly the content that was trusted
     assert [(server.name, server.command, server.source) for server in config.servers] == [
         ("mine", "safe", "user"), ("its", "x", "project"),
     ]  # fmt: skip
-    assert project_file(tmp_path) != project
+    assert read_project_file(tmp_path) != project
 
 
 def test_folder_without_project_file_has_none(tmp_path: Path) -> None:
-    assert project_file(tmp_path) is None
+    assert read_project_file(tmp_path) is None
 
 
 def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: P
         folder = tmp_path / name
         folder.mkdir()
         (folder / ".mcp.json").write_text('{"mcpServers": {"s": {"command": "./server.sh", "cwd": "src"}}}')
-        server = load(tmp_path, project=project_file(folder)).servers[0]
+        server = load_config(tmp_path, project=read_project_file(folder)).servers[0]
         assert server.cwd == str(folder / "src")
         digests.add(server_digest(server))
     assert len(digests) == 2
@@ -281,7 +281,7 @@ def test_an_approval_of_a_projects_server_holds_in_that_project_only(tmp_path: P
 def user_server(folder: Path, **entry: object) -> ServerConfig:
     folder.mkdir(exist_ok=True)
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "npx", **entry}}}))
-    return load(folder).servers[0]
+    return load_config(folder).servers[0]
 
 
 def test_a_users_server_runs_in_the_folder_of_its_file_wherever_mcphost_is_started(
@@ -326,7 +326,7 @@ def test_a_folder_is_the_one_that_its_links_lead_to(tmp_path: Path) -> None:
 
 def test_a_folder_with_a_nul_character_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"s": {"command": "x", "cwd": "a\0b"}}}))
-    config = load(tmp_path)
+    config = load_config(tmp_path)
     assert not config.servers
     assert '"cwd" has a NUL character' in config.problems[0]
 
@@ -336,14 +336,14 @@ def test_a_server_that_depends_on_where_mcphost_is_started_says_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = tmp_path / "config"
-    assert user_server(config, env={"A": "${env:PWDS}"}).started_in == ""
+    assert user_server(config, env={"A": "${env:PWDS}"}).startup_folder == ""
     for entry in ({"cwd": "${workspaceFolder}/src"}, {"env": {"PYTHONPATH": "${env: PWD }/lib"}}):
         server = user_server(config, **entry)
-        assert server.started_in == str(tmp_path)
+        assert server.startup_folder == str(tmp_path)
         (tmp_path / "other").mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / "other")
         assert server_digest(user_server(config, **entry)) != server_digest(server)
-        assert describe(user_server(config, **entry)) != describe(server)
+        assert describe_server(user_server(config, **entry)) != describe_server(server)
         monkeypatch.chdir(tmp_path)
 
 
@@ -364,7 +364,7 @@ def test_a_server_that_depends_on_where_mcphost_is_started_says_so(
 def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[str, Any]) -> None:
     server = ServerConfig(name="s", command="npx", args=("a", "b", "c"), env={"A": "1"}, cwd="/x")
     assert server_digest(replace(server, **change)) != server_digest(server)
-    assert describe(replace(server, **change)) != describe(server)
+    assert describe_server(replace(server, **change)) != describe_server(server)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_every_change_of_what_would_be_started_changes_the_digest(change: dict[s
 def test_every_change_of_what_would_be_reached_changes_the_digest(change: dict[str, Any]) -> None:
     server = ServerConfig(name="s", url="https://a/mcp", headers={"A": "x"})
     assert server_digest(replace(server, **change)) != server_digest(server)
-    assert describe(replace(server, **change)) != describe(server)
+    assert describe_server(replace(server, **change)) != describe_server(server)
 
 
 def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_one_in_a_projects() -> None:
@@ -390,18 +390,18 @@ def test_a_renewed_secret_is_the_same_server_in_the_users_own_file_and_another_o
         for text in ("first-token", "second-token")
     )
     assert server_digest(before) == server_digest(after)
-    assert describe(before)[1:] == ("header A: x", "header Authorization: Bearer [hidden]")
+    assert describe_server(before)[1:] == ("header A: x", "header Authorization: Bearer [hidden]")
     theirs = [replace(one, source="project") for one in (before, after)]
     assert server_digest(theirs[0]) != server_digest(theirs[1])
-    assert describe(theirs[0]) != describe(theirs[1])
-    assert not any("-token" in line for one in theirs for line in describe(one))
+    assert describe_server(theirs[0]) != describe_server(theirs[1])
+    assert not any("-token" in line for one in theirs for line in describe_server(one))
 
 
 def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_says_so(tmp_path: Path) -> None:
     entry = {"url": "https://a/mcp", "mcphost": {"oauth": {"private": True, "clientId": "c"}}}
     text = json.dumps({"mcpServers": {"s": entry}})
     (tmp_path / "mcp.json").write_text(text)
-    own = load(tmp_path)
+    own = load_config(tmp_path)
     assert own.servers[0].oauth.private
     assert not own.problems
     folder = tmp_path / "project"
@@ -409,8 +409,8 @@ def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_say
     (folder / ".mcp.json").write_text(text)
     (folder / "named.json").write_text(text)
     for config in (
-        load(folder, project=project_file(folder)),
-        load(folder, files=[str(folder / "named.json")]),
+        load_config(folder, project=read_project_file(folder)),
+        load_config(folder, files=[str(folder / "named.json")]),
     ):
         assert config.servers[0].oauth == replace(own.servers[0].oauth, private=False)
         assert '"mcphost.oauth.private" counts only in your own mcp.json' in config.problems[0]
@@ -419,14 +419,14 @@ def test_private_addresses_for_signing_in_count_only_when_the_users_own_file_say
 def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
     before = ServerConfig(name="s", command="npx", args=("-y", "thing@1.0.15"), cwd="/x")
     after = replace(before, args=("-y", "thing@1.0.16", "--bcc"))
-    assert difference(describe(before), describe(after)) == (
+    assert diff_lines(describe_server(before), describe_server(after)) == (
         "  command: npx", "  argument 1: -y", "- argument 2: thing@1.0.15", "+ argument 2: thing@1.0.16",
         "+ argument 3: --bcc", "  folder: /x",
     )  # fmt: skip
 
 
 def test_the_difference_of_huge_commands_is_told() -> None:
-    lines = difference(["a"] * 50_000, ["b"] * 50_000)
+    lines = diff_lines(["a"] * 50_000, ["b"] * 50_000)
     assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
 
 
@@ -436,7 +436,10 @@ def test_claims_are_trusted_only_when_the_users_own_file_says_so(tmp_path: Path)
     assert user_server(tmp_path / "config").trust_annotations is False
     file = tmp_path / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"s": {"command": "x", **entry}}}))
-    for config in (load(tmp_path, project=project_file(tmp_path)), load(tmp_path, files=[str(file)])):
+    for config in (
+        load_config(tmp_path, project=read_project_file(tmp_path)),
+        load_config(tmp_path, files=[str(file)]),
+    ):
         assert config.servers[0].trust_annotations is False
         assert "trustAnnotations" in config.problems[0]
 
@@ -447,7 +450,10 @@ def test_results_are_reviewed_wherever_the_server_is_written_down(tmp_path: Path
     assert user_server(tmp_path / "config").review_results is False
     file = tmp_path / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": {"s": {"command": "x", **entry}}}))
-    for config in (load(tmp_path, project=project_file(tmp_path)), load(tmp_path, files=[str(file)])):
+    for config in (
+        load_config(tmp_path, project=read_project_file(tmp_path)),
+        load_config(tmp_path, files=[str(file)]),
+    ):
         assert config.servers[0].review_results is True
     with pytest.raises(IndexError):
         user_server(tmp_path / "config", mcphost={"reviewResults": "sometimes"})
@@ -470,4 +476,4 @@ def test_a_trust_in_claims_that_is_no_truth_value_leaves_the_server_out(tmp_path
 @pytest.mark.parametrize("text", ["//\n" * 11_000 + "{}", "/**/" * 11_000 + "{}", '"' * 101_000])
 def test_a_file_of_very_many_comments_or_texts_is_refused_by_its_name(text: str) -> None:
     with pytest.raises(ConfigError, match="the file has more comments or texts than are read"):
-        json_of(text, "the file")
+        parse_json(text, "the file")

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.loader import load
-from mcphost.config.rules import write
+from mcphost.config.loader import load_config
+from mcphost.config.rules import format_rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig
-from mcphost.config.settings import Overrides, settings_of
-from mcphost.config.text_edits import remember_store, with_store
+from mcphost.config.settings import Overrides, parse_settings
+from mcphost.config.text_edits import add_secret_store, save_secret_store
 from mcphost.errors import ConfigError
 
 
 def read(folder: Path, text: str, **more: str) -> HostConfig:
     (folder / "config.toml").write_text(text, encoding="utf-8")
-    return load(folder, environ=more)
+    return load_config(folder, environ=more)
 
 
 @pytest.mark.req("ping.send")
@@ -89,7 +89,7 @@ def test_file_that_is_not_toml_is_named_with_its_place(tmp_path: Path) -> None:
 def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
     config = read(tmp_path, "[model]\nname = 'openai/a'", MCPHOST_MODEL="openai/b", MCPHOST_API_BASE="http://b")
     assert (config.model.name, config.model.api_base) == ("openai/b", "http://b")
-    config = load(
+    config = load_config(
         tmp_path,
         environ={"MCPHOST_MODEL": "openai/b"},
         overrides=Overrides(model="openai/c", api_base="http://c", api_key_env="C_KEY"),
@@ -99,15 +99,15 @@ def test_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> N
 
 def test_address_and_key_of_one_provider_are_never_used_for_another(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[model]\nname = 'openai/a'\napi_base = 'http://a'\napi_key_env = 'A_KEY'")
-    other = load(tmp_path, overrides=Overrides(model="anthropic/b")).model
+    other = load_config(tmp_path, overrides=Overrides(model="anthropic/b")).model
     assert (other.api_base, other.api_key_env) == ("", "")
-    same = load(tmp_path, overrides=Overrides(model="openai/b")).model
+    same = load_config(tmp_path, overrides=Overrides(model="openai/b")).model
     assert (same.api_base, same.api_key_env) == ("http://a", "A_KEY")
 
 
 def test_timeout_flag_is_the_hard_limit_of_every_request(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "mcphost": {"timeout": 100}}}}')
-    config = load(tmp_path, overrides=Overrides(timeout=5))
+    config = load_config(tmp_path, overrides=Overrides(timeout=5))
     assert (config.limits.request_timeout, config.limits.request_timeout_max) == (5, 5)
     assert (config.limits.connect_timeout, config.limits.task_timeout) == (5, 5)
     assert config.servers[0].timeout is None
@@ -115,7 +115,7 @@ def test_timeout_flag_is_the_hard_limit_of_every_request(tmp_path: Path) -> None
 
 def test_era_and_rounds_of_the_command_line_win(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "y", "mcphost": {"era": "stateless"}}}}')
-    config = load(tmp_path, overrides=Overrides(era="handshake", max_rounds=3))
+    config = load_config(tmp_path, overrides=Overrides(era="handshake", max_rounds=3))
     assert config.servers[0].era == "handshake"
     assert config.limits.max_rounds == 3
 
@@ -123,8 +123,8 @@ def test_era_and_rounds_of_the_command_line_win(tmp_path: Path) -> None:
 @pytest.mark.req("life.era.user-override")
 def test_an_era_on_the_command_line_overrides_a_demanded_revision(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"x": {"command": "c", "mcphost": {"revision": "2025-06-18"}}}}')
-    (plain,) = load(tmp_path, environ={}).servers
-    (forced,) = load(tmp_path, environ={}, overrides=Overrides(era="stateless")).servers
+    (plain,) = load_config(tmp_path, environ={}).servers
+    (forced,) = load_config(tmp_path, environ={}, overrides=Overrides(era="stateless")).servers
     assert (plain.revision, plain.era) == ("2025-06-18", "auto")
     assert (forced.revision, forced.era) == (None, "stateless")
 
@@ -132,7 +132,7 @@ def test_an_era_on_the_command_line_overrides_a_demanded_revision(tmp_path: Path
 def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
     config = read(tmp_path, '[consent]\nnever = ["fs/delete*", "git/push?force=true"]\n')
     assert config.problems == ()
-    texts = [write(rule) for rule in config.never]
+    texts = [format_rule(rule) for rule in config.never_rules]
     # A server's name may hold a slash: what is forbidden is forbidden by every way of reading it.
     assert texts == ["fs/delete*", "git/push?force=true", "git%2Fpush?force=true"]
 
@@ -151,7 +151,7 @@ def test_the_never_list_is_read_as_rules(tmp_path: Path) -> None:
 def test_a_never_list_that_cannot_be_read_ends_the_start(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"config\.toml"):
-        load(tmp_path)
+        load_config(tmp_path)
 
 
 def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
@@ -171,11 +171,11 @@ def test_a_misspelt_never_list_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_choice_is_written_into_the_settings_and_nothing_else_changes(before: str) -> None:
-    after = with_store(before, "file")
+    after = add_secret_store(before, "file")
     assert tomllib.loads(after)["secrets"]["store"] == "file"
     added = [] if "secrets" in before else ["[secrets]"]
     assert after.replace('store = "file"', "").split() == [*before.split(), *added]
-    assert settings_of(after, "c", [].append).store == "file"
+    assert parse_settings(after, "c", [].append).secret_store == "file"
 
 
 @pytest.mark.parametrize(
@@ -191,26 +191,26 @@ def test_a_choice_is_written_into_the_settings_and_nothing_else_changes(before: 
 )
 def test_a_choice_is_not_written_where_that_could_change_more(before: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        with_store(before, "file")
+        add_secret_store(before, "file")
 
 
 def test_the_file_of_settings_is_made_kept_private_and_never_written_through_a_link(tmp_path: Path) -> None:
     path = tmp_path / "config" / "config.toml"
-    remember_store(path, "encrypted")
+    save_secret_store(path, "encrypted")
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(ConfigError, match="cannot be changed") as caught:
-        remember_store(path, "file")
+        save_secret_store(path, "file")
     assert 'store = "file"' in caught.value.hint
     path.rename(tmp_path / "dotfile")
     path.symlink_to(tmp_path / "dotfile")
     with pytest.raises(ConfigError, match="symbolic link"):
-        remember_store(path, "file")
+        save_secret_store(path, "file")
 
 
 def test_an_unknown_place_for_secrets_is_named() -> None:
     problems: list[str] = []
-    assert settings_of('[secrets]\nstore = "paper"\nstor = 1', "c", problems.append).store == ""
+    assert parse_settings('[secrets]\nstore = "paper"\nstor = 1', "c", problems.append).secret_store == ""
     assert len(problems) == 2
 
 
@@ -226,17 +226,17 @@ def test_an_unknown_place_for_secrets_is_named() -> None:
 )
 def test_a_file_that_would_take_long_to_parse_is_refused_by_its_name(text: str, told: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        settings_of(text, "c", [].append)
+        parse_settings(text, "c", [].append)
     assert told in caught.value.message
 
 
 def test_a_long_prompt_is_no_long_key() -> None:
     prompt = "A sentence. " * 5_000
-    assert settings_of(f'system_prompt = "{prompt}"', "c", [].append).system_prompt == prompt
+    assert parse_settings(f'system_prompt = "{prompt}"', "c", [].append).system_prompt == prompt
 
 
 def test_of_very_many_unknown_keys_the_first_are_named_and_the_others_counted() -> None:
     problems: list[str] = []
-    settings_of("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
+    parse_settings("".join(f"k{n} = 1\n" for n in range(500)), "c", problems.append)
     assert len(problems) == 21
     assert problems[-1] == "c: 480 more keys are not known."

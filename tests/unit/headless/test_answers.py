@@ -5,9 +5,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import Rule, parse
+from mcphost.config.rules import Rule, parse_rule
 from mcphost.errors import UsageError
-from mcphost.headless.question_answers import PipeFront, meaning
+from mcphost.headless.question_answers import PipeFrontend, parse_answer
 from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.form_fields import Field
 from mcphost.host.questions.questions import (
@@ -91,7 +91,7 @@ CHANGED = ReviewToolChanges(
 
 def here(text: str) -> Rule:
     """What a rule without a scope stands for."""
-    return replace(parse(text), scope="conversation")
+    return replace(parse_rule(text), scope="conversation")
 
 
 PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
@@ -118,8 +118,12 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
         (APPROVE, {"rule": {"text": "s/t?a=2", "arguments": {"a": 2}}}, AllowRule(here("s/t?a=2"), {"a": 2})),
         (APPROVE, {"rule": "s/t"}, AllowRule(here("s/t"))),
         (APPROVE, {"rule": "s"}, AllowRule(here("s"))),
-        (APPROVE, {"rule": {"text": "s/t", "scope": "everywhere"}}, AllowRule(parse("s/t"))),
-        (APPROVE, {"rule": {"text": "s/t", "scope": "project"}}, AllowRule(replace(parse("s/t"), scope="project"))),
+        (APPROVE, {"rule": {"text": "s/t", "scope": "everywhere"}}, AllowRule(parse_rule("s/t"))),
+        (
+            APPROVE,
+            {"rule": {"text": "s/t", "scope": "project"}},
+            AllowRule(replace(parse_rule("s/t"), scope="project")),
+        ),
         (CHANGED, "always", AcceptToolChanges(("a", "b"))),
         (CHANGED, "deny", AcceptToolChanges()),
         (CHANGED, {"accept": {"tools": ["b"]}}, AcceptToolChanges(("b",))),
@@ -164,7 +168,7 @@ PASTED = {"accept": {"redirect_url": "http://127.0.0.1:1/?code=c"}}
     ],
 )
 def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> None:
-    assert meaning(question, answer) == verdict
+    assert parse_answer(question, answer) == verdict
 
 
 @pytest.mark.parametrize(
@@ -217,25 +221,25 @@ def test_answer_means(question: Question[Any], answer: Any, verdict: Any) -> Non
 )
 def test_other_answers_are_refused_with_the_right_ones(question: Question[Any], answer: Any) -> None:
     with pytest.raises(UsageError, match=r'It takes: "(once|always|deny)"'):
-        meaning(question, answer)
+        parse_answer(question, answer)
 
 
 @pytest.mark.parametrize("text", ["other", "s/u", "s/t2", "S/t", "s/T*"])
 def test_a_rule_about_another_call_is_no_answer_to_this_one(text: str) -> None:
     with pytest.raises(UsageError, match="something other than this call"):
-        meaning(APPROVE, {"rule": text})
+        parse_answer(APPROVE, {"rule": text})
 
 
 def test_a_rule_for_some_seconds_ends_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0)
-    verdict = meaning(APPROVE, {"rule": {"text": "s/t", "seconds": 60.5}})
+    verdict = parse_answer(APPROVE, {"rule": {"text": "s/t", "seconds": 60.5}})
     assert verdict == AllowRule(replace(here("s/t"), expires=1060.5))
 
 
 @pytest.mark.parametrize("answer", ["once", "deny", {"deny": "x"}, {"accept": []}, {}])
 def test_a_form_is_filled_in_declined_or_left_and_nothing_else(answer: Any) -> None:
     with pytest.raises(UsageError, match='It takes: "decline", "cancel"'):
-        meaning(FORM, answer)
+        parse_answer(FORM, answer)
 
 
 @pytest.mark.req("elic.form.validate")
@@ -259,12 +263,12 @@ def test_an_answer_that_does_not_fit_is_refused_with_what_is_wrong(
     question: Question[Any], answer: Any, words: str
 ) -> None:
     with pytest.raises(UsageError, match=words):
-        meaning(question, answer)
+        parse_answer(question, answer)
 
 
 @pytest.mark.parametrize("question", [APPROVE, TRUST, MORE, SAMPLING, REPLY, FORM, VISIT, AGAIN, ROOTS, CLIENT, RESULT])
 def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(question: Question[Any]) -> None:
-    front = PipeFront()
+    front = PipeFrontend()
     assert question.KIND in front.kinds
     assert question.refusal() in (
         Deny(),
@@ -279,8 +283,8 @@ def test_every_kind_of_question_can_be_put_and_has_a_refusal_of_its_own_type(que
 
 
 async def test_question_stays_open_until_it_is_answered_well() -> None:
-    front, events, got = PipeFront(), [], []
-    front.connect(events.append)
+    front, events, got = PipeFrontend(), [], []
+    front.set_emit(events.append)
 
     async def ask() -> None:
         got.append(await front.ask(APPROVE))
@@ -301,8 +305,8 @@ async def test_question_stays_open_until_it_is_answered_well() -> None:
 
 
 async def test_question_nobody_waits_for_is_withdrawn() -> None:
-    front, events = PipeFront(), []
-    front.connect(events.append)
+    front, events = PipeFrontend(), []
+    front.set_emit(events.append)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(front.ask, APPROVE)
         await anyio.wait_all_tasks_blocked()
@@ -313,7 +317,7 @@ async def test_question_nobody_waits_for_is_withdrawn() -> None:
 
 
 async def test_end_of_input_refuses_open_and_later_questions() -> None:
-    front, got = PipeFront(), []
+    front, got = PipeFrontend(), []
 
     async def ask() -> None:
         got.append(await front.ask(TRUST))

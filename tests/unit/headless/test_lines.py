@@ -8,12 +8,12 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.headless import line_io
-from mcphost.headless.line_io import TooLong, Writer, read_lines
+from mcphost.headless.line_io import LineWriter, OversizedLine, read_lines
 
 pytestmark = pytest.mark.anyio
 
 
-async def collect(descriptor: int) -> list[bytes | TooLong]:
+async def collect(descriptor: int) -> list[bytes | OversizedLine]:
     return [line async for line in read_lines(descriptor)]
 
 
@@ -35,7 +35,7 @@ async def test_many_lines_and_lines_over_many_reads_arrive_whole(tmp_path: Path)
 async def test_line_over_the_limit_is_thrown_away_and_the_next_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_io, "LINE_LIMIT", 100_000)
+    monkeypatch.setattr(line_io, "MAX_LINE_BYTES", 100_000)
     (tmp_path / "f").write_bytes(b"a\n" + b"z" * 500_000 + b"\nb\n" + b"z" * 100_001)
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)
     got = await collect(descriptor)
@@ -59,29 +59,29 @@ async def test_lines_of_a_pipe_come_as_they_are_written() -> None:
 
 async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None:
     reader, descriptor = os.pipe()
-    writer = Writer(descriptor)
+    writer = LineWriter(descriptor)
     for number in range(100):
         writer.put(str(number).encode())
     writer.close()
     with anyio.fail_after(20):
-        await writer.ended.wait()
+        await writer.finished.wait()
     os.close(descriptor)
     with os.fdopen(reader, "rb") as file:
         assert file.read() == b"".join(b"%d\n" % number for number in range(100))
 
 
 async def test_slow_reader_delays_nobody_and_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_io, "BACKLOG_LIMIT", 1_000_000)
+    monkeypatch.setattr(line_io, "MAX_BACKLOG_BYTES", 1_000_000)
     reader, descriptor = os.pipe()
-    writer = Writer(descriptor)
+    writer = LineWriter(descriptor)
     with anyio.fail_after(20):
         for _ in range(40):
             writer.put(b"x" * 50_000)
             await anyio.lowlevel.checkpoint()
-    assert writer.full
-    assert not writer.reader_left()
+    assert writer.is_full
+    assert not writer.is_reader_closed()
     os.close(reader)
     with anyio.fail_after(20):
-        await writer.ended.wait()
-    assert writer.reader_left()
+        await writer.finished.wait()
+    assert writer.is_reader_closed()
     os.close(descriptor)

@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.headless.allow_rules import check_servers, parse_rules, rule_for
-from mcphost.headless.run import RunFront
+from mcphost.headless.allow_rules import check_servers, parse_rules, quote_rule
+from mcphost.headless.run import RunFrontend
 from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Deny, TrustServer
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ def test_an_allowed_tool_is_not_a_server_of_the_same_words() -> None:
         ("a/b", "c"),
         ("fs", ""),
     ]
-    assert not any(rule.names("github/search", "delete") for rule in rules)
+    assert not any(rule.covers("github/search", "delete") for rule in rules)
 
 
 def test_a_server_with_a_slash_in_its_name_is_named_with_a_percent_code() -> None:
@@ -40,11 +40,11 @@ def approve(server: str = "fs", *, drifted: bool = False) -> ApproveTool:
 
 
 async def test_front_declines_every_call_that_is_asked_about() -> None:
-    assert isinstance(await RunFront().ask(approve()), Deny)
+    assert isinstance(await RunFrontend().ask(approve()), Deny)
 
 
 async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_endless_turn() -> None:
-    front = RunFront(yes=True)
+    front = RunFrontend(yes=True)
     assert await front.ask(approve("other")) == AllowOnce()
     assert isinstance(await front.ask(approve(drifted=True)), Deny)
     trust, more = TrustServer(server="s", why="w"), ContinueTurn(server="", why="w", rounds=1)
@@ -60,6 +60,6 @@ async def test_front_with_yes_allows_every_call_but_no_changed_tool_server_or_en
 def test_the_advice_after_a_refusal_is_the_rule_for_this_tool_and_nothing_else(
     server: str, tool: str, rule: str
 ) -> None:
-    assert rule_for(server, tool) == rule
+    assert quote_rule(server, tool) == rule
     (read,) = parse_rules((rule.strip("'"),))
-    assert (read.server, read.exactly) == (server, tool)
+    assert (read.server, read.exact_tool) == (server, tool)

@@ -19,28 +19,28 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.serialization import Raw, encode, loads
 from mcphost.store.database import Database
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.host.peer_host import Peer, PeerOpener, tool, tools
+from tests.unit.host.peer_host import InProcessServer, PeerOpener, tool_definition, tools_result
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN = "2026-07-28"
-BOTH = ("2025-11-25", MODERN)
-Asks = dict[str, tuple[str, dict[str, Any]]]
+STATELESS = "2026-07-28"
+BOTH_ERAS = ("2025-11-25", STATELESS)
+ServerRequests = dict[str, tuple[str, dict[str, Any]]]
 
 
-def form(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
+def form_request(properties: dict[str, Any] | None = None, **more: Any) -> tuple[str, dict[str, Any]]:
     """An ask for a form with those fields."""
     schema = {"type": "object", "properties": properties or {}, **more}
     return "elicitation/create", {"message": "Who are you?", "requestedSchema": schema}
 
 
-def address(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str, Any]]:
+def url_request(url: str, ident: str = "e1", **more: Any) -> tuple[str, dict[str, Any]]:
     """An ask to go to an address."""
     return "elicitation/create", {"mode": "url", "message": "Go there.", "url": url, "elicitationId": ident, **more}
 
 
-def sample(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
+def sampling_request(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]:
     """An ask for the model; one text of the user when no messages are given."""
     said = messages or ({"role": "user", "content": {"type": "text", "text": "Capital of France?"}},)
     return "sampling/createMessage", {"messages": list(said), "maxTokens": 100, **more}
@@ -49,22 +49,27 @@ def sample(*messages: dict[str, Any], **more: Any) -> tuple[str, dict[str, Any]]
 ROOTS = ("roots/list", dict[str, Any]())
 
 
-class Asker(Peer):
+class AskingServer(InProcessServer):
     """`asks` are what `ask` wants before it answers; its answer is the JSON of the replies by their keys.
 
     Arguments of the call may hold `asks` of its own. A reply is `{"result": …}` or `{"error": {"code", "message"}}`.
     """
 
-    def __init__(self, revision: str, asks: Asks | None = None) -> None:
-        super().__init__({"tools/list": tools(tool("ask"), tool("plain"))}, revision, {"tools": {}}, {"name": "asker"})
+    def __init__(self, revision: str, asks: ServerRequests | None = None) -> None:
+        super().__init__(
+            {"tools/list": tools_result(tool_definition("ask"), tool_definition("plain"))},
+            revision,
+            {"tools": {}},
+            {"name": "asker"},
+        )
         self.asks = asks or {}
         self.state: dict[str, Any] = {"requestState": "opaque"}
-        self.told: list[str] = []
+        self.notifications: list[str] = []
         self.results: list[tuple[str, dict[str, Any]]] = []
         self.calls: list[tuple[Any, dict[str, Any]]] = []
         self.declared: dict[str, Any] = {}
         self._waiting: dict[str, tuple[Any, dict[str, Any]]] = {}
-        self._wanted: dict[Any, Asks] = {}
+        self._wanted: dict[Any, ServerRequests] = {}
         self.changed = anyio.Event()
 
     def _receive(self, line: bytes) -> None:
@@ -72,7 +77,7 @@ class Asker(Peer):
         if isinstance(message, JsonRpcResponse | JsonRpcErrorResponse):
             self._reply(message)
         elif isinstance(message, JsonRpcNotification):
-            self.told.append(message.method)
+            self.notifications.append(message.method)
         elif isinstance(message, JsonRpcRequest):
             params = json.loads(bytes(message.params) or b"{}")
             meta = params.get("_meta", {})
@@ -87,7 +92,7 @@ class Asker(Peer):
         self.changed = anyio.Event()
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
-        asks: Asks = params.get("arguments", {}).get("asks") or self.asks
+        asks: ServerRequests = params.get("arguments", {}).get("asks") or self.asks
         if params["name"] == "plain" or not asks:
             self.finish(ident, {})
         elif "server/discover" in self.answers:
@@ -135,9 +140,9 @@ class Asker(Peer):
 
 
 @asynccontextmanager
-async def asking_host(
+async def open_asking_host(
     folder: Path,
-    peers: Asker | dict[str, Asker],
+    peers: AskingServer | dict[str, AskingServer],
     front: Any,
     model: Any = None,
     roots: tuple[RootConfig, ...] | None = (),
@@ -147,7 +152,7 @@ async def asking_host(
     **more: Any,
 ) -> AsyncIterator[Host]:
     """A host connected to them; one alone is called `peer`."""
-    known = {"peer": peers} if isinstance(peers, Asker) else peers
+    known = {"peer": peers} if isinstance(peers, AskingServer) else peers
     servers = tuple(
         ServerConfig(name=name, command="in-process", source="flag",
                      era="stateless" if "server/discover" in peer.answers else "handshake")
@@ -171,9 +176,11 @@ async def asking_host(
     await database.close()
 
 
-async def replies(folder: Path, revision: str, asks: Asks, *answers: Any, model: Any = None, **more: Any) -> Any:
+async def collect_replies(
+    folder: Path, revision: str, asks: ServerRequests, *answers: Any, model: Any = None, **more: Any
+) -> Any:
     """What the server got for its asks when the front answered so, and what the front was asked."""
-    peer, front = Asker(revision, asks), ScriptedFront(*answers)
-    async with asking_host(folder, peer, front, model, **more) as host:
+    peer, front = AskingServer(revision, asks), ScriptedFrontend(*answers)
+    async with open_asking_host(folder, peer, front, model, **more) as host:
         outcome = await host.call_tool("peer", "ask", {})
     return json.loads(outcome.text), front.asked

@@ -23,14 +23,14 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.serialization import Raw, encode
 from mcphost.store.database import Database
-from mcphost.store.results import Results
+from mcphost.store.results import ResultStore
 from mcphost.transport.channel import Connector
 from mcphost.transport.in_memory import InMemoryChannel
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 
-Answers = dict[str, Any]
-NOTHING: dict[str, Any] = {
+PeerAnswers = dict[str, Any]
+EMPTY_LISTS: dict[str, Any] = {
     "tools/list": {"tools": []},
     "resources/list": {"resources": []},
     "resources/templates/list": {"resourceTemplates": []},
@@ -38,12 +38,12 @@ NOTHING: dict[str, Any] = {
 }
 
 
-class Peer(InMemoryChannel):
+class InProcessServer(InMemoryChannel):
     """Answers by method: a result, an ErrorData, JSON as it is (bytes), or a function of the params that gives one."""
 
-    def __init__(self, answers: Answers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
+    def __init__(self, answers: PeerAnswers, revision: str, capabilities: dict[str, Any], info: dict[str, Any]) -> None:
         super().__init__()
-        self.answers = {**NOTHING, **answers}
+        self.answers = {**EMPTY_LISTS, **answers}
         self.seen: list[tuple[str, dict[str, Any]]] = []
         base = {"capabilities": capabilities, "instructions": info.pop("instructions", "")}
         if revision >= "2026-07-28":
@@ -79,7 +79,7 @@ class Peer(InMemoryChannel):
 class PeerOpener(ClientSessionOpener):
     """The product's opener with pipes that lead to peers of this process."""
 
-    def __init__(self, peers: dict[str, Peer]) -> None:
+    def __init__(self, peers: dict[str, InProcessServer]) -> None:
         super().__init__(expand=str)
         self._peers = peers
 
@@ -90,30 +90,30 @@ class PeerOpener(ClientSessionOpener):
 ToolDefinition = dict[str, Any]
 
 
-def tool(name: str, **members: Any) -> ToolDefinition:
+def tool_definition(name: str, **members: Any) -> ToolDefinition:
     """A definition of a tool without parameters, with more members."""
     return {"name": name, "inputSchema": {"type": "object"}, **members}
 
 
-def tools(*definitions: ToolDefinition) -> dict[str, Any]:
+def tools_result(*definitions: ToolDefinition) -> dict[str, Any]:
     """A list of tools as an answer."""
     return {"tools": list(definitions), "ttlMs": 0, "cacheScope": "private"}
 
 
-def text(said: str, **members: Any) -> dict[str, Any]:
+def text_result(said: str, **members: Any) -> dict[str, Any]:
     """A result of one text."""
     return {"content": [{"type": "text", "text": said}], **members}
 
 
-def server_at(
+def create_peer(
     revision: str = "2026-07-28",
     capabilities: dict[str, Any] | None = None,
     info: dict[str, Any] | None = None,
     **answers: Any,
-) -> Peer:
+) -> InProcessServer:
     """A peer; the names of `answers` have `__` for the slash."""
     given = {"tools": {}} if capabilities is None else capabilities
-    return Peer(
+    return InProcessServer(
         {name.replace("__", "/"): answer for name, answer in answers.items()},
         revision,
         given,
@@ -122,13 +122,13 @@ def server_at(
 
 
 @asynccontextmanager
-async def host_with(
+async def open_host_with(
     folder: Path,
-    peers: Peer | dict[str, Peer],
+    peers: InProcessServer | dict[str, InProcessServer],
     model: ScriptedModel | None = None,
-    front: ScriptedFront | None = None,
+    front: ScriptedFrontend | None = None,
     wait: Callable[[str], bool] = bool,
-    results: Results | None = None,
+    results: ResultStore | None = None,
     *,
     reviewed: tuple[str, ...] = (),
     passes: tuple[Rule, ...] = (),
@@ -140,7 +140,7 @@ async def host_with(
 
     `reviewed`: whose results are read by the user before the model has them.
     """
-    known = {"peer": peers} if isinstance(peers, Peer) else peers
+    known = {"peer": peers} if isinstance(peers, InProcessServer) else peers
     servers = tuple(
         ServerConfig(
             name=name, command="in-process", source="flag",
@@ -150,14 +150,16 @@ async def host_with(
     )  # fmt: skip
     database = Database(folder / "store.db")
     model_config = ModelConfig(name="scripted" if model else "")
-    config = HostConfig(servers=servers, model=model_config, passes=passes, never=never, limits=limits or Limits())
+    config = HostConfig(
+        servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits()
+    )
     host = Host(
         config,
         store=database,
         opener=PeerOpener(known),
         model_factory=lambda _: model or ScriptedModel(),
-        frontend=front or ScriptedFront(),
-        results=results or Results(folder / "results"),
+        frontend=front or ScriptedFrontend(),
+        results=results or ResultStore(folder / "results"),
         journal=journal,
     )
     async with host:

@@ -13,15 +13,15 @@ from mcphost.host.host import Host
 from mcphost.store.database import Database
 from mcphost.transport.channel import Connector
 from mcphost.transport.task_group import CancellingTaskGroup
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.peer import Peer
+from tests.unit.client.peer import ScriptedServer
 
 
-class Peered(ClientSessionOpener):
+class PeerSequenceOpener(ClientSessionOpener):
     """The product's opener; each connection gets the next peer."""
 
-    def __init__(self, peers: tuple[Peer, ...], tasks: CancellingTaskGroup) -> None:
+    def __init__(self, peers: tuple[ScriptedServer, ...], tasks: CancellingTaskGroup) -> None:
         super().__init__(expand=str, limits=Limits(request_timeout=5, connect_timeout=5))
         self._peers = list(peers)
         self._tasks = tasks
@@ -33,8 +33,8 @@ class Peered(ClientSessionOpener):
 
 
 @asynccontextmanager
-async def hosting(
-    folder: Path, *peers: Peer, url: str = "", model: ScriptedModel | None = None, **config: Any
+async def open_peer_host(
+    folder: Path, *peers: ScriptedServer, url: str = "", model: ScriptedModel | None = None, **config: Any
 ) -> AsyncIterator[Host]:
     """A host that is entered; its server `peer` is not started. `config` is more of its configuration.
 
@@ -46,9 +46,9 @@ async def hosting(
         host = Host(
             HostConfig(servers=(server,), model=ModelConfig(name="scripted" if model else "")),
             store=database,
-            opener=ClientSessionOpener(expand=str) if url else Peered(peers, tasks),
+            opener=ClientSessionOpener(expand=str) if url else PeerSequenceOpener(peers, tasks),
             model_factory=lambda _: model or ScriptedModel(),
-            frontend=ScriptedFront(),
+            frontend=ScriptedFrontend(),
         )
         async with host:
             with anyio.fail_after(20):

@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from mcphost.auth.account import Account
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_registry import Identities
-from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
 from mcphost.errors import McpHostError, SignInRequired, UsageError
@@ -21,25 +21,33 @@ from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveToo
 from mcphost.host.servers.accounts import describe_validity, validity
 from mcphost.serialization import to_builtins
 from mcphost.store.database import Database
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.auth.peer import Browser, Peer, peer
-from tests.unit.host.asking import BOTH, ROOTS, Asker, address, asking_host, form, sample
-from tests.unit.transport.raw_http import Seen
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.host.asking import (
+    BOTH_ERAS,
+    ROOTS,
+    AskingServer,
+    form_request,
+    open_asking_host,
+    sampling_request,
+    url_request,
+)
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Tracker(Peer):
+class Tracker(OAuthPeer):
     """Has one tool for whoever is signed in; `open` for everybody."""
 
     open = False
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         token = one.headers.get("authorization", "").removeprefix("Bearer ")
         if not self.open and token not in self.valid:
-            return await Peer.mcp(self, one)
-        match one.message.get("method") if one.verb == "POST" else one.verb:
+            return await OAuthPeer.mcp(self, one)
+        match one.message.get("method") if one.method == "POST" else one.method:
             case "server/discover":
                 return await one.error(404, -32601)
             case "initialize":
@@ -52,16 +60,16 @@ class Tracker(Peer):
             case "tools/call":
                 return await one.result({"content": [{"type": "text", "text": "closed"}]})
             case _:
-                return await one.reply(202 if one.verb == "POST" else 405, b"")
+                return await one.reply(202 if one.method == "POST" else 405, b"")
 
 
 @asynccontextmanager
-async def hosting(folder: Path, one: Peer, front: ScriptedFront, account: str = "") -> AsyncIterator[Host]:
+async def hosting(folder: Path, one: OAuthPeer, front: ScriptedFrontend, account: str = "") -> AsyncIterator[Host]:
     """A host with that one server, and a person who signs in wherever they are led."""
     server = ServerConfig(name="tracker", url=one.url, source="flag", oauth=OAuthConfig(account=account))
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), None), Browser()))
-    model = ScriptedModel(calls(("tracker__close", {})), says("done"))
+    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
+    model = ScriptedModel(tool_round(("tracker__close", {})), text_round("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
     async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         yield host
@@ -72,8 +80,8 @@ async def hosting(folder: Path, one: Peer, front: ScriptedFront, account: str = 
 async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with(
     tmp_path: Path, configured: str, shown: str
 ) -> None:
-    front = ScriptedFront(AllowOnce())
-    async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
+    front = ScriptedFrontend(AllowOnce())
+    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
         feed = host.subscribe()
         await host.ensure_ready("tracker")
         await host.send("close it")
@@ -88,8 +96,8 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
 
 
 async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
-    front = ScriptedFront(AllowOnce())
-    async with peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
+    front = ScriptedFrontend(AllowOnce())
+    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
         one.open = True
         await host.ensure_ready("tracker")
         await host.send("close it")
@@ -99,7 +107,7 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
 
 
 async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_wanted(tmp_path: Path) -> None:
-    async with peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFront()) as host:
+    async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFrontend()) as host:
         await host.ensure_ready("tracker")
         (token,) = one.valid
         assert await host.accounts.sign_out("tracker") is True
@@ -137,18 +145,18 @@ def test_how_long_a_sign_in_lasts_is_said_in_words_and_never_below_nothing(
     assert (validity(account, 1000), describe_validity(account, 1000)) == (valid, words)
 
 
-@pytest.mark.parametrize("revision", BOTH)
-@pytest.mark.parametrize("ask", [form(), address("https://a.example/"), sample(), ROOTS])
+@pytest.mark.parametrize("revision", BOTH_ERAS)
+@pytest.mark.parametrize("ask", [form_request(), url_request("https://a.example/"), sampling_request(), ROOTS])
 async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
     revision: str, ask: Any, tmp_path: Path
 ) -> None:
     asker, front = (
-        Asker(revision, {"a": ask}),
-        ScriptedFront(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
+        AskingServer(revision, {"a": ask}),
+        ScriptedFrontend(*[Cancel() if ask[0].startswith("elicit") else Deny()] * 2),
     )
     if ask is ROOTS:
-        front = ScriptedFront(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
-    async with asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
+        front = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
+    async with open_asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
         connection = host._servers.find("peer")
         with suppress(McpHostError):
             await host.call_tool("peer", "ask", {})
@@ -158,7 +166,7 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
     assert [asked.account for asked in front.asked] == ["", "work"]
 
 
-class Answering(ScriptedFront):
+class Answering(ScriptedFrontend):
     """Does something before it answers."""
 
     def __init__(self, answer: Any) -> None:
@@ -176,29 +184,31 @@ class Whose(Tracker):
         super().__init__()
         self.came: list[tuple[str, str]] = []
 
-    async def mcp(self, one: Seen) -> None:
+    async def mcp(self, one: ReceivedRequest) -> None:
         token = one.headers.get("authorization", "").removeprefix("Bearer ")
-        self.came.append((one.message.get("method", "") if one.verb == "POST" else one.verb, token))
+        self.came.append((one.message.get("method", "") if one.method == "POST" else one.method, token))
         await super().mcp(one)
 
     def calls(self) -> list[str]:
         return [token for method, token in self.came if method == "tools/call"]
 
 
-async def tokens(host: Host, keep: Keep, one: Peer) -> dict[str, str]:
+async def tokens(host: Host, keep: TokenStore, one: OAuthPeer) -> dict[str, str]:
     """The token of each account."""
     found = [await keep.load(one.url, kept.account.account) for kept in await host.accounts.list_accounts()]
     return {signed.account: signed.tokens.access for signed in found if signed is not None}
 
 
 @asynccontextmanager
-async def with_two(folder: Path, one: Peer, front: Any, **more: Any) -> AsyncIterator[tuple[Host, Keep]]:
+async def with_two(folder: Path, one: OAuthPeer, front: Any, **more: Any) -> AsyncIterator[tuple[Host, TokenStore]]:
     """A host whose server has the accounts home and work, of which work is used."""
-    keep = Keep(MemoryVault(), folder)
+    keep = TokenStore(MemoryBackend(), folder)
     server = ServerConfig(name="tracker", url=one.url, source="flag", **more)
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=Identities(keep, Browser()))
-    model = ScriptedModel(calls(("tracker__close", {})), says("done"), calls(("tracker__close", {})), says("done"))
+    opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, BrowserUser()))
+    model = ScriptedModel(
+        tool_round(("tracker__close", {})), text_round("done"), tool_round(("tracker__close", {})), text_round("done")
+    )
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
     async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         await host.accounts.sign_in("tracker", "home")
@@ -208,7 +218,7 @@ async def with_two(folder: Path, one: Peer, front: Any, **more: Any) -> AsyncIte
 
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         feed = host.subscribe()
         secret = await tokens(host, keep, one)
         connection = host._servers.find("tracker")
@@ -225,13 +235,15 @@ async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["home"]
         told = [event.text for event in feed.drain() if isinstance(event, NoticeEvent)]
     assert any("the account home instead of work" in text for text in told)
-    listed = await Identities(Keep(MemoryVault(), tmp_path), None).kept((ServerConfig(name="tracker", url=one.url),))
+    listed = await OAuthRegistry(TokenStore(MemoryBackend(), tmp_path), None).list_accounts(
+        (ServerConfig(name="tracker", url=one.url),)
+    )
     assert [kept.account.name for kept in listed if kept.used_by] == ["home"], "a later run finds the choice"
 
 
 async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_the_other(tmp_path: Path) -> None:
     asked: list[str] = []
-    async with peer(kind=Whose) as one:
+    async with run_peer(kind=Whose) as one:
 
         async def answered(question: Any) -> Any:
             asked.append(question.account)
@@ -248,8 +260,8 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
 
 
 async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
-    front = ScriptedFront(AllowSession(), Deny())
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
+    front = ScriptedFrontend(AllowSession(), Deny())
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
         await host.send("close it")
         await host.accounts.select_account("tracker", "home")
         await host.send("close it")
@@ -258,7 +270,7 @@ async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp
 
 
 async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_alone(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         secret = await tokens(host, keep, one)
         assert await host.accounts.sign_out("tracker", "home")
         assert secret["home"] not in one.valid
@@ -270,7 +282,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
 
 
 async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
@@ -283,12 +295,12 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
         assert said in host.server("tracker").hint
         assert "mcphost accounts use tracker default" in host.server("tracker").hint
         one.came.clear()
-        person: Any = host._servers.find("tracker")._opener._identities._person
+        person: Any = host._servers.find("tracker")._opener._oauth_registry._interaction
         person.answer, person.visit = None, False
         host.restart("tracker")
         with pytest.raises(SignInRequired):
             await host.ensure_ready("tracker")
-        assert person.terms[-1].others == ("default", "home")
+        assert person.terms[-1].other_accounts == ("default", "home")
         assert {token for _, token in one.came} == {""}
         assert (await host.accounts.select_account("tracker", "home")).state == "ready"
         await host.call_tool("tracker", "close", {})
@@ -296,10 +308,10 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
 
 
 async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=one.url)
-        alone = ClientSessionOpener(expand=str, accounts=Identities(keep, None))
+        alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
         connection = host._servers.find("tracker")
         with pytest.raises(SignInRequired) as caught:
             async with alone.open(server, connection._request_handler, connection):
@@ -308,24 +320,24 @@ async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in
 
 
 async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_be_chosen(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, _):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, _):
         for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):
                 await host.accounts.select_account("tracker", name)
         assert host.server("tracker").account is not None
-    async with peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFront(), "work") as host:
+    async with run_peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFrontend(), "work") as host:
         await host.ensure_ready("tracker")
         (kept,) = await host.accounts.list_accounts()
-        assert kept.fixed_by == ("tracker",)
+        assert kept.configured_by == ("tracker",)
         with pytest.raises(UsageError, match="used with the account 'work'"):
             await host.accounts.select_account("tracker", "work")
 
 
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         secret = await tokens(host, keep, one)
-        host._servers.find("tracker")._opener._identities._person.answer = None
-        host._servers.find("tracker")._opener._identities._person.visit = False
+        host._servers.find("tracker")._opener._oauth_registry._interaction.answer = None
+        host._servers.find("tracker")._opener._oauth_registry._interaction.visit = False
         with pytest.raises(SignInRequired):
             await host.accounts.sign_in("tracker", "third")
         await host.call_tool("tracker", "close", {})
@@ -334,9 +346,9 @@ async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as
 
 
 async def test_another_programs_choice_counts_when_the_server_is_started_again(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         secret = await tokens(host, keep, one)
-        await Keep(MemoryVault(), tmp_path).choose(one.url, "home")
+        await TokenStore(MemoryBackend(), tmp_path).choose_account(one.url, "home")
         await host.call_tool("tracker", "close", {})
         host.restart("tracker")
         await host.call_tool("tracker", "close", {})
@@ -344,12 +356,12 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
 
 
 async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFront()) as (host, keep):
+    async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         opener, secret = host._servers.find("tracker")._opener, await tokens(host, keep, one)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
         database = Database(tmp_path / "second.db")
         later = Host(
-            config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=ScriptedFront()
+            config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=ScriptedFrontend()
         )
         async with later:
             found = await later.accounts.list_accounts()
@@ -360,7 +372,7 @@ async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended
         await database.close()
 
 
-class Waits(Browser):
+class Waits(BrowserUser):
     """A person who never answers; a sign-in waits for them."""
 
     async def sign_in(self, **asked: Any) -> str | None:
@@ -370,7 +382,7 @@ class Waits(Browser):
 
 
 @asynccontextmanager
-async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
+async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Waits]]:
     """A host that hears of the steps, and a person whom the sign-in waits for."""
     hosts: list[Host] = []
     person = Waits(visit=False)
@@ -380,9 +392,11 @@ async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
 
     server = ServerConfig(name="tracker", url=one.url, source="flag")
     database = Database(folder / "store.db")
-    opener = ClientSessionOpener(expand=str, accounts=Identities(Keep(MemoryVault(), folder), person, told=told))
+    opener = ClientSessionOpener(
+        expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), folder), person, on_progress=told)
+    )
     config = HostConfig(servers=(server,))
-    front = ScriptedFront()
+    front = ScriptedFrontend()
     async with Host(
         config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=front
     ) as host:
@@ -392,7 +406,7 @@ async def waiting(folder: Path, one: Peer) -> AsyncIterator[tuple[Host, Waits]]:
 
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+    async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
         feed = host.subscribe()
         assert not host.accounts.cancel_sign_in("tracker")
         host.start()
@@ -412,7 +426,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
 
 
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
-    async with peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
+    async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
         one.open = True
         await host.ensure_ready("tracker")
         one.open = False

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import exact, parse
+from mcphost.config.rules import exact_pattern, parse_rule
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.auto_approve import AutoApproval, AutoApprovalBudget
@@ -130,8 +130,8 @@ def test_a_claim_counts_where_it_is_made_plainly_and_the_user_trusts_it(claims: 
 def test_a_grant_holds_the_digests_of_what_its_rule_names_and_no_others() -> None:
     subject, other = identify_tool(offered()), offered("w").definition
     subject = replace(subject, server_tools={**subject.server_tools, "w": other})
-    assert make_grant(subject, replace(parse("s"), tool=exact("t"))).tools == {"t": subject.digest}
-    assert make_grant(subject, parse("s/w*")).tools == {"w": other.digest}
-    grant = make_grant(subject, parse("s"))
+    assert make_grant(subject, replace(parse_rule("s"), tool=exact_pattern("t"))).tools == {"t": subject.digest}
+    assert make_grant(subject, parse_rule("s/w*")).tools == {"w": other.digest}
+    grant = make_grant(subject, parse_rule("s"))
     assert grant.tools == {"t": subject.digest, "w": other.digest}
     assert (grant.account, grant.server_digest) == ("work", "sd")

@@ -12,10 +12,10 @@ from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ModelRequest
-from mcphost.store.results import Results
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import host_with, server_at, text, tool, tools
+from mcphost.store.results import ResultStore
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 BIG = "".join(f"line {number}\n" for number in range(60_000))
@@ -28,10 +28,10 @@ def last(request: ModelRequest) -> ToolReturnPart:
 
 
 async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG) -> tuple[ScriptedModel, Any]:
-    peer = server_at("2026-07-28", tools__list=tools(tool("it")), tools__call=text(big))
-    model = ScriptedModel(calls(("peer__it", {})), *rounds, says("ok"))
-    front = ScriptedFront(AllowOnce())
-    async with host_with(folder, peer, model, front, results=Results(kept)) as host:
+    peer = create_peer("2026-07-28", tools__list=tools_result(tool_definition("it")), tools__call=text_result(big))
+    model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"))
+    front = ScriptedFrontend(AllowOnce())
+    async with open_host_with(folder, peer, model, front, results=ResultStore(kept)) as host:
         feed = host.subscribe()
         await host.send("go")
         finished = [event for event in feed.drain() if isinstance(event, ToolFinished)]
@@ -44,7 +44,7 @@ async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG
 async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> None:
     def read_on(request: ModelRequest) -> Any:
         name = Path(last(request).kept).stem
-        return calls((READ_RESULT, {"result": name, "offset": MODEL_TEXT_LIMIT, "limit": 100_000}))(request)
+        return tool_round((READ_RESULT, {"result": name, "offset": MODEL_TEXT_LIMIT, "limit": 100_000}))(request)
 
     model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
     first, second = (last(request) for request in model.requests[1:3])
@@ -70,7 +70,7 @@ async def test_nothing_but_results_of_the_conversation_can_be_read(tmp_path: Pat
     def read_on(request: ModelRequest) -> Any:
         mine = Path(last(request).kept).stem
         asked = {**given, "result": mine} if given and given.get("result") == "mine" else given
-        return calls((READ_RESULT, asked))(request)
+        return tool_round((READ_RESULT, asked))(request)
 
     model, finished = await exchange(tmp_path, tmp_path / "results", read_on)
     assert finished[-1].outcome == "failed"
@@ -78,8 +78,8 @@ async def test_nothing_but_results_of_the_conversation_can_be_read(tmp_path: Pat
 
 
 async def test_a_result_of_another_conversation_cannot_be_read(tmp_path: Path) -> None:
-    strange = Path(await Results(tmp_path / "results").keep("of another conversation"))
-    model, _ = await exchange(tmp_path, tmp_path / "results", calls((READ_RESULT, {"result": strange.stem})))
+    strange = Path(await ResultStore(tmp_path / "results").save("of another conversation"))
+    model, _ = await exchange(tmp_path, tmp_path / "results", tool_round((READ_RESULT, {"result": strange.stem})))
     assert "of another" not in last(model.requests[2]).text
     assert last(model.requests[2]).is_error
 

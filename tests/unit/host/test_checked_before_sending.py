@@ -6,32 +6,32 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.schema import LedgerConfig, RootConfig
+from mcphost.config.schema import AuditConfig, RootConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.store.audit_reader import Wanted
-from mcphost.store.audit_store import Ledger
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.flows.around_consent.scene import Guard
-from tests.unit.host.asking import MODERN, Asker, asking_host, form
-from tests.unit.host.peer_host import tool, tools
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditStore
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.around_consent.scene import SelectiveFrontend
+from tests.unit.host.asking import STATELESS, AskingServer, form_request, open_asking_host
+from tests.unit.host.peer_host import tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
-Change = Callable[[Host, Asker], Awaitable[None]]
+Change = Callable[[Host, AskingServer], Awaitable[None]]
 
 
-async def redefined(host: Host, peer: Asker) -> None:
-    peer.answers["tools/list"] = tools(tool("ask", description="wicked"))
+async def redefined(host: Host, peer: AskingServer) -> None:
+    peer.answers["tools/list"] = tools_result(tool_definition("ask", description="wicked"))
     await host.features.refresh("peer")
 
 
-async def switched_off(host: Host, _peer: Asker) -> None:
+async def switched_off(host: Host, _peer: AskingServer) -> None:
     await host.set_tool_enabled("peer", "ask", enabled=False)
 
 
-async def revoked(host: Host, _peer: Asker) -> None:
+async def revoked(host: Host, _peer: AskingServer) -> None:
     (permission,) = host.grants.list_session_grants()
     await host.grants.revoke(permission.grant.id)
 
@@ -46,24 +46,24 @@ CHANGES = pytest.mark.parametrize(
 )
 
 
-async def outcome(folder: Path, peer: Asker, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
+async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
     """What the model is told, and how the call ended by the ledger, when things change behind a question of `kind`."""
-    model = ScriptedModel(calls(("peer__ask", {})), says("ok"))
-    journal = AuditLog(Ledger(folder / "ledger.db"), LedgerConfig())
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
 
     async def meanwhile(_question: Any) -> Any:
         await change(host, peer)
         return answer
 
-    front = Guard(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
+    front = SelectiveFrontend(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
     roots = (RootConfig(path=str(folder)),)
-    async with asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
+    async with open_asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
         if kind == "share_roots":
             peer.ask("r1", "roots/list", {})
         await host.send("go")
-        rows = [row for row in reversed(await journal.read_page(Wanted())) if row.kind == "tool"]
+        rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
-    assert len(front.of(type(front.asked[0]))) == (2 if change is revoked else 1)
+    assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoked else 1)
     return part.text, [row.decision for row in rows if row.event == "ended"]
 
 
@@ -71,7 +71,7 @@ async def outcome(folder: Path, peer: Asker, change: Change, kind: str, answer: 
 async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_asked_about(
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
-    peer = Asker("2025-11-25")
+    peer = AskingServer("2025-11-25")
     text, ended = await outcome(tmp_path, peer, change, "share_roots", DoNotShare())
     assert peer.calls == []
     assert told in text
@@ -82,7 +82,7 @@ async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_
 async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhile(
     tmp_path: Path, change: Change, why: str, told: str
 ) -> None:
-    peer = Asker(MODERN, {"who": form()})
+    peer = AskingServer(STATELESS, {"who": form_request()})
     text, ended = await outcome(tmp_path, peer, change, "fill_form", Accept())
     assert len(peer.calls) == 1
     assert told in text
@@ -92,7 +92,7 @@ async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhi
 async def test_the_ledger_says_that_a_call_was_not_sent_when_its_tool_changed_behind_the_question(
     tmp_path: Path,
 ) -> None:
-    peer = Asker("2025-11-25")
+    peer = AskingServer("2025-11-25")
     _, ended = await outcome(tmp_path, peer, redefined, "approve_tool", AllowOnce())
     assert peer.calls == []
     assert ended == ["not sent: the tool changed"]

@@ -10,8 +10,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.rules import parse
-from mcphost.config.schema import LedgerConfig
+from mcphost.config.rules import parse_rule
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.active_grants import ActiveGrants, ToolHistory
@@ -23,10 +23,10 @@ from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, 
 from mcphost.host.servers.catalog import ToolDefinition
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import Raw, replace
-from mcphost.store.audit_store import Ledger
+from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
-from mcphost.store.grants import CHANGED, Grants
-from tests.fakes.front import ScriptedFront
+from mcphost.store.grants import CHANGED_REASON, GrantStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ class Program:
         self.path, self.front, self.checker = path, front, checker
         self.conversation = "c1"
         self.told: list[str] = []
-        self.grants = Grants(Database(path))
+        self.grants = GrantStore(Database(path))
         matching = RuleMatcher(checker)
         self.standing = ActiveGrants(
             self.grants, matching, lambda: self.conversation, lambda error: self.told.append(error.message)
@@ -72,7 +72,7 @@ class Program:
     def again(
         self, *answers: Any, written: ConfigRules = NOTHING, unasked: AutoApprovalCheck | None = None
     ) -> "Program":
-        return Program(self.path, ScriptedFront(*answers), self.checker, written, unasked=unasked)
+        return Program(self.path, ScriptedFrontend(*answers), self.checker, written, unasked=unasked)
 
     async def decide(
         self, about: ToolIdentity, *, changed: bool = False, editable: bool = True, fits: Any = None, **arguments: Any
@@ -90,7 +90,7 @@ class Program:
 @pytest.fixture
 async def program(tmp_path: Path) -> AsyncIterator[Callable[..., Program]]:
     checker = SchemaValidator()
-    yield lambda *answers, written=NOTHING: Program(tmp_path / "s.db", ScriptedFront(*answers), checker, written)
+    yield lambda *answers, written=NOTHING: Program(tmp_path / "s.db", ScriptedFrontend(*answers), checker, written)
     await checker.close()
 
 
@@ -99,7 +99,7 @@ NO = Deny("no")
 
 
 def rule(text: str, **more: Any) -> AllowRule:
-    return AllowRule(replace(parse(text), **more))
+    return AllowRule(replace(parse_rule(text), **more))
 
 
 async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(program: Make) -> None:
@@ -118,7 +118,7 @@ async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(pro
 async def test_a_rule_that_does_not_cover_its_own_call_is_a_refusal_and_kept_nowhere(program: Make, text: str) -> None:
     one = program(rule(text))
     assert await one.decide(subject(), n=5) == Deny(RULE_MISMATCH)
-    assert await one.grants.every(revoked=True) == ()
+    assert await one.grants.list_all(include_revoked=True) == ()
 
 
 async def test_a_rule_that_is_over_before_it_is_given_allows_nothing(program: Make) -> None:
@@ -140,7 +140,7 @@ async def test_a_changed_tool_suspends_its_grants_for_good(program: Make) -> Non
     await one.decide(subject())
     assert await one.decide(subject(words="evil")) == NO
     assert (one.front.asked[-1].drifted, one.front.asked[-1].first_use) == (True, False)
-    assert (await one.grants.of("s"))[0].suspended == CHANGED
+    assert (await one.grants.list_for_server("s"))[0].suspended == CHANGED_REASON
     assert await one.decide(subject()) == NO
     assert one.front.asked[-1].drifted is False
     await one.decide(subject())
@@ -287,11 +287,11 @@ async def test_a_revoked_grant_of_this_session_asks_again(program: Make) -> None
 
 async def test_the_same_answer_for_this_session_is_one_grant(program: Make) -> None:
     one = program()
-    grant = make_grant(subject(), parse("s/t"))
+    grant = make_grant(subject(), parse_rule("s/t"))
     first, second = one.standing.grant_session(grant), one.standing.grant_session(grant)
     assert first.id != second.id
     assert one.standing.session_grants() == (second,)
-    one.standing.grant_session(make_grant(subject(), parse("s/t?n=1")))
+    one.standing.grant_session(make_grant(subject(), parse_rule("s/t?n=1")))
     assert len(one.standing.session_grants()) == 2
 
 
@@ -327,7 +327,7 @@ async def test_a_grant_settles_the_waiting_questions_that_it_covers_and_no_other
 
 @pytest.mark.parametrize("never", ["s/t", "s", "s/*", "s/t?p=under:/etc", "s/t?p=re:/etc/.*", "s/t?p=re:("])
 async def test_nothing_overrides_the_never_list(program: Make, never: str) -> None:
-    forbidding = ConfigRules(allow=(parse("s"),), never=(parse(never),))
+    forbidding = ConfigRules(allow=(parse_rule("s"),), never=(parse_rule(never),))
     one = program(AllowAlways())
     await one.decide(subject(is_read_only_trusted=True), p="/etc/passwd")
     for answer in (AllowOnce(), AllowAlways(), rule("s")):
@@ -339,7 +339,7 @@ async def test_nothing_overrides_the_never_list(program: Make, never: str) -> No
 
 
 async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too(program: Make) -> None:
-    one = program(AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse("s/t?p=under:/etc"),)))
+    one = program(AllowOnce({"p": "/etc/passwd"}), written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
     verdict = await one.decide(subject(), p="/tmp/x")
     assert isinstance(verdict, Deny)
     assert "s/t?p=under:/etc" in verdict.reason
@@ -348,15 +348,17 @@ async def test_arguments_that_the_user_edits_are_held_against_the_never_list_too
 async def test_a_rule_that_comes_with_edited_arguments_is_about_those_and_not_about_what_was_asked(
     program: Make,
 ) -> None:
-    one = program(AllowRule(parse("s/t?n=<10"), {"n": 5}), NO)
+    one = program(AllowRule(parse_rule("s/t?n=<10"), {"n": 5}), NO)
     verdict = await one.decide(subject(), n=50)
     assert isinstance(verdict, Approval)
     assert (verdict.source, verdict.arguments) == ("grant", {"n": 5})
     assert await one.decide(subject(), n=50) == NO
     assert isinstance(await one.decide(subject(), n=6), Approval)
-    other = program(AllowRule(parse("s/t?n=>40"), {"n": 5}))
+    other = program(AllowRule(parse_rule("s/t?n=>40"), {"n": 5}))
     assert await other.decide(subject("a"), n=50) == Deny(RULE_MISMATCH)
-    strict = program(AllowRule(parse("s/b"), {"p": "/etc/x"}), written=ConfigRules(never=(parse("s/b?p=under:/etc"),)))
+    strict = program(
+        AllowRule(parse_rule("s/b"), {"p": "/etc/x"}), written=ConfigRules(never=(parse_rule("s/b?p=under:/etc"),))
+    )
     assert isinstance(await strict.decide(subject("b"), p="/tmp"), Deny)
 
 
@@ -364,30 +366,30 @@ async def test_no_rule_is_kept_with_edited_arguments_that_the_tool_does_not_take
     async def fits(arguments: dict[str, Any]) -> bool:
         return arguments["n"] != 5
 
-    one = program(AllowRule(parse("s/t"), {"n": 5}))
+    one = program(AllowRule(parse_rule("s/t"), {"n": 5}))
     assert await one.decide(subject(), fits=fits, n=50) == Approval("once", {"n": 5})
-    assert await one.grants.every() == ()
+    assert await one.grants.list_all() == ()
 
 
-@pytest.mark.parametrize("answer", [AllowOnce({"n": 5}), AllowRule(parse("s/t"), {"n": 5})])
+@pytest.mark.parametrize("answer", [AllowOnce({"n": 5}), AllowRule(parse_rule("s/t"), {"n": 5})])
 async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(program: Make, answer: Any) -> None:
     one = program(answer)
     assert isinstance(await one.decide(subject(), editable=False, n=50), Deny)
-    assert await one.grants.every() == ()
+    assert await one.grants.list_all() == ()
 
 
 async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_asked_about_by_a_grant(
     program: Make,
 ) -> None:
-    strict = program(written=ConfigRules(never=(parse("s/t?p=under:/etc"),)))
+    strict = program(written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
     assert isinstance(await strict.decide(subject(), p="file:///etc/passwd"), Deny)
     one = program(rule("s/t?p=under:/tmp"), NO)
     await one.decide(subject(), p="/tmp/x")
     assert await one.decide(subject(), p="file:///tmp/x") == NO
-    told = program(NO, written=ConfigRules(allow=(parse("s/t?p=under:/tmp"),)))
+    told = program(NO, written=ConfigRules(allow=(parse_rule("s/t?p=under:/tmp"),)))
     assert await told.decide(subject("b"), p="/tmp/x") == NO
     assert (
-        await told.again(NO, written=ConfigRules(allow=(parse("s/a?p=under:/tmp"),))).decide(
+        await told.again(NO, written=ConfigRules(allow=(parse_rule("s/a?p=under:/tmp"),))).decide(
             subject("a"), p="file:///tmp/x"
         )
         == NO
@@ -397,7 +399,7 @@ async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_as
 async def test_a_rule_of_the_command_allows_and_a_tool_that_changed_since_a_grant_is_asked_about_all_the_same(
     program: Make,
 ) -> None:
-    written = ConfigRules(allow=(parse("s/t?n=<10"),))
+    written = ConfigRules(allow=(parse_rule("s/t?n=<10"),))
     assert await program(written=written).decide(subject(), n=1) == Approval("rule", {"n": 1})
     assert await program(NO, written=written).decide(subject(), n=10) == NO
     await program(AllowAlways()).decide(subject())
@@ -409,8 +411,10 @@ async def test_what_no_question_was_asked_about_is_denied_where_it_must_be_recor
     program: Make, tmp_path: Path
 ) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    journal = AuditLog(Ledger(tmp_path / "no" / "l.db"), LedgerConfig(required=True))
-    strict = Program(tmp_path / "s.db", ScriptedFront(), program().checker, ConfigRules(allow=(parse("s/t"),)), journal)
+    journal = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
+    strict = Program(
+        tmp_path / "s.db", ScriptedFrontend(), program().checker, ConfigRules(allow=(parse_rule("s/t"),)), journal
+    )
     verdict = await strict.decide(subject())
     assert isinstance(verdict, Deny)
     assert "ledger" in verdict.reason
@@ -424,7 +428,7 @@ async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what
         one = program(answer, NO)
         assert isinstance(await one.decide(replace(shown, server_tools=listed_since.server_tools)), Approval)
         assert await one.decide(listed_since) == NO
-        for grant in await one.grants.of("s"):
+        for grant in await one.grants.list_for_server("s"):
             await one.grants.revoke(grant.id)
 
 
@@ -448,7 +452,7 @@ def offered(tool: str, words: str = "") -> Any:
 
 async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as_something_else(program: Make) -> None:
     await program(AllowAlways()).decide(subject())
-    one = program(written=ConfigRules(never=(parse("s/a?n=<5"),)))
+    one = program(written=ConfigRules(never=(parse_rule("s/a?n=<5"),)))
     await one.consent.check_manual_call(offered("t"), {})
     await one.consent.check_manual_call(offered("b"), {})
     await one.consent.check_manual_call(offered("a"), {"n": 6})
@@ -468,7 +472,7 @@ async def test_what_runs_unasked_is_asked_last_and_counts_only_when_nothing_else
 
     first = program(AllowAlways())
     await first.decide(subject("a"))
-    written = ConfigRules(allow=(parse("s/b"),), never=(parse("s/n"),))
+    written = ConfigRules(allow=(parse_rule("s/b"),), never=(parse_rule("s/n"),))
     now = first.again(NO, NO, written=written, unasked=unasked)
     assert (await now.decide(subject("a"))).source == "grant"
     assert await now.decide(subject("b")) == Approval("rule", {})
@@ -496,7 +500,7 @@ async def test_uses_are_counted_and_written_after_the_calls(program: Make) -> No
         for _ in range(4):
             await one.decide(subject())
         tasks.cancel_scope.cancel()
-    assert [grant.uses for grant in await one.grants.of("s")] == [3]
+    assert [grant.uses for grant in await one.grants.list_for_server("s")] == [3]
 
 
 async def test_a_store_that_fails_allows_nothing_that_was_stored_and_keeps_new_answers_for_the_run(

@@ -7,7 +7,7 @@ import pytest
 from mcphost.errors import StoreError
 from mcphost.host.conversation.conversation import TITLE_CHARS, Conversation
 from mcphost.llm.messages import Message, TextPart
-from mcphost.store.conversations import Conversations
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ def user(text: str) -> Message:
 
 
 async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
-    conversation = Conversation(Conversations(Database(tmp_path / "s.db")), lambda error: None)
+    conversation = Conversation(ConversationStore(Database(tmp_path / "s.db")), lambda error: None)
     await conversation.append(user("\n  " + "x" * 200 + "\nmore"))
     assert len(conversation.title) == TITLE_CHARS
     assert conversation.title.endswith("…")
@@ -26,7 +26,7 @@ async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
 
 async def test_what_could_not_be_saved_is_told_once_kept_and_saved_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
-    saved = Conversations(database)
+    saved = ConversationStore(database)
     told: list[StoreError] = []
     conversation = Conversation(saved, told.append)
     await conversation.append(user("one"))
@@ -42,7 +42,7 @@ async def test_what_could_not_be_saved_is_told_once_kept_and_saved_later(tmp_pat
 
 
 async def test_a_stored_conversation_goes_on_where_it_was(tmp_path: Path) -> None:
-    saved = Conversations(Database(tmp_path / "s.db"))
+    saved = ConversationStore(Database(tmp_path / "s.db"))
     first = Conversation(saved, lambda error: None)
     await first.append(user("one"))
     again = await Conversation.load(saved, lambda error: None, first.id)

@@ -31,8 +31,13 @@ from mcphost.host.servers.tool_changes import (
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.serialization import Raw, dumps, replace
 from mcphost.store.database import Database
-from mcphost.store.tool_fingerprints import DEFINITION_LIMIT, SERVERS_KEPT, Pin, Pins
-from tests.fakes.front import ScriptedFront
+from mcphost.store.tool_fingerprints import (
+    MAX_DEFINITION_BYTES,
+    MAX_SERVER_DIGESTS,
+    ToolFingerprint,
+    ToolFingerprintStore,
+)
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 SERVER = ServerConfig(name="s", command="run")
@@ -73,9 +78,9 @@ class Bench:
         def settled() -> None:
             self.settled += 1
 
-        return ToolChangeTrackerFactory(Pins(self.database), self.front, self.told.append, follow, self.journal).create(
-            server, settled
-        )
+        return ToolChangeTrackerFactory(
+            ToolFingerprintStore(self.database), self.front, self.told.append, follow, self.journal
+        ).create(server, settled)
 
     async def noted(self) -> list[tuple[str, str]]:
         """What the ledger has of it: the tool, and what became of it."""
@@ -186,7 +191,7 @@ async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path
 
 @pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
 async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
-    bench = Bench(path, ScriptedFront(answer))
+    bench = Bench(path, ScriptedFrontend(answer))
     await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
@@ -198,7 +203,7 @@ async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path
 
 
 async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
-    front = ScriptedFront(AcceptToolChanges(), AcceptToolChanges())
+    front = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
     bench = Bench(path, front)
     await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
@@ -243,7 +248,7 @@ async def test_another_command_under_the_same_name_is_another_server(path: Path)
 
 
 async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
-    front = ScriptedFront(AcceptToolChanges(("a",)))
+    front = ScriptedFrontend(AcceptToolChanges(("a",)))
     bench = Bench(path, front)
     seen = offers({"name": "a"}, {"name": "b"})
     await list_and_save(bench.drift, seen)
@@ -269,7 +274,7 @@ async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -
 
 
 async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
-    front = ScriptedFront()
+    front = ScriptedFrontend()
     bench = Bench(path, front)
     await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
@@ -316,34 +321,38 @@ async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path
 
 
 async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(path: Path) -> None:
-    pins, old, new = Pins(Database(path)), Pin("a", "r1", "d1"), Pin("a", "r2", "d2")
-    await pins.keep("s", "sd", [(old, b"{}")])
-    await pins.keep("s", "sd", [(new, b"{}")])
-    await pins.turn("s", "sd", [(replace(old, turned="d3"), b"{}")])
-    assert await pins.all("s", "sd") == {"a": new}
-    await pins.turn("s", "sd", [(replace(new, turned="d3"), b"{}")])
-    assert (await pins.all("s", "sd"))["a"].turned == "d3"
-    assert await pins.all("s", "other") == await pins.all("x", "sd") == {}
+    pins, old, new = (
+        ToolFingerprintStore(Database(path)),
+        ToolFingerprint("a", "r1", "d1"),
+        ToolFingerprint("a", "r2", "d2"),
+    )
+    await pins.save("s", "sd", [(old, b"{}")])
+    await pins.save("s", "sd", [(new, b"{}")])
+    await pins.save_changed("s", "sd", [(replace(old, changed_digest="d3"), b"{}")])
+    assert await pins.load_all("s", "sd") == {"a": new}
+    await pins.save_changed("s", "sd", [(replace(new, changed_digest="d3"), b"{}")])
+    assert (await pins.load_all("s", "sd"))["a"].changed_digest == "d3"
+    assert await pins.load_all("s", "other") == await pins.load_all("x", "sd") == {}
 
 
 async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(path: Path) -> None:
-    pins = Pins(Database(path))
-    for number in range(SERVERS_KEPT + 2):
-        await pins.keep("s", f"d{number}", [(Pin("a", "r", "d"), b"{}")])
-        await pins.keep("s", "d1", [(Pin("a", "r", "d"), b"{}")])
-    known = [number for number in range(SERVERS_KEPT + 2) if await pins.all("s", f"d{number}")]
-    assert known == [1, *range(3, SERVERS_KEPT + 2)]
+    pins = ToolFingerprintStore(Database(path))
+    for number in range(MAX_SERVER_DIGESTS + 2):
+        await pins.save("s", f"d{number}", [(ToolFingerprint("a", "r", "d"), b"{}")])
+        await pins.save("s", "d1", [(ToolFingerprint("a", "r", "d"), b"{}")])
+    known = [number for number in range(MAX_SERVER_DIGESTS + 2) if await pins.load_all("s", f"d{number}")]
+    assert known == [1, *range(3, MAX_SERVER_DIGESTS + 2)]
 
 
 async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(path: Path) -> None:
     database = Database(path)
-    pins = Pins(database)
-    await pins.keep("s", "sd", [(Pin("a", "r", "d"), b"{}")])
+    pins = ToolFingerprintStore(database)
+    await pins.save("s", "sd", [(ToolFingerprint("a", "r", "d"), b"{}")])
     bomb = zlib.compress(b"x" * 10_000_000)
     await database.run(lambda db: db.execute("UPDATE pins SET definition = ?", (bomb,)))
-    assert len(await pins.definition("s", "sd", "a")) == DEFINITION_LIMIT
+    assert len(await pins.load_definition("s", "sd", "a")) == MAX_DEFINITION_BYTES
     await database.run(lambda db: db.execute("UPDATE pins SET definition = x'00'"))
-    assert await pins.definition("s", "sd", "a") == b""
+    assert await pins.load_definition("s", "sd", "a") == b""
 
 
 async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path: Path) -> None:
@@ -422,30 +431,30 @@ def test_a_difference_of_hostile_shape_raises_nothing() -> None:
 async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.store.tool_fingerprints.SERVER_BYTES", 200_000)
+    monkeypatch.setattr("mcphost.store.tool_fingerprints.MAX_SERVER_BYTES", 200_000)
     database = Database(path)
-    pins = Pins(database)
+    pins = ToolFingerprintStore(database)
     for number in range(30):
-        one = Pin(f"t{number}", f"r{number}", f"d{number}")
-        await pins.keep("s", f"sd{number % 3}", [(one, os.urandom(20_000))])
-        await pins.turn("s", f"sd{number % 3}", [(replace(one, turned="x"), os.urandom(20_000))])
+        one = ToolFingerprint(f"t{number}", f"r{number}", f"d{number}")
+        await pins.save("s", f"sd{number % 3}", [(one, os.urandom(20_000))])
+        await pins.save_changed("s", f"sd{number % 3}", [(replace(one, changed_digest="x"), os.urandom(20_000))])
     used = await database.run(
         lambda db: db.execute("SELECT sum(length(definition) + length(meanwhile)) FROM pins").fetchone()[0]
     )
     assert 150_000 < used <= 200_000
-    known = [await pins.all("s", f"sd{number}") for number in range(3)]
-    assert sorted(pin.turned for one in known for pin in one.values()) == ["x"] * 30
-    assert await pins.definition("s", "sd2", "t29") == await pins.meanwhile("s", "sd2", "t29") == b""
-    assert await pins.definition("s", "sd0", "t0") != b""
-    await pins.keep("s", "sd0", [(Pin("t0", "r", "d"), b"{}")])
-    assert await pins.definition("s", "sd0", "t0") == b"{}"
+    known = [await pins.load_all("s", f"sd{number}") for number in range(3)]
+    assert sorted(pin.changed_digest for one in known for pin in one.values()) == ["x"] * 30
+    assert await pins.load_definition("s", "sd2", "t29") == await pins.load_changed_definition("s", "sd2", "t29") == b""
+    assert await pins.load_definition("s", "sd0", "t0") != b""
+    await pins.save("s", "sd0", [(ToolFingerprint("t0", "r", "d"), b"{}")])
+    assert await pins.load_definition("s", "sd0", "t0") == b"{}"
 
 
 async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
-    bench = Bench(path, ScriptedFront(AcceptToolChanges(("new",)), AcceptToolChanges(())))
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
     await list_and_save(bench.drift, offers({"name": "old"}))
     bench.drift.compare(offers({"name": "a"}, {"name": "b"}))
     bench.drift.compare(offers({"name": "b"}, {"name": "new"}))
@@ -469,7 +478,7 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
-    bench = Bench(path, ScriptedFront(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
     await list_and_save(bench.drift, offers({"name": "a"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
@@ -487,7 +496,7 @@ async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_hel
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
-    bench = Bench(path, ScriptedFront(AcceptToolChanges(("b",))))
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("b",))))
     await list_and_save(bench.drift, offers({"name": "a"}, {"name": "b"}))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(bench.drift.run)
@@ -537,14 +546,14 @@ async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_lis
     first = Bench(path)
     await list_and_save(first.drift, offers({"name": "a"}))
     bench, reads = Bench(path), 0
-    every = bench.drift._fingerprints.all
+    every = bench.drift._fingerprints.load_all
 
-    async def counting(*words: str) -> dict[str, Pin]:
+    async def counting(*words: str) -> dict[str, ToolFingerprint]:
         nonlocal reads
         reads += 1
         return await every(*words)
 
-    bench.drift._fingerprints.all = counting  # type: ignore[method-assign]
+    bench.drift._fingerprints.load_all = counting  # type: ignore[method-assign]
     await bench.drift.load()
     assert reads == 1
     await list_and_save(bench.drift, offers({"name": "a", "description": "evil"}))
@@ -557,13 +566,13 @@ async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
     monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
     bench = Bench(path)
     await bench.drift.compare_first(offers({"name": "a"}))
-    pins = Pins(bench.database)
+    pins = ToolFingerprintStore(bench.database)
     key = (SERVER.name, server_digest(SERVER))
-    assert await pins.all(*key) == {}
+    assert await pins.load_all(*key) == {}
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bench.drift.run)
-            while not await pins.all(*key):
+            while not await pins.load_all(*key):
                 await anyio.lowlevel.checkpoint()
             tasks.cancel_scope.cancel()
-    assert set(await pins.all(*key)) == {"a"}
+    assert set(await pins.load_all(*key)) == {"a"}

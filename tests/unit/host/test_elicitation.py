@@ -21,8 +21,17 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ServerRequestRejection, UrlElicitationRequired
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
-from tests.fakes.front import ScriptedFront
-from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, Asker, address, asking_host, form, replies
+from tests.fakes.front import ScriptedFrontend
+from tests.unit.host.asking import (
+    BOTH_ERAS,
+    HANDSHAKE,
+    STATELESS,
+    AskingServer,
+    collect_replies,
+    form_request,
+    open_asking_host,
+    url_request,
+)
 
 pytestmark = pytest.mark.anyio
 NAME = {"name": {"type": "string", "description": "Your name"}}
@@ -35,7 +44,7 @@ PAGE = "https://example.com/connect?id=1"
 @pytest.mark.req("elic.actions")
 @pytest.mark.req("elic.content-accept-only")
 @pytest.mark.req("mrtr.decline")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 @pytest.mark.parametrize(
     ("verdict", "reply"),
     [
@@ -47,7 +56,7 @@ PAGE = "https://example.com/connect?id=1"
 async def test_accept_decline_and_cancel_of_a_form_reach_the_server_as_such(
     revision: str, verdict: Any, reply: dict[str, Any], tmp_path: Path
 ) -> None:
-    got, asked = await replies(tmp_path, revision, {"a": form(NAME)}, verdict)
+    got, asked = await collect_replies(tmp_path, revision, {"a": form_request(NAME)}, verdict)
     assert got == {"a": {"result": reply}}
     assert isinstance(asked[0], FillForm)
 
@@ -56,9 +65,9 @@ async def test_accept_decline_and_cancel_of_a_form_reach_the_server_as_such(
 @pytest.mark.req("elic.why")
 @pytest.mark.req("elic.form.mode-absent")
 @pytest.mark.req("mrtr.trust")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_path: Path) -> None:
-    _, (question,) = await replies(tmp_path, revision, {"a": form(NAME)}, Decline())
+    _, (question,) = await collect_replies(tmp_path, revision, {"a": form_request(NAME)}, Decline())
     assert question == FillForm(
         server="peer",
         number=1,
@@ -70,10 +79,14 @@ async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_pa
 
 @pytest.mark.req("elic.form.empty")
 @pytest.mark.req("elic.form.defaults")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, tmp_path: Path) -> None:
-    got, _ = await replies(
-        tmp_path, revision, {"a": form(), "b": form({"n": {"type": "number", "default": 95.5}})}, Accept(), Accept()
+    got, _ = await collect_replies(
+        tmp_path,
+        revision,
+        {"a": form_request(), "b": form_request({"n": {"type": "number", "default": 95.5}})},
+        Accept(),
+        Accept(),
     )
     assert got == {
         "a": {"result": {"action": "accept", "content": {}}},
@@ -83,7 +96,7 @@ async def test_an_empty_form_is_confirmed_with_an_empty_content(revision: str, t
 
 @pytest.mark.req("elic.form.validate")
 async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path) -> None:
-    got, _ = await replies(tmp_path, "2025-11-25", {"a": form(NAME)}, Accept({"name": 5}))
+    got, _ = await collect_replies(tmp_path, "2025-11-25", {"a": form_request(NAME)}, Accept({"name": 5}))
     assert got["a"]["error"]["code"] == -32603
 
 
@@ -91,28 +104,28 @@ async def test_a_wrong_answer_of_a_front_never_reaches_the_server(tmp_path: Path
 @pytest.mark.parametrize(
     "ask",
     [
-        form({"x": {"type": "object"}}),
-        address("ftp://example.com/"),
-        address("javascript:alert(1)"),
-        address("http://example.com/"),
-        address("https://exa mple.com/"),
-        address(""),
+        form_request({"x": {"type": "object"}}),
+        url_request("ftp://example.com/"),
+        url_request("javascript:alert(1)"),
+        url_request("http://example.com/"),
+        url_request("https://exa mple.com/"),
+        url_request(""),
         ("elicitation/create", {"mode": "form", "message": "x" * 70_000, "requestedSchema": {"type": "object"}}),
     ],
 )
 async def test_what_no_front_can_show_is_refused_unseen(ask: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
-    got, asked = await replies(tmp_path, "2025-11-25", {"a": ask})
+    got, asked = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
     assert got["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
-    got, later = await replies(tmp_path / "m", MODERN, {"a": ask})
+    got, later = await collect_replies(tmp_path / "m", STATELESS, {"a": ask})
     assert got["a"]["result"] == {"action": "cancel"}
     assert [*asked, *later] == []
 
 
 @pytest.mark.req("elic.form.no-secrets")
 async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path) -> None:
-    _, (question,) = await replies(
-        tmp_path, MODERN, {"a": form({"p": {"type": "string", "title": "Password"}})}, Cancel()
+    _, (question,) = await collect_replies(
+        tmp_path, STATELESS, {"a": form_request({"p": {"type": "string", "title": "Password"}})}, Cancel()
     )
     assert question.warnings == ("It seems to ask for a secret: Password.",)
 
@@ -120,11 +133,11 @@ async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path
 @pytest.mark.req("elic.not-before")
 @pytest.mark.req("life.init.caps.elicitation")
 @pytest.mark.req("elic.caps.at-least-one")
-@pytest.mark.parametrize("revision", [*HANDSHAKE, MODERN])
+@pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
 async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str, tmp_path: Path) -> None:
-    peer = Asker(revision, {"a": form(NAME)})
-    known = {"2025-06-18": {}, "2025-11-25": {"form": {}, "url": {}}, MODERN: {"form": {}, "url": {}}}
-    async with asking_host(tmp_path, peer, ScriptedFront(Decline())) as host:
+    peer = AskingServer(revision, {"a": form_request(NAME)})
+    known = {"2025-06-18": {}, "2025-11-25": {"form": {}, "url": {}}, STATELESS: {"form": {}, "url": {}}}
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(Decline())) as host:
         # What is offered goes out before the server says which revision it speaks.
         assert peer.declared["elicitation"] == {"form": {}, "url": {}}
         everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": True}}
@@ -139,7 +152,7 @@ async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str,
         assert "-32601" in outcome.text
 
 
-class Only(ScriptedFront):
+class Only(ScriptedFrontend):
     """Can be asked for forms and nothing else."""
 
     kinds = frozenset({FillForm.KIND})
@@ -147,16 +160,16 @@ class Only(ScriptedFront):
 
 
 @pytest.mark.req("elic.mode-undeclared")
-@pytest.mark.parametrize("ask", [address(PAGE), ("elicitation/create", {"mode": "video", "message": "?"})])
+@pytest.mark.parametrize("ask", [url_request(PAGE), ("elicitation/create", {"mode": "video", "message": "?"})])
 async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
     ask: tuple[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    peer, front = Asker("2025-11-25", {"a": ask}), Only()
-    async with asking_host(tmp_path, peer, front) as host:
+    peer, front = AskingServer("2025-11-25", {"a": ask}), Only()
+    async with open_asking_host(tmp_path, peer, front) as host:
         assert peer.declared["elicitation"] == {"form": {}}
         assert '"code": -32602' in (await host.call_tool("peer", "ask", {})).text
-    peer = Asker(MODERN, {"a": ask})
-    async with asking_host(tmp_path, peer, front) as host:
+    peer = AskingServer(STATELESS, {"a": ask})
+    async with open_asking_host(tmp_path, peer, front) as host:
         with pytest.raises(MalformedMessage, match="is not supported"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
@@ -165,7 +178,7 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
 
 @pytest.mark.req("elic.mode-undeclared")
 async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_one(tmp_path: Path) -> None:
-    got, asked = await replies(tmp_path, "2025-06-18", {"a": address(PAGE)}, AcceptUrl())
+    got, asked = await collect_replies(tmp_path, "2025-06-18", {"a": url_request(PAGE)}, AcceptUrl())
     assert got["a"]["error"]["code"] == -32602
     assert asked == []
 
@@ -173,12 +186,12 @@ async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_o
 @pytest.mark.req("life.init.caps.sampling")
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.req("mrtr.undeclared")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_path: Path) -> None:
-    peer = Asker(revision, {"a": form(NAME)})
-    async with asking_host(tmp_path, peer, RefusingFrontend()) as host:
+    peer = AskingServer(revision, {"a": form_request(NAME)})
+    async with open_asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert not {"elicitation", "sampling", "roots"} & set(peer.declared)
-        if revision == MODERN:
+        if revision == STATELESS:
             with pytest.raises(MalformedMessage, match="elicitation/create"):
                 await host.call_tool("peer", "ask", {})
         else:
@@ -188,11 +201,11 @@ async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_
 # -- addresses
 @pytest.mark.req("elic.url.consent")
 @pytest.mark.req("elic.url.accept-meaning")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_content(
     revision: str, tmp_path: Path
 ) -> None:
-    got, (question,) = await replies(tmp_path, revision, {"a": address(PAGE)}, AcceptUrl())
+    got, (question,) = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, AcceptUrl())
     assert got == {"a": {"result": {"action": "accept"}}}
     assert (question.url, question.host, question.elicitation, question.warnings) == (PAGE, "example.com", "e1", ())
     assert (question.server, question.message) == ("peer", "Go there.")
@@ -209,7 +222,7 @@ async def test_nobody_but_the_browser_connects_to_an_address(tmp_path: Path) -> 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, note)
         url = f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/"
-        got, asked = await replies(tmp_path, MODERN, {"a": address(url)}, AcceptUrl())
+        got, asked = await collect_replies(tmp_path, STATELESS, {"a": url_request(url)}, AcceptUrl())
         tasks.cancel_scope.cancel()
     assert got == {"a": {"result": {"action": "accept"}}}
     assert [one.url for one in asked] == [url]
@@ -217,10 +230,10 @@ async def test_nobody_but_the_browser_connects_to_an_address(tmp_path: Path) -> 
 
 
 @pytest.mark.req("elic.actions")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 @pytest.mark.parametrize(("verdict", "action"), [(Decline(), "decline"), (Cancel(), "cancel")])
 async def test_an_address_can_be_declined_or_left(revision: str, verdict: Any, action: str, tmp_path: Path) -> None:
-    got, _ = await replies(tmp_path, revision, {"a": address(PAGE)}, verdict)
+    got, _ = await collect_replies(tmp_path, revision, {"a": url_request(PAGE)}, verdict)
     assert got == {"a": {"result": {"action": action}}}
 
 
@@ -236,8 +249,8 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
         opened.append(url)
         return works
 
-    peer, front = Asker(MODERN, {"a": address(PAGE)}), ScriptedFront(Decline(), AcceptUrl())
-    async with asking_host(tmp_path, peer, front, open_url=open_url) as host:
+    peer, front = AskingServer(STATELESS, {"a": url_request(PAGE)}), ScriptedFrontend(Decline(), AcceptUrl())
+    async with open_asking_host(tmp_path, peer, front, open_url=open_url) as host:
         assert "decline" in (await host.call_tool("peer", "ask", {})).text
         assert opened == []
         assert action in (await host.call_tool("peer", "ask", {})).text
@@ -247,18 +260,18 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
 @pytest.mark.req("elic.url.id")
 async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path) -> None:
     ask = ("elicitation/create", {"mode": "url", "message": "Go.", "url": PAGE})
-    got, _ = await replies(tmp_path, "2025-11-25", {"a": ask})
+    got, _ = await collect_replies(tmp_path, "2025-11-25", {"a": ask})
     assert got["a"]["error"]["code"] == -32602
     (tmp_path / "m").mkdir()
-    got, _ = await replies(tmp_path / "m", MODERN, {"a": ask}, AcceptUrl())
+    got, _ = await collect_replies(tmp_path / "m", STATELESS, {"a": ask}, AcceptUrl())
     assert got["a"]["result"] == {"action": "accept"}
 
 
 @pytest.mark.req("elic.url.complete")
 @pytest.mark.req("elic.url.complete-unknown")
 async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
-    peer = Asker("2025-11-25", {"a": address(PAGE)})
-    async with asking_host(tmp_path, peer, ScriptedFront(AcceptUrl())) as host:
+    peer = AskingServer("2025-11-25", {"a": url_request(PAGE)})
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(AcceptUrl())) as host:
         feed = host.subscribe()
         await host.call_tool("peer", "ask", {})
         for ident in ("other", "e1", "e1", ""):
@@ -269,7 +282,7 @@ async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_no
     assert [event.text for event in told] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
 
 
-def elicitation(front: ScriptedFront) -> tuple[ElicitationHandler, list[str]]:
+def elicitation(front: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]:
     """One, and what it tells the user."""
     told: list[str] = []
     return ElicitationHandler("peer", front, lambda text, hint: told.append(text)), told
@@ -280,7 +293,7 @@ def elicitation(front: ScriptedFront) -> tuple[ElicitationHandler, list[str]]:
 async def test_what_a_server_calls_done_is_not_told_of_an_address_that_nobody_went_to(
     verdict: Any, needed: bool
 ) -> None:
-    one, told = elicitation(ScriptedFront(verdict))
+    one, told = elicitation(ScriptedFrontend(verdict))
     ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), ServerRequestContext()
     await (
         one.visit_required_urls(UrlElicitationRequired((ask,)), "", context) if needed else one.answer(ask, "", context)
@@ -290,7 +303,7 @@ async def test_what_a_server_calls_done_is_not_told_of_an_address_that_nobody_we
 
 
 async def test_a_server_that_sends_to_address_after_address_is_remembered_with_the_newest_of_them() -> None:
-    one, told = elicitation(ScriptedFront(*[AcceptUrl()] * (MAX_PENDING + 1)))
+    one, told = elicitation(ScriptedFrontend(*[AcceptUrl()] * (MAX_PENDING + 1)))
     for number in range(MAX_PENDING + 1):
         await one.answer(
             Elicit(message="Go.", mode="url", url=PAGE, elicitation_id=f"e{number}"), "", ServerRequestContext()
@@ -301,7 +314,7 @@ async def test_a_server_that_sends_to_address_after_address_is_remembered_with_t
     assert told == ["peer reports that you are done in the browser."]
 
 
-class Gate(Asker):
+class Gate(AskingServer):
     """Its tool needs addresses visited before it works; `open` says whether they were."""
 
     def __init__(self, *urls: str) -> None:
@@ -330,8 +343,8 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
         peer.open = True
         return True
 
-    front = ScriptedFront(AcceptUrl(), AcceptUrl(), done)
-    async with asking_host(tmp_path, peer, front) as host:
+    front = ScriptedFrontend(AcceptUrl(), AcceptUrl(), done)
+    async with open_asking_host(tmp_path, peer, front) as host:
         assert (await host.call_tool("peer", "ask", {"k": "v"})).text == "{}"
     assert [type(question) for question in front.asked] == [VisitUrl, VisitUrl, RetryCall]
     assert front.asked[2].urls == ("https://a.example/", "https://b.example/")  # type: ignore[attr-defined]
@@ -343,8 +356,8 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 @pytest.mark.req("elic.url.complete")
 async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_done(tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    front = ScriptedFront(AcceptUrl())  # the question whether to repeat it is never answered
-    async with asking_host(tmp_path, peer, front) as host, anyio.create_task_group() as group:
+    front = ScriptedFrontend(AcceptUrl())  # the question whether to repeat it is never answered
+    async with open_asking_host(tmp_path, peer, front) as host, anyio.create_task_group() as group:
 
         async def finish() -> None:
             while len(front.asked) < 2:
@@ -360,7 +373,7 @@ async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_do
 @pytest.mark.parametrize("verdicts", [(Decline(),), (Cancel(),), (AcceptUrl(), False)])
 async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any, tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    async with asking_host(tmp_path, peer, ScriptedFront(*verdicts)) as host:
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(*verdicts)) as host:
         with pytest.raises(
             ConsentDenied, match=r"[^.]\. You did not go there, or gave it up, so the call was not repeated\.$"
         ):
@@ -370,7 +383,7 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
 
 async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_path: Path) -> None:
     peer = Gate(PAGE)
-    async with asking_host(tmp_path, peer, ScriptedFront(*(AcceptUrl(), True) * 3)) as host:
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(*(AcceptUrl(), True) * 3)) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 4
@@ -379,13 +392,13 @@ async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_pa
 @pytest.mark.parametrize("url", ["ftp://x", "http://example.com"])
 async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: str, tmp_path: Path) -> None:
     peer = Gate(url)
-    front = ScriptedFront()
-    async with asking_host(tmp_path, peer, front) as host:
+    front = ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     peer = Gate(PAGE)
     (tmp_path / "other").mkdir()
-    async with asking_host(tmp_path / "other", peer, Only()) as host:
+    async with open_asking_host(tmp_path / "other", peer, Only()) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
             await host.call_tool("peer", "ask", {})
     assert front.asked == []
@@ -394,10 +407,10 @@ async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: 
 # -- how often, and for how long
 @pytest.mark.req("elic.rate-limit")
 async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront()
-    async with asking_host(tmp_path, peer, front):
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front):
         for number in range(80):
-            peer.ask(str(number), *form(NAME))
+            peer.ask(str(number), *form_request(NAME))
         refused = await peer.until(30)
         assert len(front.asked) == 50
         assert all("error" in reply for _, reply in refused)
@@ -407,9 +420,9 @@ async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_SERVER_BYTES", 5_000)
-    peer, front = Asker("2025-11-25"), ScriptedFront()
-    method, params = form(NAME)
-    async with asking_host(tmp_path, peer, front):
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
+    method, params = form_request(NAME)
+    async with open_asking_host(tmp_path, peer, front):
         for number in range(6):
             peer.ask(str(number), method, {**params, "message": "x" * 1_500})
         refused = await peer.until(3)
@@ -418,32 +431,32 @@ async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
 
 
 async def test_a_server_whose_questions_were_answered_may_ask_as_many_again(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront(*[Decline()] * (MAX_SERVER_QUESTIONS + 1))
-    async with asking_host(tmp_path, peer, front):
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend(*[Decline()] * (MAX_SERVER_QUESTIONS + 1))
+    async with open_asking_host(tmp_path, peer, front):
         for number in range(MAX_SERVER_QUESTIONS + 1):
-            peer.ask(str(number), *form(NAME))
+            peer.ask(str(number), *form_request(NAME))
             await peer.until(number + 1)
     assert [reply for _, reply in peer.results] == [{"result": {"action": "decline"}}] * (MAX_SERVER_QUESTIONS + 1)
 
 
 async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path) -> None:
-    peer = Asker("2025-11-25", {"a": form(NAME)})
+    peer = AskingServer("2025-11-25", {"a": form_request(NAME)})
 
-    class Slow(ScriptedFront):
+    class Slow(ScriptedFrontend):
         async def ask(self, question: Any) -> Any:
             await anyio.sleep(0.4)
             return Decline()
 
-    async with asking_host(tmp_path, peer, Slow()) as host:
+    async with open_asking_host(tmp_path, peer, Slow()) as host:
         session = await host._servers.find("peer").session()  # pyright: ignore[reportPrivateUsage]
         result = await session.request(CallTool("ask"), deadline=0.2)
     assert b"decline" in bytes(result.content[0])
 
 
 async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront()
-    async with asking_host(tmp_path, peer, front) as host:
-        peer.ask("x", *form(NAME))
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front) as host:
+        peer.ask("x", *form_request(NAME))
         while not front.waiting:
             await front.asked_now.wait()
         peer.say("notifications/cancelled", requestId="x")
@@ -459,10 +472,10 @@ async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_noth
         await answer.wait()
         return Cancel()
 
-    peer = Asker("2025-11-25")
-    async with asking_host(tmp_path, peer, ScriptedFront(slow, Decline())) as host:
-        peer.ask("x", *form(NAME))
-        peer.ask("x", *form(NAME))
+    peer = AskingServer("2025-11-25")
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(slow, Decline())) as host:
+        peer.ask("x", *form_request(NAME))
+        peer.ask("x", *form_request(NAME))
         await peer.until(1)
         answer.set()
         assert [reply["result"]["action"] for _, reply in await peer.until(2)] == ["decline", "cancel"]
@@ -472,8 +485,8 @@ async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_noth
 async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_server_takes_it_back(
     tmp_path: Path,
 ) -> None:
-    peer, front = Asker("2025-11-25", {"a": form(NAME)}), ScriptedFront()
-    async with asking_host(tmp_path, peer, front) as host:
+    peer, front = AskingServer("2025-11-25", {"a": form_request(NAME)}), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front) as host:
         feed = host.subscribe()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.call_tool, "peer", "ask", {})
@@ -492,25 +505,25 @@ async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_serv
 
 
 @pytest.mark.req("samp.association")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_for_has_none(
     tmp_path: Path, revision: str
 ) -> None:
-    peer = Asker(revision, {"a": form(NAME), "b": form(NAME)})
-    front = ScriptedFront(Decline(), Decline(), Decline())
-    async with asking_host(tmp_path, peer, front) as host:
+    peer = AskingServer(revision, {"a": form_request(NAME), "b": form_request(NAME)})
+    front = ScriptedFrontend(Decline(), Decline(), Decline())
+    async with open_asking_host(tmp_path, peer, front) as host:
         await host.call_tool("peer", "ask", {})
         first, second = (asked.number for asked in front.asked)
         assert (first, second) == (1, 1)
         if revision < "2026":
-            peer.ask("x", *form(NAME))
+            peer.ask("x", *form_request(NAME))
             while len(front.asked) < 3:
                 await front.asked_now.wait()
             assert (front.asked[2].number, front.asked[2].why) == (0, "asked on its own; no tool is running")
 
 
 async def test_forms_that_cannot_be_shown_are_told_of_once_for_each_reason_and_not_without_end() -> None:
-    one, told = elicitation(ScriptedFront())
+    one, told = elicitation(ScriptedFrontend())
     context = ServerRequestContext(revision=Revision.V2025_11_25)
     for number in range(200):
         for name in ("same", f"other{number}"):

@@ -12,8 +12,8 @@ from mcphost.protocol.completion import PromptReference, ResourceTemplateReferen
 from mcphost.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import Raw, encode
-from tests.unit.client.peer import EVERYTHING, Peer
-from tests.unit.host.peered import hosting
+from tests.unit.client.peer import ALL_CAPABILITIES, ScriptedServer
+from tests.unit.host.peered import open_peer_host
 
 pytestmark = pytest.mark.anyio
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -21,18 +21,18 @@ LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "re
          "resources/templates/list": "resourceTemplates"}  # fmt: skip
 
 
-def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> Peer:
+def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
     """A server with those lists; `answers(method, params)` gives the rest."""
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method in LISTS:
             return {"resultType": "complete", LISTS[method]: lists.get(LISTS[method], [])}
         return answers(method, params)
 
-    return Peer(script, revision)
+    return ScriptedServer(script, revision)
 
 
-def sent(peer: Peer, method: str) -> list[dict[str, Any]]:
+def sent(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
     """The params of each request of that method, without what every request carries."""
     asked = [message.get("params", {}) for message in peer.seen if message.get("method") == method]
     return [{key: value for key, value in params.items() if key != "_meta"} for params in asked]
@@ -45,7 +45,7 @@ def sent(peer: Peer, method: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_completion_says_what_is_typed_and_what_is_filled_in(revision: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         prompt, template = PromptReference("p"), ResourceTemplateReference("a://{x}/{y}")
         found = await host.features.complete("peer", prompt, "department", "S")
         await host.features.complete("peer", template, "y", "", {"x": "1"})
@@ -62,7 +62,7 @@ async def test_completion_says_what_is_typed_and_what_is_filled_in(revision: str
 async def test_a_server_that_declared_no_completions_is_not_asked(revision: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {"completion": {"values": []}}, revision)
     peer.capabilities = {"prompts": {}}
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UnsupportedCapability):
             await host.features.complete("peer", PromptReference("p"), "a", "")
     assert "completion/complete" not in peer.methods()
@@ -71,7 +71,7 @@ async def test_a_server_that_declared_no_completions_is_not_asked(revision: str,
 @pytest.mark.req("comp.capability-2024")
 async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_completion(tmp_path: Path) -> None:
     peer = offering(lambda *_: ErrorData(-32601, "unknown"), "2024-11-05")
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         for error in (RequestRefused, UnsupportedCapability, UnsupportedCapability):
             with pytest.raises(error):
                 await host.features.complete("peer", PromptReference("p"), "a", "")
@@ -93,7 +93,7 @@ async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_comple
 async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(
     completion: dict[str, Any], count: int, more: bool, tmp_path: Path
 ) -> None:
-    async with hosting(tmp_path, offering(lambda *_: {"completion": completion})) as host:
+    async with open_peer_host(tmp_path, offering(lambda *_: {"completion": completion})) as host:
         found = await host.features.complete("peer", PromptReference("p"), "a", "")
     assert (len(found.values), found.has_more) == (count, more)
 
@@ -102,7 +102,7 @@ async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(
 async def test_the_same_question_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     peer = offering(lambda *_: {"completion": {"values": ["x"]}})
     monkeypatch.setattr(features, "COMPLETION_CACHE_SIZE", 3)
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         for context in ({}, {"b": "1"}, {"b": "2"}):
             for _ in range(3):
                 await host.features.complete("peer", PromptReference("p"), "a", "v", context)
@@ -125,7 +125,7 @@ async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_pa
         return {"contents": [{"uri": params["uri"], "text": "from the server"}]}
 
     peer = offering(answers)
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         read = await host.read_resource("peer", uri)
     assert sent(peer, "resources/read") == [{"uri": uri}]
     assert read.contents[0].text == "from the server"
@@ -140,7 +140,7 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
         {"uri": "d://x/3", "text": ""},
     ]
     answers = [{"contents": several}, {"contents": []}]
-    async with hosting(tmp_path, offering(lambda *_: answers.pop(0))) as host:
+    async with open_peer_host(tmp_path, offering(lambda *_: answers.pop(0))) as host:
         read = await host.read_resource("peer", "d://x")
         assert [(one.uri, one.text, one.blob) for one in read.contents] == [
             ("d://x/1", "one", None),
@@ -164,7 +164,7 @@ async def test_a_resource_that_is_not_there_is_said_in_words(
     error: ErrorData, words: str, data: Any, tmp_path: Path
 ) -> None:
     full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
-    async with hosting(tmp_path, offering(lambda *_: full)) as host:
+    async with open_peer_host(tmp_path, offering(lambda *_: full)) as host:
         with pytest.raises(RequestRefused) as caught:
             await host.read_resource("peer", "a://1")
     named = isinstance(data, dict) and isinstance(data["uri"], str)
@@ -176,7 +176,7 @@ async def test_a_resource_that_is_not_there_is_said_in_words(
 
 async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
     peer = offering(lambda *_: {"contents": []})
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         for uri in ("", "x:" + "y" * 70_000):
             for do in (host.read_resource, host.features.subscribe):
                 with pytest.raises(UsageError):
@@ -192,7 +192,7 @@ REVIEW = {"name": "review", "arguments": [{"name": "code", "required": True}, {"
 @pytest.mark.req("prompts.args.strings")
 async def test_a_prompt_without_what_it_needs_is_not_asked_for(tmp_path: Path) -> None:
     peer = offering(lambda *_: {"messages": []}, prompts=[REVIEW])
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UsageError, match="'review' of 'peer' needs code"):
             await host.get_prompt("peer", "review", {"tone": "kind"})
         await host.get_prompt("peer", "review", {"code": "1"})
@@ -211,7 +211,7 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
         {"type": "resource_link", "uri": "a://2", "name": "two"},
     ]
     messages = [{"role": ("user", "assistant")[n % 2], "content": one} for n, one in enumerate(contents)]
-    async with hosting(tmp_path, offering(lambda *_: {"description": "All", "messages": messages})) as host:
+    async with open_peer_host(tmp_path, offering(lambda *_: {"description": "All", "messages": messages})) as host:
         filled = await host.get_prompt("peer", "p", {})
     assert filled.description == "All"
     assert [message.role for message in filled.messages] == ["user", "assistant", "user", "assistant", "user"]
@@ -224,7 +224,7 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
 async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) -> None:
     peer = offering(lambda *_: {})
     peer.capabilities = {"tools": {}}
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         await host.ensure_ready("peer")
         with pytest.raises(UnsupportedCapability):
             await host.get_prompt("peer", "p", {})
@@ -238,7 +238,9 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
         "annotations": {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"},
         "icons": [{"src": "https://x/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}],
     }  # fmt: skip
-    async with hosting(tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])) as host:
+    async with open_peer_host(
+        tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])
+    ) as host:
         view = await host.ensure_ready("peer")
     one, two = view.catalog.resources
     assert (one.name, one.title, one.description, one.mime_type, one.size) == ("n", "T", "D", "text/plain", 12)
@@ -252,9 +254,9 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
 @pytest.mark.req("log.level.legacy")
 async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_path: Path) -> None:
     peer = offering(lambda *_: {})
-    async with hosting(tmp_path, peer, log_level="warning") as host:
+    async with open_peer_host(tmp_path, peer, log_level="warning") as host:
         await host.ensure_ready("peer")
-        await peer.until(lambda: "logging/setLevel" in peer.methods())
+        await peer.wait_until(lambda: "logging/setLevel" in peer.methods())
         await host.features.set_log_level("peer", "debug")
         with pytest.raises(UsageError, match="debug, info, notice"):
             await host.features.set_log_level("peer", "verbose")
@@ -264,12 +266,12 @@ async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_
 @pytest.mark.req("log.level.legacy")
 async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_none(tmp_path: Path) -> None:
     silent, plain = offering(lambda *_: {}), offering(lambda *_: {})
-    plain.capabilities = {key: value for key, value in EVERYTHING.items() if key != "logging"}
+    plain.capabilities = {key: value for key, value in ALL_CAPABILITIES.items() if key != "logging"}
     (tmp_path / "b").mkdir()
-    async with hosting(tmp_path, silent) as host:
+    async with open_peer_host(tmp_path, silent) as host:
         await host.ensure_ready("peer")
         await anyio.wait_all_tasks_blocked()
-    async with hosting(tmp_path / "b", plain, log_level="info") as host:
+    async with open_peer_host(tmp_path / "b", plain, log_level="info") as host:
         await host.ensure_ready("peer")
         with pytest.raises(UnsupportedCapability):
             await host.features.set_log_level("peer", "debug")
@@ -282,9 +284,9 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
 @pytest.mark.parametrize("code", [-32601, -32602])
 async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
     peer = offering(lambda method, _: ErrorData(code, "no") if method == "logging/setLevel" else {"messages": []})
-    async with hosting(tmp_path, peer, log_level="info") as host:
+    async with open_peer_host(tmp_path, peer, log_level="info") as host:
         await host.ensure_ready("peer")
-        await peer.until(lambda: bool(sent(peer, "logging/setLevel")))
+        await peer.wait_until(lambda: bool(sent(peer, "logging/setLevel")))
         with pytest.raises(RequestRefused):
             await host.features.set_log_level("peer", "debug")
         await host.get_prompt("peer", "p", {})
@@ -293,7 +295,7 @@ async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Pa
     assert peer.methods().count("initialize") == 1
 
 
-def levels(peer: Peer, method: str) -> list[Any]:
+def levels(peer: ScriptedServer, method: str) -> list[Any]:
     """The log level that each request of that method asked for."""
     asked = [message["params"]["_meta"] for message in peer.seen if message.get("method") == method]
     return [meta.get("io.modelcontextprotocol/logLevel") for meta in asked]
@@ -303,7 +305,7 @@ def levels(peer: Peer, method: str) -> list[Any]:
 @pytest.mark.req("log.level.modern-off")
 async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_when_wanted(tmp_path: Path) -> None:
     peer = offering(lambda *_: {"resultType": "complete", "messages": []}, "2026-07-28")
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         await host.get_prompt("peer", "p", {})
         await host.features.set_log_level("peer", "error")
         await host.get_prompt("peer", "p", {})
@@ -316,7 +318,7 @@ async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_
 
 @pytest.mark.req("log.message")
 async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Path) -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method == "tools/list":
             return {"resultType": "complete", "tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         if method == "tools/call":
@@ -325,8 +327,8 @@ async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Pat
             return {"resultType": "complete", "content": []}
         return {"resultType": "complete"}
 
-    peer = Peer(script, "2026-07-28", {"tools": {}})
-    async with hosting(tmp_path, peer, log_level="info") as host:
+    peer = ScriptedServer(script, "2026-07-28", {"tools": {}})
+    async with open_peer_host(tmp_path, peer, log_level="info") as host:
         await host.call_tool("peer", "t", {})
         await anyio.wait_all_tasks_blocked()
         (line,) = host.server("peer").log
@@ -335,12 +337,12 @@ async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Pat
 
 # -- refresh, round trip
 async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Path) -> None:
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         fresh = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
         return {**fresh, LISTS[method]: []} if method in LISTS else {**fresh, "contents": []}
 
-    peer = Peer(script, "2026-07-28")
-    async with hosting(tmp_path, peer) as host:
+    peer = ScriptedServer(script, "2026-07-28")
+    async with open_peer_host(tmp_path, peer) as host:
         for _ in range(2):
             await host.read_resource("peer", "a:1")
         await host.features.refresh("peer")
@@ -352,7 +354,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
 @pytest.mark.parametrize(("revision", "method"), [("2025-11-25", "ping"), ("2026-07-28", "server/discover")])
 async def test_a_round_trip_is_measured_with_the_smallest_request(revision: str, method: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {}, revision)
-    async with hosting(tmp_path, peer) as host:
+    async with open_peer_host(tmp_path, peer) as host:
         await host.ensure_ready("peer")
         before = peer.methods().count(method)
         for _ in range(2):

@@ -11,8 +11,8 @@ from mcphost.errors import RequestRefused
 from mcphost.host.event_queue import EventQueue
 from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
-from tests.unit.host.peered import hosting
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.host.peered import open_peer_host
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 LEVEL = "io.modelcontextprotocol/logLevel"
@@ -31,12 +31,12 @@ class Server:
     def __init__(self) -> None:
         self.tools = ["t"]
         self.refuses = 0
-        self.listening: list[Seen] = []
+        self.listening: list[ReceivedRequest] = []
         self.ended = anyio.Event()
         self.hang_up = anyio.Event()
         self.opened = anyio.Event()
 
-    async def handle(self, one: Seen) -> object:
+    async def handle(self, one: ReceivedRequest) -> object:
         method = one.message["method"]
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         match method:
@@ -55,7 +55,7 @@ class Server:
             case _:
                 return await self.call(one)
 
-    async def listen(self, one: Seen) -> object:
+    async def listen(self, one: ReceivedRequest) -> object:
         await one.stream()
         self.listening.append(one)
         asked = one.message["params"]["notifications"]
@@ -65,7 +65,7 @@ class Server:
         async with anyio.create_task_group() as tasks:
 
             async def left() -> None:
-                await one.gone()
+                await one.wait_closed()
                 self.ended.set()
                 tasks.cancel_scope.cancel()
 
@@ -74,10 +74,10 @@ class Server:
             tasks.cancel_scope.cancel()
         return False
 
-    async def tell(self, one: Seen, method: str, **params: Any) -> None:
+    async def tell(self, one: ReceivedRequest, method: str, **params: Any) -> None:
         await one.event({"method": method, "params": {**params, "_meta": {SUBSCRIPTION: one.message["id"]}}})
 
-    async def call(self, one: Seen) -> object:
+    async def call(self, one: ReceivedRequest) -> object:
         await one.stream()
         if LEVEL in one.message["params"]["_meta"]:
             said = {"level": "warning", "logger": "disk", "data": "nearly full"}
@@ -89,7 +89,7 @@ class Server:
         while len(self.listening) < count:
             await self.opened.wait()
 
-    def about(self, key: str) -> Seen:
+    def about(self, key: str) -> ReceivedRequest:
         """The newest subscription with that key in its filter."""
         return [one for one in self.listening if key in one.message["params"]["notifications"]][-1]
 
@@ -105,7 +105,7 @@ async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
 @pytest.mark.req("log.level.modern")
 async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_path: Path) -> None:
     server = Server()
-    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.call_tool("peer", "t", {})
         assert host.server("peer").log == ()
         await host.features.set_log_level("peer", "info")
@@ -124,7 +124,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
 @pytest.mark.req("sub.id-unknown")
 async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody_wants_it(tmp_path: Path) -> None:
     server = Server()
-    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         feed = host.subscribe()
         await host.features.subscribe("peer", "a://1")
         await server.until(2)
@@ -142,7 +142,7 @@ async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody
 @pytest.mark.req("sub.abrupt-end")
 async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
     server = Server()
-    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.ensure_ready("peer")
         feed = host.subscribe()
         await server.until(1)
@@ -158,7 +158,7 @@ async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found
 async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Path) -> None:
     server = Server()
     server.refuses = status
-    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.call_tool("peer", "t", {})
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the transport may say it by its status alone
             await host.features.subscribe("peer", "a://1")
@@ -172,7 +172,7 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
 @pytest.mark.req("sub.no-progress")
 async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
     server = Server()
-    async with serve(server.handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.ensure_ready("peer")
         feed = host.subscribe()
         await server.until(1)
@@ -193,12 +193,12 @@ async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_n
     server = Server()
     refusing = anyio.Event()
 
-    async def handle(one: Seen) -> object:
+    async def handle(one: ReceivedRequest) -> object:
         if refusing.is_set() and one.message["method"] == "tools/list":
             return await one.reply(401, b"who are you", "text/plain")
         return await server.handle(one)
 
-    async with serve(handle) as raw, hosting(tmp_path, url=raw.url) as host:
+    async with serve(handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         await host.ensure_ready("peer")
         await server.until(1)
         feed = host.subscribe()

@@ -18,15 +18,15 @@ from mcphost.host.questions.questions import (
     ShareOnce,
     ShareRoots,
 )
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, says
-from tests.unit.host.asking import MODERN, ROOTS, Asker, asking_host, form, sample
-from tests.unit.host.peer_host import host_with, server_at
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.asking import ROOTS, STATELESS, AskingServer, form_request, open_asking_host, sampling_request
+from tests.unit.host.peer_host import create_peer, open_host_with
 
 pytestmark = pytest.mark.anyio
 
 
-class Parallel(Asker):
+class Parallel(AskingServer):
     """Asks each call for its own number, every other one under the same key, and with a state of its own."""
 
     @staticmethod
@@ -37,7 +37,9 @@ class Parallel(Asker):
         number = params["arguments"].get("n")
         self.state = {"requestState": f"state of {number}"}
         self.asks = (
-            {self.key(number): form({"n": {"type": "integer", "default": number}})} if number is not None else {}
+            {self.key(number): form_request({"n": {"type": "integer", "default": number}})}
+            if number is not None
+            else {}
         )
         super()._call(ident, params)
 
@@ -45,9 +47,9 @@ class Parallel(Asker):
 @pytest.mark.req("mrtr.isolation")
 async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_one(tmp_path: Path) -> None:
     count = 8
-    peer = Parallel(MODERN)
+    peer = Parallel(STATELESS)
 
-    class Together(ScriptedFront):
+    class Together(ScriptedFrontend):
         """Answers when all are asked, the last one first."""
 
         async def ask(self, question: Question[Any]) -> Any:
@@ -61,7 +63,7 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
                 await anyio.lowlevel.checkpoint()
             return Accept()
 
-    async with asking_host(tmp_path, peer, Together()) as host, anyio.create_task_group() as group:
+    async with open_asking_host(tmp_path, peer, Together()) as host, anyio.create_task_group() as group:
         for number in range(count):
             group.start_soon(host.call_tool, "peer", "ask", {"n": number})
         group.start_soon(host.call_tool, "peer", "plain", {})
@@ -81,10 +83,10 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
 @pytest.mark.req("mrtr.trust")
 @pytest.mark.req("mrtr.keys")
 async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: Path) -> None:
-    asks = {"login": form({"name": {"type": "string"}}), "ask": sample(), "dirs": ROOTS}
-    peer = Asker(MODERN, asks)
+    asks = {"login": form_request({"name": {"type": "string"}}), "ask": sampling_request(), "dirs": ROOTS}
+    peer = AskingServer(STATELESS, asks)
 
-    class ByKind(ScriptedFront):
+    class ByKind(ScriptedFrontend):
         async def ask(self, question: Question[Any]) -> Any:
             self.asked.append(question)
             if isinstance(question, FillForm):
@@ -93,7 +95,7 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
 
     front = ByKind()
     roots = (RootConfig(str(tmp_path), "here"),)
-    async with asking_host(tmp_path, peer, front, ScriptedModel(says("Paris")), roots=roots) as host:
+    async with open_asking_host(tmp_path, peer, front, ScriptedModel(text_round("Paris")), roots=roots) as host:
         got = json.loads((await host.call_tool("peer", "ask", {})).text)
     assert {type(question) for question in front.asked} >= {FillForm, ReviewSampling, ShareRoots}
     assert list(peer.calls[1][1]["inputResponses"]) == ["login", "ask", "dirs"]
@@ -106,8 +108,8 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
 async def test_cancelling_while_inputs_are_gathered_drops_the_retry_and_tells_the_server_nothing(
     tmp_path: Path,
 ) -> None:
-    peer, front = Asker(MODERN, {"a": form(), "b": form()}), ScriptedFront()
-    async with asking_host(tmp_path, peer, front) as host:
+    peer, front = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front) as host:
         async with anyio.create_task_group() as group:
             group.start_soon(host.call_tool, "peer", "ask", {})
             while front.waiting < 2:
@@ -116,7 +118,7 @@ async def test_cancelling_while_inputs_are_gathered_drops_the_retry_and_tells_th
         assert front.waiting == 0
         await host.call_tool("peer", "plain", {})
     assert len(peer.calls) == 2
-    assert peer.told == []
+    assert peer.notifications == []
 
 
 @pytest.mark.req("res.mrtr")
@@ -130,20 +132,20 @@ async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: P
         def answer(params: dict[str, Any]) -> Any:
             if "inputResponses" in params:
                 return result
-            asks = json.dumps({"k": {"method": form()[0], "params": form()[1]}}).encode()
+            asks = json.dumps({"k": {"method": form_request()[0], "params": form_request()[1]}}).encode()
             return b'{"resultType":"input_required","inputRequests":' + asks + b',"requestState":' + state + b"}"
 
         return answer
 
     contents = {"contents": [{"uri": "a:b", "text": "hello"}]}
     messages = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]}
-    peer = server_at(
+    peer = create_peer(
         capabilities={"tools": {}, "resources": {}, "prompts": {}},
         resources__read=first(contents),
         prompts__get=first(messages),
     )
-    front = ScriptedFront(Decline(), Accept())
-    async with host_with(tmp_path, peer, front=front) as host:
+    front = ScriptedFrontend(Decline(), Accept())
+    async with open_host_with(tmp_path, peer, front=front) as host:
         assert (await host.read_resource("peer", "a:b")).contents[0].text == "hello"
         assert len((await host.get_prompt("peer", "p", {"x": "y"})).messages) == 1
     assert [question.why for question in front.asked] == [

@@ -10,9 +10,9 @@ from typing import Any, get_args
 import anyio
 import pytest
 
-from mcphost.auth.oauth_http import Reply
-from mcphost.auth.tokens import TokenRefused, read
-from mcphost.config.schema import LedgerConfig
+from mcphost.auth.oauth_http import OAuthResponse
+from mcphost.auth.tokens import TokenError, parse_token_response
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit import audit_summary
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -34,9 +34,9 @@ from mcphost.host.questions.secret_storage_questions import EnterPassphrase, Unl
 from mcphost.host.questions.sign_in_questions import PastedRedirect, SignInQuestion
 from mcphost.redact import register_secret
 from mcphost.serialization import dumps, encode, replace
-from mcphost.store.audit_reader import Reader, Wanted
-from mcphost.store.audit_store import Ledger, Row
-from tests.fakes.front import ScriptedFront
+from mcphost.store.audit_reader import AuditFilter, AuditReader
+from mcphost.store.audit_store import AuditRow, AuditStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 
@@ -47,16 +47,16 @@ TOOL = AuditSubject(kind="tool", server="files", name="write")
 
 
 def journal(folder: Path, **config: bool) -> AuditLog:
-    return AuditLog(Ledger(folder / "l.db", folder / "l.head"), LedgerConfig(**config))
+    return AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig(**config))
 
 
-def rows(folder: Path) -> tuple[Row, ...]:
-    return Reader(folder / "l.db").page(Wanted(), 100)[::-1][1:]
+def rows(folder: Path) -> tuple[AuditRow, ...]:
+    return AuditReader(folder / "l.db").page(AuditFilter(), 100)[::-1][1:]
 
 
 async def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path) -> None:
     book = journal(tmp_path)
-    answer = await book.wrap_frontend(ScriptedFront(AllowOnce({"path": "/b"}))).ask(ASKED)
+    answer = await book.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
     # Another connection sees it now, and nothing was flushed or closed.
     (row,) = rows(tmp_path)
     assert answer == AllowOnce({"path": "/b"})
@@ -69,13 +69,13 @@ async def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path) 
 @pytest.mark.parametrize("secret", ["a", "files", "read_text_file_of_2026", "notifications/resources/list_changed"])
 async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(tmp_path: Path, secret: str) -> None:
     answer = dumps({"access_token": secret, "token_type": "x"}).encode()
-    reply = Reply("https://as.example/token", 200, {"content-type": "application/json"}, answer)
-    with pytest.raises(TokenRefused):
-        read(reply, "https://as.example")
+    reply = OAuthResponse("https://as.example/token", 200, {"content-type": "application/json"}, answer)
+    with pytest.raises(TokenError):
+        parse_token_response(reply, "https://as.example")
     question = replace(ASKED, server=secret, tool=secret)
     act = AuditSubject(kind="tool", server=secret, name=secret)
     book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(question)
+    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(question)
     await book.record_decision(act, "allow", who="grant", grant=secret)
     await book.record_event(act, "kept", detail={secret: "x"})
     effect = await book.start_span(act, who="grant", grant=secret)
@@ -89,7 +89,7 @@ async def test_what_an_authorization_server_calls_its_token_never_blanks_a_row(t
 @pytest.mark.parametrize("name", ["sk-delete-everything-of-you-0001", "token:production-db", "AKIAABCDEFGHIJKLMNOP"])
 async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path: Path, name: str) -> None:
     book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
+    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool=name))
     effect = await book.start_span(
         AuditSubject(kind="tool", server=name, name=name), who="rule", grant=f"{name}/{name}?a=b"
     )
@@ -102,19 +102,19 @@ async def test_names_that_look_like_secrets_stay_in_rows_and_are_found(tmp_path:
     assert [(row.server, row.subject) for row in found[:3]] == [(name, name)] * 3
     assert found[1].grant == f"{name}/{name}?a=b"
     assert found[3].subject == f"{name}/x?password=[secret]"
-    assert len(Reader(tmp_path / "l.db").page(Wanted(server=name), 9)) == 4
+    assert len(AuditReader(tmp_path / "l.db").page(AuditFilter(server=name), 9)) == 4
 
 
 async def test_a_name_with_a_value_of_the_user_in_it_is_masked_and_still_found(tmp_path: Path) -> None:
     register_secret("my-own-password-of-2026")
     name = "x-my-own-password-of-2026"
     book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
+    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server=name, tool="write"))
     await book.close()
     (row,) = rows(tmp_path)
     assert row.server.startswith("x-[secret] [sha256 ")
-    assert Reader(tmp_path / "l.db").page(Wanted(server=name), 9) == (row,)
-    assert not Reader(tmp_path / "l.db").page(Wanted(server="x-"), 9)
+    assert AuditReader(tmp_path / "l.db").page(AuditFilter(server=name), 9) == (row,)
+    assert not AuditReader(tmp_path / "l.db").page(AuditFilter(server="x-"), 9)
 
 
 async def test_a_command_in_a_row_loses_its_secrets(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ async def test_which_changed_tools_were_kept_is_recorded(tmp_path: Path, kept: t
     names = ("a", "sk-abcdefghijklmnopqrstu")
     changes = tuple(ToolChange(tool=name, digest="d", difference=()) for name in names)
     book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFront(AcceptToolChanges(kept))).ask(
+    await book.wrap_frontend(ScriptedFrontend(AcceptToolChanges(kept))).ask(
         ReviewToolChanges(server="s", why="w", changes=changes)
     )
     await book.close()
@@ -154,7 +154,7 @@ def test_every_kind_of_answer_has_words_of_its_own() -> None:
 
 
 async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> None:
-    book, front = journal(tmp_path), ScriptedFront()
+    book, front = journal(tmp_path), ScriptedFrontend()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(book.wrap_frontend(front).ask, ASKED)
         await front.asked_now.wait()
@@ -166,7 +166,7 @@ async def test_a_question_that_is_withdrawn_is_recorded_too(tmp_path: Path) -> N
 async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     book = journal(tmp_path / "no", required=True)
-    assert await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(ASKED) == Deny()
+    assert await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == Deny()
     with pytest.raises(ConsentDenied, match="ledger"):
         await book.start_span(TOOL, who="grant")
     with pytest.raises(ConsentDenied, match="ledger"):
@@ -176,7 +176,7 @@ async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) ->
 async def test_otherwise_work_goes_on_and_the_rows_are_written_when_they_can_be(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     book = journal(tmp_path / "no")
-    assert await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(ASKED) == AllowOnce()
+    assert await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()
     effect = await book.start_span(TOOL, who="once")
     (tmp_path / "no").unlink()
     effect.end("ok")
@@ -188,7 +188,7 @@ async def test_otherwise_work_goes_on_and_the_rows_are_written_when_they_can_be(
 
 async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_kept(tmp_path: Path) -> None:
     book = journal(tmp_path)
-    await book.wrap_frontend(ScriptedFront(Deny("because of my reasons"))).ask(ASKED)
+    await book.wrap_frontend(ScriptedFrontend(Deny("because of my reasons"))).ask(ASKED)
     act = replace(TOOL, arguments={"path": "/a"})
     await book.record_decision(act, "allow", who="grant")
     (await book.start_span(act, who="grant")).end("ok")
@@ -202,7 +202,7 @@ async def test_without_the_wish_for_content_no_word_of_arguments_or_answers_is_k
 async def test_no_row_holds_a_secret_wherever_it_stands(tmp_path: Path) -> None:
     book, key = journal(tmp_path, content=True), "sk-abcdefghijklmnopqrstuvwxyz0123"
     act = AuditSubject(kind="process", server="s", name=f"run --token {key}", arguments={"x": key})
-    await book.wrap_frontend(ScriptedFront(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
+    await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(replace(ASKED, server="s", tool="t", why=key))
     await book.record_decision(act, "allow", who="rule", grant=f"s/t?k={key}")
     await book.record_event(act, "kept", who="person", detail={"covers": [f"argument 1: {key}"]})
     (await book.start_span(act, who="rule", grant=f"s/t?k={key}")).end("ok")
@@ -235,10 +235,10 @@ async def test_a_browser_is_recorded_before_it_opens_by_the_place_alone(tmp_path
 async def test_rows_that_wait_in_memory_are_not_endless_and_beyond_them_nothing_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.store.audit_store.WAITING", 3)
+    monkeypatch.setattr("mcphost.store.audit_store.MAX_PENDING_ROWS", 3)
     (tmp_path / "no").write_text("a file where a folder should be")
     book = journal(tmp_path / "no")
-    front = book.wrap_frontend(ScriptedFront(AllowOnce(), AllowOnce(), AllowOnce()))
+    front = book.wrap_frontend(ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce()))
     assert [await front.ask(ASKED) for _ in range(3)] == [AllowOnce(), AllowOnce(), Deny()]
     with pytest.raises(ConsentDenied, match="ledger"):
         await book.record_decision(TOOL, "allow", who="grant")
@@ -265,7 +265,7 @@ async def test_the_row_of_a_form_is_about_what_was_sent_defaults_included(
     tmp_path: Path, given: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
     book = journal(tmp_path, content=True)
-    await book.wrap_frontend(ScriptedFront(Accept(given))).ask(FORM)
+    await book.wrap_frontend(ScriptedFrontend(Accept(given))).ask(FORM)
     await book.close()
     (row,) = rows(tmp_path)
     assert row.arguments == arguments_digest(sent)
@@ -295,7 +295,7 @@ async def test_with_it_words_are_kept_and_still_no_secret(
     tmp_path: Path, question: Any, answer: Any, secret: str
 ) -> None:
     book = journal(tmp_path, content=True)
-    await book.wrap_frontend(ScriptedFront(answer)).ask(question)
+    await book.wrap_frontend(ScriptedFrontend(answer)).ask(question)
     await book.close()
     (row,) = rows(tmp_path)
     assert "shown" in row.detail

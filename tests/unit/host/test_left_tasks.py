@@ -9,19 +9,19 @@ from mcphost.host.event_queue import EventBus
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.protocol.tasks import Task
 from mcphost.store.database import Database
-from mcphost.store.tasks import StoredTask, StoredTasks
+from mcphost.store.tasks import StoredTask, TaskStore
 
 pytestmark = pytest.mark.anyio
 
 
-class Counted(StoredTasks):
+class Counted(TaskStore):
     """The tasks of a real database, and how often one was written."""
 
     writes = 0
 
-    async def keep(self, task: StoredTask, owner: int) -> None:
+    async def save(self, task: StoredTask, owner: int) -> None:
         self.writes += 1
-        await super().keep(task, owner)
+        await super().save(task, owner)
 
 
 async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_written(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_w
             kept.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
     assert stored.writes <= 2
     (task,) = await stored.claim("d", 1, lambda process: False)
-    assert (task.task, task.expires is None) == ("t-1", False)
+    assert (task.task_id, task.expires is None) == ("t-1", False)
 
 
 async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_path: Path) -> None:
@@ -46,4 +46,4 @@ async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_p
         kept.update(Task(task_id="t-1", status="working"))
         other.update(Task(task_id="t-2", status="working"))
         kept.finish(None)
-    assert [task.task for task in await stored.claim("d", 1, lambda process: False)] == ["t-2"]
+    assert [task.task_id for task in await stored.claim("d", 1, lambda process: False)] == ["t-2"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import parse
-from mcphost.config.schema import LedgerConfig
+from mcphost.config.rules import parse_rule
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.rule_matching import RuleMatcher
@@ -16,8 +16,8 @@ from mcphost.host.questions.result_review_questions import ResultPart, WithholdR
 from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
-from mcphost.store.audit_store import Ledger
-from tests.fakes.front import ScriptedFront
+from mcphost.store.audit_store import AuditStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 PARTS = (ResultPart(kind="text", text="a result"),)
@@ -47,18 +47,18 @@ def reviewing(front: Any, matching: RuleMatcher, rule: Any, journal: AuditLog | 
 @pytest.mark.parametrize(
     ("rule", "arguments", "passes"),
     [
-        (parse("s/t?p=under:/srv"), {"p": "x"}, True),
-        (parse("s/t?p=under:/srv"), {"p": "file:///srv/x"}, False),
-        (parse("s/t?p=under:/srv"), {"p": "/etc/passwd"}, False),
-        (parse("s/u"), {}, False),
-        (replace(parse("s/t"), account="work"), {}, True),
-        (replace(parse("s/t"), account="home"), {}, False),
+        (parse_rule("s/t?p=under:/srv"), {"p": "x"}, True),
+        (parse_rule("s/t?p=under:/srv"), {"p": "file:///srv/x"}, False),
+        (parse_rule("s/t?p=under:/srv"), {"p": "/etc/passwd"}, False),
+        (parse_rule("s/u"), {}, False),
+        (replace(parse_rule("s/t"), account="work"), {}, True),
+        (replace(parse_rule("s/t"), account="home"), {}, False),
     ],
 )
 async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_call(
     matching: RuleMatcher, rule: Any, arguments: dict[str, Any], passes: bool
 ) -> None:
-    front = ScriptedFront(WithholdResult("no"))
+    front = ScriptedFrontend(WithholdResult("no"))
     got = await reviewing(front, matching, rule).review("s", "c", "t", arguments, PARTS, "")
     assert got.parts == (PARTS if passes else ())
     assert len(front.asked) == (not passes)
@@ -66,13 +66,13 @@ async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_c
 
 async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMatcher, tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
-    strict = AuditLog(Ledger(tmp_path / "no" / "l.db"), LedgerConfig(required=True))
-    got = await reviewing(ScriptedFront(), matching, parse("s"), strict).review("s", "c", "t", {}, PARTS, "")
+    strict = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
+    got = await reviewing(ScriptedFrontend(), matching, parse_rule("s"), strict).review("s", "c", "t", {}, PARTS, "")
     assert got.parts == ()
     assert got.replacement.startswith(WITHHELD)
     assert "ledger" in got.replacement
 
 
 async def test_a_server_that_is_not_configured_any_more_has_nobody_who_wants_to_read_it(matching: RuleMatcher) -> None:
-    desk = reviewing(ScriptedFront(), matching, parse("s"))
+    desk = reviewing(ScriptedFrontend(), matching, parse_rule("s"))
     assert (desk.is_required("s"), desk.is_required("gone")) == (True, False)

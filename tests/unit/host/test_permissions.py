@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.rules import parse
+from mcphost.config.rules import parse_rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.consent.active_grants import ActiveGrants
@@ -18,10 +18,10 @@ from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
-from mcphost.store.conversations import Conversations
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants
-from mcphost.store.roots import FolderAnswers
+from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
+from mcphost.store.roots import FolderAnswerStore
 
 pytestmark = pytest.mark.anyio
 
@@ -49,9 +49,9 @@ class Page:
 
     def __init__(self, path: Path, checker: SchemaValidator) -> None:
         database = Database(path)
-        self.grants, self.conversations, self.servers = Grants(database), Conversations(database), Known()
+        self.grants, self.conversations, self.servers = GrantStore(database), ConversationStore(database), Known()
         self.journal, servers = create_in_memory_log(), self.servers
-        self.folders = FolderAnswers(database)
+        self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
         self.standing = ActiveGrants(self.grants, matching, lambda: "c1", lambda error: None)
         self.permissions = GrantRegistry(
@@ -60,8 +60,8 @@ class Page:
         )  # fmt: skip
 
     async def give(self, text: str = "s/t", *, tools: tuple[str, ...] = ("t",), place: str = "", **more: Any) -> Grant:
-        rule = replace(parse(text), **more)
-        return await self.grants.give(
+        rule = replace(parse_rule(text), **more)
+        return await self.grants.add(
             Grant(rule=rule, server_digest=f"{rule.server}d", tools=dict.fromkeys(tools, "d"), place=place)
         )
 
@@ -92,7 +92,7 @@ async def test_what_counts_here_and_now_says_so(page: Page, monkeypatch: pytest.
         ({"text": "gone/t"}, "elsewhere", SERVER_NOT_CONFIGURED),
         ({"scope": "conversation", "place": "c2"}, "elsewhere", "it is for another conversation"),
         ({"scope": "project", "place": "/elsewhere"}, "elsewhere", "it is for another folder"),
-        ({"expires": 5.0}, "suspended", EXPIRED),
+        ({"expires": 5.0}, "suspended", EXPIRED_REASON),
     ],
 )
 async def test_what_does_not_count_says_why(page: Page, given: dict[str, Any], state: str, why: str) -> None:
@@ -107,22 +107,24 @@ async def test_a_grant_of_a_server_that_is_started_otherwise_of_held_tools_or_su
     page.servers.there["s"] = server("sd", held=("t",))
     assert await page.states() == [("counts", "")]  # for the other tool
     page.servers.there["s"] = server("sd", held=("t", "u", "v"))
-    assert await page.states() == [("suspended", CHANGED)]
+    assert await page.states() == [("suspended", CHANGED_REASON)]
     page.servers.there["s"] = server("other")
     assert await page.states() == [("elsewhere", SERVER_CHANGED)]
     page.servers.there["s"] = server("sd")
-    await page.grants.suspend([given.id], CHANGED)
-    assert await page.states() == [("suspended", CHANGED)]
+    await page.grants.suspend([given.id], CHANGED_REASON)
+    assert await page.states() == [("suspended", CHANGED_REASON)]
 
 
 async def test_a_grant_for_another_account_than_the_present_one_does_not_count(page: Page) -> None:
     for account, found in (("work", ("counts", "")), ("home", ("elsewhere", OTHER_ACCOUNT))):
-        await page.grants.give(Grant(rule=parse("x/t"), server_digest="xd", tools={"t": "d"}, account=account))
+        await page.grants.add(Grant(rule=parse_rule("x/t"), server_digest="xd", tools={"t": "d"}, account=account))
         assert (await page.states())[0] == found
 
 
 def lent(page: Page, text: str = "s/t", **more: Any) -> Grant:
-    return page.standing.grant_session(Grant(rule=parse(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more))
+    return page.standing.grant_session(
+        Grant(rule=parse_rule(text), server_digest=f"{text[0]}d", tools={"t": "d"}, **more)
+    )
 
 
 async def test_grants_of_this_session_are_listed_first_and_found_like_stored_ones(page: Page) -> None:
@@ -171,11 +173,11 @@ async def test_grants_are_found_by_server_and_by_any_of_their_words(page: Page) 
 
 async def test_what_is_revoked_counts_no_more_keeps_its_uses_and_is_recorded(page: Page) -> None:
     given = await page.give()
-    page.grants.used(given.id)
+    page.grants.count_use(given.id)
     assert (await page.permissions.revoke(given.id[:5])).uses == 1
     assert await page.permissions.list_grants() == ()
     await page.journal.store.flush()
-    assert page.journal.store.waiting == 0
+    assert page.journal.store.pending_count == 0
     rows = await page.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
         lambda db: db.execute("SELECT kind, event, server, \"grant\" FROM ledger WHERE kind = 'grant'").fetchall()
     )
@@ -188,25 +190,25 @@ async def test_a_rule_is_compared_with_earlier_calls_as_its_server_is_now(page: 
         await page.conversations.append("c", Message(role="assistant", parts=(use,)), title="hi", model="m")
         back = ToolReturnPart(use.id, use.name, "ok", False, "x", "t")
         await page.conversations.append("c", Message(role="tool", parts=(back,)), title="hi", model="m")
-    rule = parse("x/t?p=under:/srv")
+    rule = parse_rule("x/t?p=under:/srv")
     past = await page.permissions.preview(rule)
     assert {str(one.arguments["p"]): one.answer for one in past} == {"/srv/a": "yes", "b": "yes", "/etc/passwd": "no"}
     for account, answer in (("work", "yes"), ("home", "no")):
         assert await page.permissions.match(replace(rule, account=account), "t", {"p": "b"}) == answer
-    assert await page.permissions.match(parse("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
+    assert await page.permissions.match(parse_rule("gone/t?p=under:/srv"), "t", {"p": "/srv/a"}) == "unsure"
 
 
 async def test_lasting_answers_about_folders_are_listed_searched_and_revoked_by_their_ids(page: Page) -> None:
-    await page.folders.give("s", "sd", ["/srv/a"], shared=True)
-    await page.folders.give("s", "old", ["/srv/a"], shared=False)
-    await page.folders.give("gone", "x", ["/srv/\udcff"], shared=True)
+    await page.folders.save("s", "sd", ["/srv/a"], is_shared=True)
+    await page.folders.save("s", "old", ["/srv/a"], is_shared=False)
+    await page.folders.save("gone", "x", ["/srv/\udcff"], is_shared=True)
     found = await page.permissions.list_folder_answers()
     assert {(one.answer.text, one.why) for one in found} == {
         ("s may know /srv/a", ""),
         ("s may not know /srv/a", SERVER_CHANGED),
         ("gone may know /srv/\ufffd", SERVER_NOT_CONFIGURED),
     }
-    assert [one.answer.shared for one in await page.permissions.list_folder_answers(server="s", text="MAY NOT")] == [
+    assert [one.answer.is_shared for one in await page.permissions.list_folder_answers(server="s", text="MAY NOT")] == [
         False
     ]
     for ident in ("r", "rx", "r%"):

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.approval_digest import describe, server_digest
+from mcphost.config.approval_digest import describe_server, server_digest
 from mcphost.config.schema import ServerConfig, Source
 from mcphost.errors import ConfigError
 from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServer
 from mcphost.host.servers.approval import ServerApprovals, make_question
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
-from tests.fakes.front import ScriptedFront
+from mcphost.store.grants import GrantStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 
@@ -98,11 +98,11 @@ def test_another_content_of_a_projects_ca_file_is_another_server(tmp_path: Path)
     file.write_text("first")
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     own = server(tmp_path, source="user", url="https://mcp.example/mcp", ca_file=str(file))
-    before, shown, mine = server_digest(web), describe(web), server_digest(own)
+    before, shown, mine = server_digest(web), describe_server(web), server_digest(own)
     assert "trusts certificates in the project's folder" in warned(web)
     file.write_text("second")
     assert server_digest(web) != before
-    assert describe(web) != shown
+    assert describe_server(web) != shown
     assert make_question(web, None).ca_file.startswith(f"{file} (content ")
     assert server_digest(own) == mine, "the user's own file of certificates is renewed by the user"
     after = server_digest(web)
@@ -127,8 +127,8 @@ async def test_a_ca_file_that_changes_while_the_question_is_open_is_asked_about_
         return TrustAlways()
 
     database = Database(tmp_path / "s.db")
-    front = ScriptedFront(swapped, DoNotTrust())
-    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
+    front = ScriptedFrontend(swapped, DoNotTrust())
+    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
     assert not await trusting.ask_approval(web)
     assert not await trusting.is_approved(web)
     shown = [asked.ca_file for asked in front.asked if isinstance(asked, TrustServer)]
@@ -145,8 +145,8 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
         file.write_text(content)
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
-    front = ScriptedFront(TrustAlways())
-    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
+    front = ScriptedFrontend(TrustAlways())
+    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
     for refused in (trusting.ask_approval(web), trusting.authorize(web), trusting.approve(web)):
         with pytest.raises(ConfigError) as caught:
             await refused
@@ -154,7 +154,7 @@ async def test_certificates_that_cannot_be_read_whole_are_refused_before_a_quest
         assert content is None or "over 4000 kB" in caught.value.message
     assert not front.asked
     assert not await trusting.is_approved(web)
-    assert f"certificates: {file} (content cannot be read)" in describe(web)
+    assert f"certificates: {file} (content cannot be read)" in describe_server(web)
     await database.close()
 
 
@@ -162,8 +162,8 @@ async def test_certificates_of_any_length_up_to_the_limit_are_bound_by_their_con
     file = tmp_path / "ca.pem"
     web = server(tmp_path, url="https://mcp.example/mcp", ca_file=str(file))
     database = Database(tmp_path / "s.db")
-    front = ScriptedFront(TrustAlways(), DoNotTrust())
-    trusting = ServerApprovals(Grants(database), front, create_in_memory_log())
+    front = ScriptedFrontend(TrustAlways(), DoNotTrust())
+    trusting = ServerApprovals(GrantStore(database), front, create_in_memory_log())
     file.write_text("x" * 3_999_999 + "1")
     assert await trusting.authorize(web) is not None
     file.write_text("x" * 3_999_999 + "2")

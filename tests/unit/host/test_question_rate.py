@@ -13,7 +13,7 @@ from mcphost.host.server_requests.question_rate import BURST
 from mcphost.host.server_requests.request_handler import ServerRequestHandler, ServerRequestHandlerFactory
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection
 from mcphost.serialization import Raw
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 CONTEXT = ServerRequestContext("tools/call", "t", 1)
@@ -32,7 +32,7 @@ async def rows(journal: AuditLog) -> list[tuple[str, str]]:
     )
 
 
-async def taken_back(one: ServerRequestHandler, front: ScriptedFront) -> Any:
+async def taken_back(one: ServerRequestHandler, front: ScriptedFrontend) -> Any:
     """Ask, and take it back as soon as it is open; the reply when it was refused."""
     replies: list[Any] = []
 
@@ -50,7 +50,7 @@ async def taken_back(one: ServerRequestHandler, front: ScriptedFront) -> Any:
 
 
 async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_into_one_row() -> None:
-    journal, front = create_in_memory_log(), ScriptedFront()
+    journal, front = create_in_memory_log(), ScriptedFrontend()
     one = desk(journal, front)
     replies = [await taken_back(one, front) for _ in range(BURST + 30)]
     assert replies[:BURST] == [None] * BURST
@@ -64,13 +64,13 @@ async def test_questions_that_are_taken_back_without_end_are_refused_and_folded_
 
 async def test_questions_that_are_answered_are_never_too_many() -> None:
     journal = create_in_memory_log()
-    one = desk(journal, ScriptedFront(*[ElicitResult("decline")] * (3 * BURST)))
+    one = desk(journal, ScriptedFrontend(*[ElicitResult("decline")] * (3 * BURST)))
     for _ in range(3 * BURST):
         assert isinstance(await one.answer(ASK, CONTEXT), ElicitResult)
 
 
 async def test_refusals_that_follow_are_counted_in_the_next_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, front = create_in_memory_log(), ScriptedFront()
+    journal, front = create_in_memory_log(), ScriptedFrontend()
     one = desk(journal, front)
     monkeypatch.setattr(question_rate, "BURST", 0)
     for _ in range(5):

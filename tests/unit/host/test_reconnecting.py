@@ -25,18 +25,18 @@ from mcphost.host.servers import connection, server_log, tool_changes
 from mcphost.host.servers.server_log import ServerLogBuffer
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
-from mcphost.store.tool_fingerprints import Pins
+from mcphost.store.tool_fingerprints import ToolFingerprintStore
 from mcphost.transport import http_pool
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.loops import until
-from tests.unit.client.peer import Peer
+from tests.loops import wait_until
+from tests.unit.client.peer import ScriptedServer
 from tests.unit.client.test_http_servers import modern
 from tests.unit.client.test_http_sessions import Forgetful
 from tests.unit.client.test_stdio_servers import FAULTY
-from tests.unit.host.peered import hosting as peered
+from tests.unit.host.peered import open_peer_host as peered
 from tests.unit.transport import test_http_sse as old
-from tests.unit.transport.raw_http import Seen, serve
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = No
         store=database,
         opener=ClientSessionOpener(expand=str, limits=limits),
         model_factory=lambda _: ScriptedModel(),
-        frontend=ScriptedFront(),
+        frontend=ScriptedFrontend(),
     )
     async with host:
         yield host
@@ -70,7 +70,7 @@ async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_r
     async with hosting(tmp_path, server) as host:
         tools = {tool.name for tool in (await host.ensure_ready(server.name)).catalog.tools}
     database = Database(tmp_path / "store.db")
-    assert set(await Pins(database).all(server.name, server_digest(server))) == tools
+    assert set(await ToolFingerprintStore(database).load_all(server.name, server_digest(server))) == tools
     assert tools
     await database.close()
 
@@ -84,10 +84,10 @@ async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     note = tmp_path / "seen"
     async with hosting(tmp_path, faulty("dies after its list", note, era="handshake")) as host:
         host.start()
-        await until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
-        await until(lambda: host.server("peer").state == "failed")
+        await wait_until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
+        await wait_until(lambda: host.server("peer").state == "failed")
         with anyio.move_on_after(0.3):  # and nothing more happens
-            await until(lambda: host.server("peer").state != "failed")
+            await wait_until(lambda: host.server("peer").state != "failed")
         assert "exited with status 7; it last said: crashed again" in host.server("peer").detail
     assert note.read_text().count('"method":"initialize"') == 6
 
@@ -119,12 +119,12 @@ async def test_a_call_right_after_the_death_of_its_server_goes_to_the_new_one(
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method == "tools/list":
             return {"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]}
         return {"content": []} if method == "tools/call" else {}
 
-    first, second = Peer(script, revision), Peer(script, revision)
+    first, second = ScriptedServer(script, revision), ScriptedServer(script, revision)
     starts = AuditSpan.start
 
     async def dying(effect: AuditSpan, **more: Any) -> None:
@@ -149,7 +149,7 @@ async def test_a_call_to_a_server_that_died_for_good_says_that_it_was_not_sent(
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", ())
     tools = {"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]}
-    first = Peer(lambda peer, method, params: tools if method == "tools/list" else {})
+    first = ScriptedServer(lambda peer, method, params: tools if method == "tools/list" else {})
     async with peered(tmp_path, first) as host:
         await host.ensure_ready("peer")
         first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
@@ -170,7 +170,7 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
         session = await host._servers.find("peer").session()
         with pytest.raises(ConnectionLost):
             await session.request(CallTool("die"))
-        await until(lambda: not (tmp_path / "seen.gone").exists())
+        await wait_until(lambda: not (tmp_path / "seen.gone").exists())
         with anyio.fail_after(10):
             await host.ensure_ready("peer")
         assert note.read_text().count('"method":"initialize"') == 2
@@ -184,7 +184,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
         with pytest.raises(ServerError):
             await host.ensure_ready("peer")
         with anyio.move_on_after(0.3) as scope:
-            await until(lambda: host.server("peer").state != "failed")
+            await wait_until(lambda: host.server("peer").state != "failed")
         assert scope.cancelled_caught
 
 
@@ -192,7 +192,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
 async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Path) -> None:
     server = Forgetful()
 
-    async def handler(one: Seen) -> object:
+    async def handler(one: ReceivedRequest) -> object:
         ours = server.known and one.headers.get("mcp-session-id") == server.known
         if ours and one.body and one.message.get("method") == "tools/list":
             tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("tool", f"tool-{server.opened}")]
@@ -212,7 +212,7 @@ async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Pa
         assert names() == ["tool", "tool-1"]
         server.forget()
         assert (await host.call_tool("peer", "tool", {})).text == "session-2"
-        await until(lambda: names() == ["tool", "tool-2"])
+        await wait_until(lambda: names() == ["tool", "tool-2"])
         assert host.server("peer").state == "ready"
 
 
@@ -235,7 +235,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
         async with hosting(tmp_path, config) as host:
             await host.ensure_ready("peer")
             server.drop()
-            await until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
+            await wait_until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
             await host.ensure_ready("peer")
             warnings = [line.text for line in host.server("peer").log if "deprecated" in line.text]
     assert len(warnings) == 1  # said once, however often it is connected
@@ -248,7 +248,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
     fine = True
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 1}
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/list" and fine:
             return await one.result(tools)
         if one.message["method"] == "tools/call":
@@ -275,7 +275,7 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
     monkeypatch.setattr(http_pool, "STALE_WINDOW", 0)
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 60_000}
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         if one.message["method"] != "tools/call":
             return await one.result(tools)
         if fault.isdigit():
@@ -285,7 +285,7 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
         elif fault == "garbage":
             await one.send(b"\0\0 not HTTP\r\n\r\n")
         elif fault == "slow":
-            await one.gone()
+            await one.wait_closed()
         else:
             one.writer.transport.abort()
         return False

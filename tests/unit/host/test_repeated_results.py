@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.results.structured_content import BASE64_LENGTH
-from tests.unit.host.peer_host import text
+from tests.unit.host.peer_host import text_result
 from tests.unit.host.test_tool_results import called
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ def _size(size: int) -> str:
 @pytest.mark.parametrize("size", [0, 1, 92_000, 700_000])
 async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path, size: int) -> None:
     said = "one\n" + "line of a file\n" * (size // 15)
-    part, finished = await called(tmp_path, text(said, structuredContent={"content": said}))
+    part, finished = await called(tmp_path, text_result(said, structuredContent={"content": said}))
     assert part.text.count("one") == 1
     assert finished.text == said
 
@@ -55,7 +55,7 @@ async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path
 async def test_a_member_that_repeats_a_text_refers_to_it_and_the_others_stay(tmp_path: Path) -> None:
     said = "line of a file\n" * 100
     structure = {"path": "/a", "content": said, "short": "a", "lines": [100, {"again": said}]}
-    part, finished = await called(tmp_path, text(said, structuredContent=structure))
+    part, finished = await called(tmp_path, text_result(said, structuredContent=structure))
     assert part.text == finished.text
     _, _, shown = part.text.partition("structured content:")
     assert json.loads(shown) == {
@@ -112,7 +112,7 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
     ids=["hexadecimal", "repeated", "short", "prose", "lines"],
 )
 async def test_text_that_is_no_long_base64_stays_whole(tmp_path: Path, kept: str) -> None:
-    part, finished = await called(tmp_path, text(kept))
+    part, finished = await called(tmp_path, text_result(kept))
     assert part.text == finished.text == kept
     part, _ = await called(tmp_path / "structured", {"content": [], "structuredContent": {"kept": kept}})
     assert json.loads(part.text) == {"kept": kept}

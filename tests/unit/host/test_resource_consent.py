@@ -7,14 +7,14 @@ import pytest
 
 from mcphost.llm.messages import ResourcePart
 from mcphost.serialization import encode
-from tests.fakes.model import ScriptedModel, says
-from tests.unit.client.peer import Peer
-from tests.unit.host.peered import hosting
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.client.peer import ScriptedServer
+from tests.unit.host.peered import open_peer_host
 
 pytestmark = pytest.mark.anyio
 
 
-def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
+def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
     """A resource with something in it that is the user's, and a prompt."""
     if method == "resources/read":
         return {"contents": [{"uri": params["uri"], "text": "only for me"}]}
@@ -29,9 +29,9 @@ def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
 async def test_the_model_gets_a_resource_only_when_the_user_attached_it_and_never_asks_for_a_prompt(
     tmp_path: Path,
 ) -> None:
-    model = ScriptedModel(says("Hello."), says("I see."))
-    peer = Peer(script)
-    async with hosting(tmp_path, peer, model=model) as host:
+    model = ScriptedModel(text_round("Hello."), text_round("I see."))
+    peer = ScriptedServer(script)
+    async with open_peer_host(tmp_path, peer, model=model) as host:
         read = await host.read_resource("peer", "a://1")
         await host.get_prompt("peer", "p", {})
         await host.send("hi")

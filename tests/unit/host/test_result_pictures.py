@@ -12,9 +12,9 @@ from mcphost.host import events
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.host.results.presentation import MODEL_IMAGE_LIMIT
 from mcphost.llm.messages import ToolReturnPart
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import host_with, server_at, tool, tools
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import create_peer, open_host_with, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 
@@ -31,9 +31,9 @@ def image(data: str, **members: Any) -> dict[str, Any]:
 
 async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFinished, ToolReturnPart]:
     """The event of a call that gave this, and what the model got."""
-    peer = server_at(tools__list=tools(tool("look")), tools__call={"content": list(content)})
-    model = ScriptedModel(calls(("peer__look", {})), says("ok"))
-    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+    peer = create_peer(tools__list=tools_result(tool_definition("look")), tools__call={"content": list(content)})
+    model = ScriptedModel(tool_round(("peer__look", {})), text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         feed = host.subscribe()
         await host.send("go")
         (event,) = [one for one in feed.drain() if isinstance(one, events.ToolFinished)]

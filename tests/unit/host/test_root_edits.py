@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.config.loader import load, project_file
-from mcphost.config.roots import STARTED_IN
-from mcphost.config.schema import HostConfig, LedgerConfig, RootConfig
+from mcphost.config.loader import load_config, read_project_file
+from mcphost.config.roots import WORKSPACE_FOLDER
+from mcphost.config.schema import AuditConfig, HostConfig, RootConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import RootsChanged, RootsShared
@@ -18,12 +18,12 @@ from mcphost.host.questions.questions import Accept, DoNotShare, FillForm, Share
 from mcphost.host.server_requests import roots as module
 from mcphost.host.server_requests.root_list import configured_roots, file_uri, inspect_roots, uri_path
 from mcphost.host.server_requests.roots import Roots
-from mcphost.store.audit_reader import Wanted
-from mcphost.store.audit_store import Ledger
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
-from mcphost.store.roots import StoredFolders
-from tests.fakes.front import ScriptedFront
-from tests.unit.host.asking import HANDSHAKE, MODERN, ROOTS, Asker, asking_host, form
+from mcphost.store.roots import FolderEditStore
+from tests.fakes.front import ScriptedFrontend
+from tests.unit.host.asking import HANDSHAKE, ROOTS, STATELESS, AskingServer, form_request, open_asking_host
 
 pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"a": ROOTS}
@@ -47,9 +47,9 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     settings, mcp = tmp_path / "config", folders[0] / ".mcp.json"
     settings.mkdir()
     mcp.write_text(json.dumps({"mcphost": {"roots": [".", {"path": "../third", "name": "lib"}, 5]}}))
-    project = project_file(folders[0])
+    project = read_project_file(folders[0])
     assert project is not None
-    untrusted, trusted = load(settings), load(settings, project=project)
+    untrusted, trusted = load_config(settings), load_config(settings, project=project)
     assert [one.path for one in configured_roots(untrusted)] == [str(folders[0])]
     found = inspect_roots(configured_roots(trusted)).folders
     assert [(one.path, one.name, one.source) for one in found] == [
@@ -59,8 +59,8 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
     assert found[1].origin == f"in {mcp}, which you trusted"
     assert "outside" in found[1].warning
     assert [problem for problem in trusted.problems if '"roots"' in problem and "is not one" in problem]
-    (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{STARTED_IN}"]')
-    found = inspect_roots(configured_roots(load(settings, project=project))).folders
+    (settings / "config.toml").write_text(f'roots = ["{folders[1]}", "{WORKSPACE_FOLDER}"]')
+    found = inspect_roots(configured_roots(load_config(settings, project=project))).folders
     assert [(one.path, one.source) for one in found] == [
         (str(folders[1]), "user"),
         (str(folders[0]), "started"),
@@ -69,13 +69,13 @@ async def test_folders_come_from_the_start_the_users_settings_and_a_trusted_file
 
 
 def test_a_user_who_wrote_that_there_are_none_is_not_overruled_by_a_file(folders: tuple[Path, ...]) -> None:
-    assert configured_roots(HostConfig(roots=(), more_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
+    assert configured_roots(HostConfig(roots=(), project_roots=(RootConfig(str(folders[1]), source="project"),))) == ()
 
 
 def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"mcpServers": {}, "mcphost": {"roots": ["/"]}}')
-    config = load(tmp_path)
-    assert config.more_roots == ()
+    config = load_config(tmp_path)
+    assert config.project_roots == ()
     assert "config.toml" in config.problems[0]
 
 
@@ -129,7 +129,7 @@ async def test_an_edit_holds_for_this_run_this_project_or_everywhere_as_it_says(
     work, notes, third = map(str, folders)
 
     def fresh() -> Roots:
-        return Roots((RootConfig(work, source="started"),), StoredFolders(database))
+        return Roots((RootConfig(work, source="started"),), FolderEditStore(database))
 
     roots = fresh()
     await roots.add("../notes", "n", "run")
@@ -162,7 +162,7 @@ async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_a
 ) -> None:
     (tmp_path / "link").symlink_to(folders[1])
     database = Database(tmp_path / "store.db")
-    roots = Roots((RootConfig(f"{tmp_path}/link", "n"),), StoredFolders(database))
+    roots = Roots((RootConfig(f"{tmp_path}/link", "n"),), FolderEditStore(database))
     for out, back in (("run", "user"), ("project", "project"), ("user", "user")):
         assert (await roots.remove(f"{tmp_path}/link", out)).state == "out"
         assert (await roots.refresh()).available == ()
@@ -233,11 +233,11 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
 async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    peers = {name: Asker(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
-    peers["modern"] = Asker(MODERN, ASK)
-    front = ScriptedFront(ShareSession(), DoNotShare(), ShareSession())
+    peers = {name: AskingServer(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
+    peers["modern"] = AskingServer(STATELESS, ASK)
+    front = ScriptedFrontend(ShareSession(), DoNotShare(), ShareSession())
     named = (RootConfig(str(folders[0])),)
-    async with asking_host(tmp_path, peers, front, roots=named) as host:
+    async with open_asking_host(tmp_path, peers, front, roots=named) as host:
         for name in ("told", "refused", "modern"):
             await host.call_tool(name, "ask", {})
         assert host.server("refused").known_roots.is_refused
@@ -245,23 +245,23 @@ async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
         assert [root.uri for root in host.server("told").known_roots.roots or ()] == [file_uri(folders[0])]
         for name in ("x", "y"):
             await host.roots.add(str(folders[1]), name)
-            while CHANGED not in peers["told"].told:
+            while CHANGED not in peers["told"].notifications:
                 await peers["told"].changed.wait()
-            peers["told"].told.clear()
+            peers["told"].notifications.clear()
         for name in peers:
             await host.call_tool(name, "plain", {})
-    assert [name for name, peer in peers.items() if CHANGED in peer.told] == []
+    assert [name for name, peer in peers.items() if CHANGED in peer.notifications] == []
 
 
 async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront(ShareSession())
-    async with asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
+    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
+    async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
         await host.call_tool("peer", "ask", {})
         for count, path in enumerate(folders[1:], 1):
             await host.roots.add(str(path))
-            while peer.told.count(CHANGED) < count:
+            while peer.notifications.count(CHANGED) < count:
                 await peer.changed.wait()
 
 
@@ -269,10 +269,10 @@ async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
 async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_open_is_not_told(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    asks = {"dirs": ROOTS, "more": form({"n": {"type": "string"}})}
-    peer, front = Asker(MODERN, asks), ScriptedFront()
+    asks = {"dirs": ROOTS, "more": form_request({"n": {"type": "string"}})}
+    peer, front = AskingServer(STATELESS, asks), ScriptedFrontend()
     named = tuple(RootConfig(str(one)) for one in folders[:2])
-    async with asking_host(tmp_path, peer, front, roots=named) as host:
+    async with open_asking_host(tmp_path, peer, front, roots=named) as host:
         shared = anyio.Event()
 
         async def reply(question: Any) -> Any:
@@ -296,15 +296,15 @@ async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_ope
 async def test_each_edit_and_each_telling_is_in_the_ledger_and_among_the_events(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront(ShareSession())
-    journal = AuditLog(Ledger(tmp_path / "l.db", tmp_path / "l.head"), LedgerConfig())
-    async with asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
+    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
+    journal = AuditLog(AuditStore(tmp_path / "l.db", tmp_path / "l.head"), AuditConfig())
+    async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
         feed = host.subscribe()
         await host.roots.add(str(folders[1]), "n", "user")
         await host.call_tool("peer", "ask", {})
         await host.roots.remove(str(folders[1]), "user")
         await host.call_tool("peer", "ask", {})
-        rows = [row for row in await host.audit.read_page(Wanted(kind="roots")) if row.event != "withdrawn"]
+        rows = [row for row in await host.audit.read_page(AuditFilter(kind="roots")) if row.event != "withdrawn"]
         told = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
     assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [
         ("added", "", str(folders[1]), "user", "person"),

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.config.schema import RootConfig
-from mcphost.config.settings import settings_of
+from mcphost.config.settings import parse_settings
 from mcphost.errors import ConsentDenied
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import DoNotShare, ShareOnce, ShareRoots, ShareSession
@@ -18,8 +18,16 @@ from mcphost.host.server_requests import roots as roots_module
 from mcphost.host.server_requests.root_list import RootFolders, file_uri, inspect_roots, startup_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
-from tests.fakes.front import ScriptedFront
-from tests.unit.host.asking import BOTH, HANDSHAKE, MODERN, ROOTS, Asker, asking_host, replies
+from tests.fakes.front import ScriptedFrontend
+from tests.unit.host.asking import (
+    BOTH_ERAS,
+    HANDSHAKE,
+    ROOTS,
+    STATELESS,
+    AskingServer,
+    collect_replies,
+    open_asking_host,
+)
 
 pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"a": ROOTS}
@@ -37,11 +45,11 @@ def folders(tmp_path: Path) -> tuple[RootConfig, ...]:
 @pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("roots.list.modern")
 @pytest.mark.req("roots.file-uri")
-@pytest.mark.parametrize("revision", [*HANDSHAKE, MODERN])
+@pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
 async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await replies(tmp_path, revision, ASK, ShareOnce(), roots=folders)
+    got, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=folders)
     alpha, plain = got["a"]["result"]["roots"]
     assert alpha["name"] == "alpha"
     assert "name" not in plain
@@ -53,12 +61,12 @@ async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
 
 @pytest.mark.req("sec.consent.data")
 @pytest.mark.req("roots.consent")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as_agreed(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(revision, ASK), ScriptedFront(ShareOnce(), ShareSession())
-    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
+    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         first = (await host.call_tool("peer", "ask", {})).text
         second = (await host.call_tool("peer", "ask", {})).text
         third = (await host.call_tool("peer", "ask", {})).text
@@ -73,9 +81,9 @@ async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as
 async def test_agreeing_for_one_server_says_nothing_about_another(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peers = {"one": Asker("2025-11-25", ASK), "two": Asker("2025-11-25", ASK)}
-    front = ScriptedFront(ShareSession(), DoNotShare())
-    async with asking_host(tmp_path, peers, front, roots=folders) as host:
+    peers = {"one": AskingServer("2025-11-25", ASK), "two": AskingServer("2025-11-25", ASK)}
+    front = ScriptedFrontend(ShareSession(), DoNotShare())
+    async with open_asking_host(tmp_path, peers, front, roots=folders) as host:
         assert "uri" in (await host.call_tool("one", "ask", {})).text
         assert "-1" in (await host.call_tool("two", "ask", {})).text
     assert [question.server for question in front.asked] == ["one", "two"]
@@ -86,10 +94,10 @@ async def test_agreeing_for_one_server_says_nothing_about_another(
 async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    got, _ = await replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=folders)
+    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, DoNotShare(), roots=folders)
     assert got["a"]["error"]["code"] == -1
-    peer = Asker(MODERN, ASK)
-    async with asking_host(tmp_path, peer, ScriptedFront(DoNotShare()), roots=folders) as host:
+    peer = AskingServer(STATELESS, ASK)
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(DoNotShare()), roots=folders) as host:
         with pytest.raises(ConsentDenied, match="does not share"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
@@ -98,8 +106,8 @@ async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
 @pytest.mark.req("roots.unsupported")
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_path: Path) -> None:
-    peer = Asker(revision, ASK)
-    async with asking_host(tmp_path, peer, RefusingFrontend()) as host:
+    peer = AskingServer(revision, ASK)
+    async with open_asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert "roots" not in peer.declared
         assert "-32601" in (await host.call_tool("peer", "ask", {})).text
 
@@ -112,7 +120,7 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
         raise RuntimeError("secret detail")
 
     monkeypatch.setattr(Roots, "refresh", broken)
-    got, _ = await replies(tmp_path, "2025-11-25", ASK, roots=folders)
+    got, _ = await collect_replies(tmp_path, "2025-11-25", ASK, roots=folders)
     assert got["a"]["error"]["code"] == -32603
     assert "secret" not in got["a"]["error"]["message"]
 
@@ -124,15 +132,15 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
 async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_asked_about(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(revision, ASK), ScriptedFront(ShareSession(), ShareSession())
+    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareSession(), ShareSession())
     (tmp_path / "new").mkdir()
-    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {"listChanged": True}
         await host.call_tool("peer", "ask", {})
         await host.roots.remove(folders[1].path)
-        while "notifications/roots/list_changed" not in peer.told:
+        while "notifications/roots/list_changed" not in peer.notifications:
             await peer.changed.wait()
-        assert peer.told.count("notifications/roots/list_changed") == 1
+        assert peer.notifications.count("notifications/roots/list_changed") == 1
         fewer = (await host.call_tool("peer", "ask", {})).text
         assert ("plain" in fewer, len(front.asked)) == (False, 1)
         await host.roots.add(str(tmp_path / "new"))
@@ -143,8 +151,8 @@ async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_
 async def test_a_folder_that_was_taken_away_while_the_question_was_open_is_not_told(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(HANDSHAKE[-1], ASK), ScriptedFront()
-    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
 
         async def agree(question: Any) -> ShareOnce:
             del question
@@ -159,13 +167,13 @@ async def test_a_folder_that_was_taken_away_while_the_question_was_open_is_not_t
 async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(MODERN, ASK), ScriptedFront(ShareOnce(), ShareOnce())
-    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, front = AskingServer(STATELESS, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
+    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {}
         assert "plain" in (await host.call_tool("peer", "ask", {})).text
         await host.roots.remove(folders[1].path)
         assert "plain" not in (await host.call_tool("peer", "ask", {})).text
-    assert not any("roots" in method for method in peer.told)
+    assert not any("roots" in method for method in peer.notifications)
 
 
 # -- what may be a root
@@ -187,12 +195,12 @@ async def test_only_folders_that_are_there_and_readable_are_shared_as_what_they_
 
 
 @pytest.mark.req("roots.monitor")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
-    peer, front = Asker(revision, ASK), ScriptedFront(ShareOnce(), ShareOnce())
-    async with asking_host(tmp_path, peer, front, roots=folders) as host:
+    peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
+    async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         await host.call_tool("peer", "ask", {})
         os.rmdir(folders[1].path)
         text = (await host.call_tool("peer", "ask", {})).text
@@ -203,7 +211,7 @@ async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
 
 
 async def test_without_roots_the_answer_is_empty_and_nobody_is_asked(tmp_path: Path) -> None:
-    got, asked = await replies(tmp_path, MODERN, ASK, roots=())
+    got, asked = await collect_replies(tmp_path, STATELESS, ASK, roots=())
     assert (got["a"]["result"], asked) == ({"roots": []}, [])
 
 
@@ -267,8 +275,8 @@ def test_names_that_are_not_utf8_are_encoded_byte_for_byte() -> None:
 def test_roots_are_read_from_the_settings_and_wrong_ones_are_named() -> None:
     problems: list[str] = []
     text = 'roots = ["~/a", {path = "/b", name = "bee"}, "relative", 5, {name = "x"}]'
-    config = settings_of(text, "config.toml", problems.append)
+    config = parse_settings(text, "config.toml", problems.append)
     assert config.roots == (RootConfig("~/a"), RootConfig("/b", "bee"))
     assert len(problems) == 3
-    assert settings_of("", "config.toml", problems.append).roots is None
-    assert settings_of("roots = []", "config.toml", problems.append).roots == ()
+    assert parse_settings("", "config.toml", problems.append).roots is None
+    assert parse_settings("roots = []", "config.toml", problems.append).roots == ()

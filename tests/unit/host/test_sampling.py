@@ -24,13 +24,21 @@ from mcphost.host.server_requests.sampling_depth import OPEN_SECONDS, SamplingNe
 from mcphost.host.server_requests.sampling_messages import PROVIDER_ID_KEY
 from mcphost.llm.demo_model import DemoModel
 from mcphost.llm.messages import ImagePart, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import Finished, ModelFacts, TextDelta, ToolUseReady, Usage
+from mcphost.llm.model import ModelFacts, StreamFinished, TextDelta, ToolUseReady, Usage
 from mcphost.protocol.jsonrpc import JsonRpcResponse
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
 from mcphost.serialization import Raw, encode, loads
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import HANGS, ScriptedModel, calls, says
-from tests.unit.host.asking import BOTH, MODERN, Asker, asking_host, form, replies, sample
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
+from tests.unit.host.asking import (
+    BOTH_ERAS,
+    STATELESS,
+    AskingServer,
+    collect_replies,
+    form_request,
+    open_asking_host,
+    sampling_request,
+)
 
 pytestmark = pytest.mark.anyio
 PER_MINUTE = SamplingLimits().requests_per_minute
@@ -60,21 +68,21 @@ def result(ident: str, text: str = "sunny") -> dict[str, Any]:
 
 async def sampled(folder: Path, ask: Any, *answers: Any, model: Any = None, revision: str = "2025-11-25") -> Any:
     """The one reply, what was asked of the front, and the model."""
-    model = model or ScriptedModel(says("Paris"))
-    got, asked = await replies(
+    model = model or ScriptedModel(text_round("Paris"))
+    got, asked = await collect_replies(
         folder, revision, {"a": ask}, *(answers or (ApproveUnchanged(), ApproveUnchanged())), model=model
     )
     return got["a"], asked, model
 
 
 @pytest.mark.req("samp.sensitive")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_each_message_of_a_request_is_shown(revision: str, tmp_path: Path) -> None:
     said = [
         {"role": role, "content": {"type": "text", "text": f"my card is {number}"}}
         for number, role in enumerate(("user", "assistant", "user"))
     ]
-    _, asked, _ = await sampled(tmp_path, sample(*said), revision=revision)
+    _, asked, _ = await sampled(tmp_path, sampling_request(*said), revision=revision)
     assert [f"my card is {number}" in repr(asked[0].messages[number]) for number in range(3)] == [True] * 3
 
 
@@ -83,9 +91,9 @@ async def test_each_message_of_a_request_is_shown(revision: str, tmp_path: Path)
 @pytest.mark.req("samp.model-name")
 @pytest.mark.req("samp.max-tokens")
 @pytest.mark.req("samp.max-tokens-early")
-@pytest.mark.parametrize("revision", ["2024-11-05", *BOTH])
+@pytest.mark.parametrize("revision", ["2024-11-05", *BOTH_ERAS])
 async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp_path: Path) -> None:
-    ask = sample(systemPrompt="Be brief.", temperature=0.5)
+    ask = sampling_request(systemPrompt="Be brief.", temperature=0.5)
     reply, _, model = await sampled(tmp_path, ask, revision=revision)
     assert reply["result"] == {
         "role": "assistant",
@@ -104,10 +112,10 @@ async def test_the_users_model_answers_and_the_reply_names_it(revision: str, tmp
 @pytest.mark.req("samp.human")
 @pytest.mark.req("samp.review-response")
 @pytest.mark.req("samp.system-prompt")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str, tmp_path: Path) -> None:
     preferences = {"hints": [{"name": "sonnet"}], "costPriority": 0.1}
-    ask = sample(
+    ask = sampling_request(
         systemPrompt="Be brief.", stopSequences=["END"], temperature=0.5, modelPreferences=preferences,
         includeContext="thisServer",
     )  # fmt: skip
@@ -147,12 +155,12 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
 @pytest.mark.req("samp.human", "samp.max-tokens")
 async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Path) -> None:
     edited = EditedRequest(messages=(user(words("Capital of Italy?")),), system="", max_tokens=900)
-    _, _, model = await sampled(tmp_path, sample(systemPrompt="x"), edited, ApproveUnchanged())
+    _, _, model = await sampled(tmp_path, sampling_request(systemPrompt="x"), edited, ApproveUnchanged())
     (request,) = model.requests
     assert ([message.text for message in request.messages], request.system) == (["Capital of Italy?"], "")
     assert request.max_output_tokens == 100
     (tmp_path / "less").mkdir()
-    _, _, model = await sampled(tmp_path / "less", sample(), EditedRequest(max_tokens=5), ApproveUnchanged())
+    _, _, model = await sampled(tmp_path / "less", sampling_request(), EditedRequest(max_tokens=5), ApproveUnchanged())
     assert model.requests[0].max_output_tokens == 5
 
 
@@ -161,29 +169,31 @@ async def test_the_request_can_be_edited_and_never_gets_more_tokens(tmp_path: Pa
 async def test_the_user_decides_whether_what_is_asked_and_what_the_server_sees(revision: str, tmp_path: Path) -> None:
     for number, answers in enumerate(((Deny("No."),), (ApproveUnchanged(), Deny("No.")))):
         (tmp_path / f"{number}").mkdir()
-        reply, _, model = await sampled(tmp_path / f"{number}", sample(), *answers, revision=revision)
+        reply, _, model = await sampled(tmp_path / f"{number}", sampling_request(), *answers, revision=revision)
         assert reply["error"]["code"] == -1
         assert len(model.requests) == number
     edited = EditedRequest(messages=(user(words("Capital of Italy?")),)), EditedReply((words("Somewhere"),))
-    reply, _, model = await sampled(tmp_path, sample(), *edited, revision=revision)
+    reply, _, model = await sampled(tmp_path, sampling_request(), *edited, revision=revision)
     assert [message.text for message in model.requests[0].messages] == ["Capital of Italy?"]
     assert reply["result"]["content"] == words("Somewhere")
 
 
 @pytest.mark.req("samp.review-response")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_reply_can_be_edited(revision: str, tmp_path: Path) -> None:
     reply, _, _ = await sampled(
-        tmp_path, sample(), ApproveUnchanged(), EditedReply((words("Somewhere"),)), revision=revision
+        tmp_path, sampling_request(), ApproveUnchanged(), EditedReply((words("Somewhere"),)), revision=revision
     )
     assert reply["result"]["content"] == words("Somewhere")
 
 
 async def test_edits_that_are_no_messages_and_no_reply_never_leave(tmp_path: Path) -> None:
-    reply, _, model = await sampled(tmp_path, sample(), EditedRequest(messages=({"role": "x"},)))
+    reply, _, model = await sampled(tmp_path, sampling_request(), EditedRequest(messages=({"role": "x"},)))
     assert (reply["error"]["code"], model.requests) == (-32603, [])
     (tmp_path / "b").mkdir()
-    reply, _, _ = await sampled(tmp_path / "b", sample(), ApproveUnchanged(), EditedReply(({"type": "video"},)))
+    reply, _, _ = await sampled(
+        tmp_path / "b", sampling_request(), ApproveUnchanged(), EditedReply(({"type": "video"},))
+    )
     assert reply["error"]["code"] == -32603
 
 
@@ -191,7 +201,7 @@ async def test_edits_that_are_no_messages_and_no_reply_never_leave(tmp_path: Pat
 @pytest.mark.req("samp.review-response")
 @pytest.mark.parametrize("answers", [(Deny("No."),), (ApproveUnchanged(), Deny("No."))])
 async def test_a_refusal_is_error_minus_one_in_the_handshake_era(answers: Any, tmp_path: Path) -> None:
-    reply, _, model = await sampled(tmp_path, sample(), *answers)
+    reply, _, model = await sampled(tmp_path, sampling_request(), *answers)
     assert reply["error"] == {"code": -1, "message": "The user refused the sampling. No."}
     assert len(model.requests) == len(answers) - 1
 
@@ -199,8 +209,10 @@ async def test_a_refusal_is_error_minus_one_in_the_handshake_era(answers: Any, t
 @pytest.mark.req("samp.reject.modern")
 @pytest.mark.req("mrtr.decline")
 async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> None:
-    peer = Asker(MODERN, {"a": sample(), "b": form()})
-    async with asking_host(tmp_path, peer, ScriptedFront(*[lambda one: one.refusal()] * 2), ScriptedModel()) as host:
+    peer = AskingServer(STATELESS, {"a": sampling_request(), "b": form_request()})
+    async with open_asking_host(
+        tmp_path, peer, ScriptedFrontend(*[lambda one: one.refusal()] * 2), ScriptedModel()
+    ) as host:
         with pytest.raises(ConsentDenied, match="refused the sampling"):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1
@@ -209,14 +221,14 @@ async def test_a_refusal_ends_the_call_in_the_stateless_era(tmp_path: Path) -> N
 # -- what the model gets
 @pytest.mark.req("samp.no-retention")
 @pytest.mark.req("samp.include-context")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_model_gets_nothing_of_the_conversation_or_of_earlier_samplings(
     revision: str, tmp_path: Path
 ) -> None:
-    model = ScriptedModel(says("secret answer"), says("one"), says("two"))
-    peer = Asker(revision, {"a": sample(includeContext="allServers")})
-    front = ScriptedFront(*[ApproveUnchanged()] * 4)
-    async with asking_host(tmp_path, peer, front, model) as host:
+    model = ScriptedModel(text_round("secret answer"), text_round("one"), text_round("two"))
+    peer = AskingServer(revision, {"a": sampling_request(includeContext="allServers")})
+    front = ScriptedFrontend(*[ApproveUnchanged()] * 4)
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         await host.send("my secret")
         await host.call_tool("peer", "ask", {})
         await host.call_tool("peer", "ask", {})
@@ -229,16 +241,16 @@ async def test_the_model_gets_nothing_of_the_conversation_or_of_earlier_sampling
 
 @pytest.mark.req("samp.include-context.capability")
 @pytest.mark.req("samp.tools.capability")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_tools_are_declared_and_context_is_not(revision: str, tmp_path: Path) -> None:
-    peer = Asker(revision)
-    async with asking_host(tmp_path, peer, ScriptedFront()):
+    peer = AskingServer(revision)
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend()):
         assert peer.declared["sampling"] == {"tools": {}}
 
 
 @pytest.mark.req("samp.content.types")
 @pytest.mark.req("samp.content.array")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_and_user(
     revision: str, tmp_path: Path
 ) -> None:
@@ -248,10 +260,12 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
         {"type": "audio", "data": "QUJD", "mimeType": "audio/wav"},
         {"type": "image", "data": "QUJD", "mimeType": "image/png"},
     )
-    model = ScriptedModel(says("ok"))
-    model.facts = ModelFacts(takes_images=False)
-    peer = Asker(revision, {"a": sample(user(*blocks))})
-    async with asking_host(tmp_path, peer, ScriptedFront(ApproveUnchanged(), ApproveUnchanged()), model) as host:
+    model = ScriptedModel(text_round("ok"))
+    model.facts = ModelFacts(supports_images=False)
+    peer = AskingServer(revision, {"a": sampling_request(user(*blocks))})
+    async with open_asking_host(
+        tmp_path, peer, ScriptedFrontend(ApproveUnchanged(), ApproveUnchanged()), model
+    ) as host:
         feed = host.subscribe()
         await host.call_tool("peer", "ask", {})
         told = [event.text for event in feed.drain() if type(event).__name__ == "NoticeEvent"]  # type: ignore[attr-defined]
@@ -275,36 +289,36 @@ async def test_texts_and_pictures_reach_the_model_and_sound_is_named_to_model_an
         ("sampling/createMessage", {"messages": [user(words("x"))]}),
         ("sampling/createMessage", {"maxTokens": 5}),
         ("sampling/createMessage", {"messages": [], "maxTokens": 5}),
-        sample(maxTokens=0),
-        sample({"role": "system", "content": words("x")}),
-        sample({"role": "user"}),
-        sample({"role": "user", "content": []}),
-        sample(user({"type": "video", "data": ""})),
-        sample(user({"type": "resource_link", "uri": "a:b", "name": "x"})),
-        sample(user({"type": "image"})),
-        sample(user(use("1"))),
-        sample(assistant(use("1")), assistant(result("1"))),
-        sample(user(words("x")), assistant(use("1"))),
-        sample(user(words("x")), assistant(use("1")), user(words("y"))),
-        sample(user(words("x")), assistant(use("1")), user(result("1"), words("y"))),
-        sample(user(words("x")), assistant(use("1"), use("2")), user(result("1"))),
-        sample(user(words("x")), assistant(use("1")), user(result("1"), result("2"))),
-        sample(user(words("x")), assistant(use("1"), use("1")), user(result("1"), result("1"))),
-        sample(user(result("1"))),
-        sample(tools=[TOOL, TOOL]),
-        sample(tools=[{"description": "no name"}]),
-        sample(tools=[TOOL], toolChoice={"mode": "sometimes"}),
-        sample(tools=[{**TOOL, "name": f"t{number}"} for number in range(200)]),
-        sample(stopSequences=["x"] * 17),
-        sample(*[user(words("x"))] * 1001),
+        sampling_request(maxTokens=0),
+        sampling_request({"role": "system", "content": words("x")}),
+        sampling_request({"role": "user"}),
+        sampling_request({"role": "user", "content": []}),
+        sampling_request(user({"type": "video", "data": ""})),
+        sampling_request(user({"type": "resource_link", "uri": "a:b", "name": "x"})),
+        sampling_request(user({"type": "image"})),
+        sampling_request(user(use("1"))),
+        sampling_request(assistant(use("1")), assistant(result("1"))),
+        sampling_request(user(words("x")), assistant(use("1"))),
+        sampling_request(user(words("x")), assistant(use("1")), user(words("y"))),
+        sampling_request(user(words("x")), assistant(use("1")), user(result("1"), words("y"))),
+        sampling_request(user(words("x")), assistant(use("1"), use("2")), user(result("1"))),
+        sampling_request(user(words("x")), assistant(use("1")), user(result("1"), result("2"))),
+        sampling_request(user(words("x")), assistant(use("1"), use("1")), user(result("1"), result("1"))),
+        sampling_request(user(result("1"))),
+        sampling_request(tools=[TOOL, TOOL]),
+        sampling_request(tools=[{"description": "no name"}]),
+        sampling_request(tools=[TOOL], toolChoice={"mode": "sometimes"}),
+        sampling_request(tools=[{**TOOL, "name": f"t{number}"} for number in range(200)]),
+        sampling_request(stopSequences=["x"] * 17),
+        sampling_request(*[user(words("x"))] * 1001),
     ],
 )
 async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_path: Path) -> None:
     reply, asked, _ = await sampled(tmp_path, ask)
     assert reply["error"]["code"] == -32602
-    peer = Asker(MODERN, {"a": ask})
-    front = ScriptedFront()
-    async with asking_host(tmp_path, peer, front, ScriptedModel()) as host:
+    peer = AskingServer(STATELESS, {"a": ask})
+    front = ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front, ScriptedModel()) as host:
         with pytest.raises(MalformedMessage):
             await host.call_tool("peer", "ask", {})
     assert [*asked, *front.asked] == []
@@ -319,16 +333,16 @@ async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_p
 async def test_why_the_model_ended_is_said_in_the_words_of_the_protocol(
     finished: str, reason: str, tmp_path: Path
 ) -> None:
-    model = ScriptedModel([TextDelta("x"), Finished(finished)])
-    reply, _, _ = await sampled(tmp_path, sample(), model=model)
+    model = ScriptedModel([TextDelta("x"), StreamFinished(finished)])
+    reply, _, _ = await sampled(tmp_path, sampling_request(), model=model)
     assert reply["result"]["stopReason"] == reason
 
 
 @pytest.mark.req("samp.parameters")
 @pytest.mark.req("samp.stop-reason")
 async def test_a_stop_sequence_ends_the_answer_even_across_pieces(tmp_path: Path) -> None:
-    model = ScriptedModel([TextDelta("one EN"), TextDelta("D two STOP"), TextDelta("never"), Finished("stop")])
-    reply, _, _ = await sampled(tmp_path, sample(stopSequences=["STOP", "END"]), model=model)
+    model = ScriptedModel([TextDelta("one EN"), TextDelta("D two STOP"), TextDelta("never"), StreamFinished("stop")])
+    reply, _, _ = await sampled(tmp_path, sampling_request(stopSequences=["STOP", "END"]), model=model)
     assert reply["result"]["content"] == words("one ")
     assert reply["result"]["stopReason"] == "stopSequence"
     assert model.open_streams == 0
@@ -336,27 +350,27 @@ async def test_a_stop_sequence_ends_the_answer_even_across_pieces(tmp_path: Path
 
 @pytest.mark.req("samp.max-tokens")
 async def test_the_demo_model_writes_no_more_than_it_may(tmp_path: Path) -> None:
-    reply, _, _ = await sampled(tmp_path, sample(maxTokens=3), model=DemoModel(pace=0))
+    reply, _, _ = await sampled(tmp_path, sampling_request(maxTokens=3), model=DemoModel(interval=0))
     assert len(reply["result"]["content"]["text"].split()) == 3
     assert reply["result"]["stopReason"] == "maxTokens"
 
 
 async def test_without_a_model_the_server_gets_an_error_and_the_user_a_word(tmp_path: Path) -> None:
-    peer = Asker("2025-11-25", {"a": sample()})
-    async with asking_host(tmp_path, peer, ScriptedFront()) as host:
+    peer = AskingServer("2025-11-25", {"a": sampling_request()})
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend()) as host:
         feed = host.subscribe()
         assert '"code": -32603' in (await host.call_tool("peer", "ask", {})).text
         assert any("no model is selected" in getattr(event, "text", "") for event in feed.drain())
-    peer = Asker(MODERN, {"a": sample()})
-    async with asking_host(tmp_path, peer, ScriptedFront()) as host:
+    peer = AskingServer(STATELESS, {"a": sampling_request()})
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend()) as host:
         with pytest.raises(ServerError, match="No model is selected"):
             await host.call_tool("peer", "ask", {})
 
 
 async def test_what_a_provider_says_of_its_failure_is_for_the_user_alone(tmp_path: Path) -> None:
-    peer = Asker("2025-11-25", {"a": sample()})
+    peer = AskingServer("2025-11-25", {"a": sampling_request()})
     model = ScriptedModel([ModelError("The account acme-7 has no money.")])
-    async with asking_host(tmp_path, peer, ScriptedFront(ApproveUnchanged()), model) as host:
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(ApproveUnchanged()), model) as host:
         feed = host.subscribe()
         said = (await host.call_tool("peer", "ask", {})).text
         assert "acme" not in said
@@ -369,15 +383,15 @@ async def test_what_a_provider_says_of_its_failure_is_for_the_user_alone(tmp_pat
 @pytest.mark.req("samp.tools.result")
 @pytest.mark.req("samp.tools.review")
 @pytest.mark.req("samp.content.array")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_calls_of_the_model_go_back_to_the_server_and_never_run_here(revision: str, tmp_path: Path) -> None:
     def both(request: Any) -> Any:
         (tool,) = request.tools
         assert tool.name == "get_weather_1"
-        return calls((tool.name, {"city": "Paris"}), (tool.name, {"city": "Rome"}), text="Both.")(request)
+        return tool_round((tool.name, {"city": "Paris"}), (tool.name, {"city": "Rome"}), text="Both.")(request)
 
     model = ScriptedModel(both)
-    reply, asked, _ = await sampled(tmp_path, sample(tools=[TOOL]), model=model, revision=revision)
+    reply, asked, _ = await sampled(tmp_path, sampling_request(tools=[TOOL]), model=model, revision=revision)
     assert reply["result"]["stopReason"] == "toolUse"
     text, first, second = reply["result"]["content"]
     assert text == words("Both.")
@@ -391,14 +405,14 @@ async def test_calls_of_the_model_go_back_to_the_server_and_never_run_here(revis
 @pytest.mark.req("samp.tools.balance")
 async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_back(tmp_path: Path) -> None:
     made = ToolUsePart("call_9", "get_weather_1", {}, provider_id="toolu_1")
-    model = ScriptedModel([ToolUseReady(made), Finished("tool_calls")], says("ok"), says("ok"))
-    peer = Asker("2025-11-25", {"a": sample(tools=[TOOL])})
+    model = ScriptedModel([ToolUseReady(made), StreamFinished("tool_calls")], text_round("ok"), text_round("ok"))
+    peer = AskingServer("2025-11-25", {"a": sampling_request(tools=[TOOL])})
 
     def again(block: Any, made_up: Any) -> Any:
         said = user(words("Weather?")), assistant(block, made_up), user(result("odd\n"), result(block["id"], "rain"))
-        return sample(*said, tools=[TOOL])
+        return sampling_request(*said, tools=[TOOL])
 
-    async with asking_host(tmp_path, peer, ScriptedFront(*[ApproveUnchanged()] * 6), model) as host:
+    async with open_asking_host(tmp_path, peer, ScriptedFrontend(*[ApproveUnchanged()] * 6), model) as host:
         outcome = await host.call_tool("peer", "ask", {})
         block = json.loads(outcome.text)["a"]["result"]["content"]
         assert block["type"] == "tool_use"
@@ -420,7 +434,7 @@ async def test_results_go_to_the_model_under_ids_of_ours_and_its_own_id_comes_ba
      ({"toolChoice": {}}, "auto")],
 )  # fmt: skip
 async def test_the_choice_of_tools_reaches_the_model(choice: dict[str, Any], mode: str, tmp_path: Path) -> None:
-    _, asked, model = await sampled(tmp_path, sample(tools=[TOOL], **choice))
+    _, asked, model = await sampled(tmp_path, sampling_request(tools=[TOOL], **choice))
     assert model.requests[0].tool_choice == mode
     assert asked[0].tool_choice == mode
     assert asked[0].tools == (TOOL,)
@@ -429,7 +443,7 @@ async def test_the_choice_of_tools_reaches_the_model(choice: dict[str, Any], mod
 @pytest.mark.req("samp.tools.capability")
 @pytest.mark.parametrize("members", [{"tools": [TOOL]}, {"toolChoice": {"mode": "none"}}])
 async def test_tools_are_refused_where_the_revision_does_not_know_them(members: Any, tmp_path: Path) -> None:
-    reply, asked, _ = await sampled(tmp_path, sample(**members), revision="2025-06-18")
+    reply, asked, _ = await sampled(tmp_path, sampling_request(**members), revision="2025-06-18")
     assert (reply["error"]["code"], asked) == (-32602, [])
 
 
@@ -437,17 +451,17 @@ async def test_tools_are_refused_where_the_revision_does_not_know_them(members: 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 async def test_older_revisions_get_one_block_whatever_the_user_made_of_it(revision: str, tmp_path: Path) -> None:
     edited = EditedReply((words("one"), words("two")))
-    reply, _, _ = await sampled(tmp_path, sample(), ApproveUnchanged(), edited, revision=revision)
+    reply, _, _ = await sampled(tmp_path, sampling_request(), ApproveUnchanged(), edited, revision=revision)
     assert reply["result"]["content"] == words("one\ntwo")
 
 
 # -- how much of it
 @pytest.mark.req("samp.rate-limit")
 async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront(*[Deny()] * 100)
-    async with asking_host(tmp_path, peer, front, ScriptedModel()):
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend(*[Deny()] * 100)
+    async with open_asking_host(tmp_path, peer, front, ScriptedModel()):
         for number in range(PER_MINUTE + 3):
-            peer.ask(str(number), *sample())
+            peer.ask(str(number), *sampling_request())
             await peer.until(number + 1)
     assert len(front.asked) == PER_MINUTE
     assert "per minute" in peer.results[-1][1]["error"]["message"]
@@ -456,17 +470,17 @@ async def test_a_server_that_asks_too_often_is_refused(tmp_path: Path, monkeypat
 @pytest.mark.req("samp.tools.loop-limit")
 async def test_samplings_of_one_call_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_PER_CALL", 2)
-    asks = {str(number): sample() for number in range(4)}
-    got, asked = await replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
+    asks = {str(number): sampling_request() for number in range(4)}
+    got, asked = await collect_replies(tmp_path, "2025-11-25", asks, *[Deny()] * 4, model=ScriptedModel())
     assert len(asked) == 2
     assert ["allowed in one call" in one["error"]["message"] for one in got.values()] == [False, False, True, True]
 
 
 async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refused(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25"), ScriptedFront()
-    async with asking_host(tmp_path, peer, front, ScriptedModel()):
+    peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front, ScriptedModel()):
         for number in range(sampling.MAX_WAITING + 3):
-            peer.ask(str(number), *sample())
+            peer.ask(str(number), *sampling_request())
         await peer.until(2)
         while not front.asked:
             await front.asked_now.wait()
@@ -475,10 +489,10 @@ async def test_samplings_of_a_server_wait_for_each_other_and_too_many_are_refuse
 
 
 async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_stream(tmp_path: Path) -> None:
-    model = ScriptedModel([TextDelta("x"), HANGS])
-    peer = Asker(MODERN, {"a": sample()})
+    model = ScriptedModel([TextDelta("x"), HANG])
+    peer = AskingServer(STATELESS, {"a": sampling_request()})
     async with (
-        asking_host(tmp_path, peer, ScriptedFront(ApproveUnchanged()), model) as host,
+        open_asking_host(tmp_path, peer, ScriptedFrontend(ApproveUnchanged()), model) as host,
         anyio.create_task_group() as group,
     ):
         group.start_soon(host.call_tool, "peer", "ask", {})
@@ -490,7 +504,7 @@ async def test_cancelling_the_call_withdraws_the_review_and_closes_the_models_st
 
 
 # -- one within another
-class Nester(Asker):
+class Nester(AskingServer):
     """Each reply to a sampling makes it send the next one of its list, within the same call."""
 
     def __init__(self, revision: str, *samplings: Any) -> None:
@@ -534,7 +548,7 @@ class Nester(Asker):
 
 
 def wants(request: Any) -> Any:
-    return calls((request.tools[0].name, {"city": "Paris"}))(request)
+    return tool_round((request.tools[0].name, {"city": "Paris"}))(request)
 
 
 def goes_on(reply: Any) -> Any:
@@ -543,17 +557,19 @@ def goes_on(reply: Any) -> Any:
     blocks = content if isinstance(content, list) else [content]
     answers = [result(block["id"]) for block in blocks if block["type"] == "tool_use"]
     asked = user(words("?")), assistant(*blocks), user(*answers)
-    return sample(*asked, tools=[TOOL])
+    return sampling_request(*asked, tools=[TOOL])
 
 
-AGAIN = sample(tools=[TOOL])
+AGAIN = sampling_request(tools=[TOOL])
 
 
-async def nested(folder: Path, revision: str, *samplings: Any, limits: Any = None) -> tuple[Nester, ScriptedFront, Any]:
-    peer, front = Nester(revision, *samplings), ScriptedFront(*[ApproveUnchanged()] * 2 * len(samplings))
+async def nested(
+    folder: Path, revision: str, *samplings: Any, limits: Any = None
+) -> tuple[Nester, ScriptedFrontend, Any]:
+    peer, front = Nester(revision, *samplings), ScriptedFrontend(*[ApproveUnchanged()] * 2 * len(samplings))
     model, failed = ScriptedModel(*[wants] * len(samplings)), None
     more = {"sampling": SamplingConfig(limits=limits)} if limits else {}
-    async with asking_host(folder, peer, front, model, **more) as host:
+    async with open_asking_host(folder, peer, front, model, **more) as host:
         try:
             await host.call_tool("peer", "ask", {})
         except (ServerError, ConsentDenied) as error:
@@ -562,13 +578,13 @@ async def nested(folder: Path, revision: str, *samplings: Any, limits: Any = Non
 
 
 @pytest.mark.req("samp.tools.loop-limit")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(revision: str, tmp_path: Path) -> None:
     peer, front, failed = await nested(tmp_path, revision, AGAIN, AGAIN, AGAIN)
     shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
     assert ["an earlier sampling" in why for why in shown] == [False, True]
     words = "at most 2 nested sampling requests of this server"
-    if revision == MODERN:
+    if revision == STATELESS:
         assert words in str(failed)
         assert len(peer.got) == 2
     else:
@@ -576,7 +592,7 @@ async def test_a_sampling_within_the_tool_of_a_sampling_is_refused_beyond_two(re
         assert words in peer.got[2]["error"]
 
 
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_a_loop_of_tool_calls_and_their_results_is_as_deep_as_it_began(revision: str, tmp_path: Path) -> None:
     peer, front, failed = await nested(tmp_path, revision, AGAIN, goes_on, goes_on, goes_on, AGAIN, goes_on, goes_on)
     assert failed is None
@@ -595,8 +611,8 @@ async def test_how_deep_is_the_users_to_say(tmp_path: Path, most: int, answered:
 
 async def test_another_call_begins_anew(tmp_path: Path) -> None:
     peer = Nester("2025-11-25", AGAIN, AGAIN)
-    front, model = ScriptedFront(*[ApproveUnchanged()] * 8), ScriptedModel(*[wants] * 4)
-    async with asking_host(tmp_path, peer, front, model) as host:
+    front, model = ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[wants] * 4)
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         for _ in range(2):
             await host.call_tool("peer", "ask", {})
             peer.left = [AGAIN]
@@ -604,7 +620,7 @@ async def test_another_call_begins_anew(tmp_path: Path) -> None:
     assert all("result" in one for one in peer.got)
 
 
-class Holding(Asker):
+class Holding(AskingServer):
     """Answers no call before it is told to."""
 
     def _call(self, ident: Any, params: dict[str, Any]) -> None:
@@ -613,8 +629,8 @@ class Holding(Asker):
 
 @pytest.mark.req("samp.tools.loop-limit", "samp.association")
 async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_none(tmp_path: Path) -> None:
-    peer, front, model = Holding("2025-11-25"), ScriptedFront(*[ApproveUnchanged()] * 8), ScriptedModel(*[wants] * 8)
-    async with asking_host(tmp_path, peer, front, model) as host:
+    peer, front, model = Holding("2025-11-25"), ScriptedFrontend(*[ApproveUnchanged()] * 8), ScriptedModel(*[wants] * 8)
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.call_tool, "peer", "ask", {})
             tasks.start_soon(host.call_tool, "peer", "plain", {})

@@ -25,9 +25,9 @@ from mcphost.llm.model import TextDelta
 from mcphost.protocol.sampling import parse_sampling_messages
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.serialization import Raw, encode
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, says
-from tests.unit.host.asking import Asker, asking_host, sample
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.asking import AskingServer, open_asking_host, sampling_request
 
 pytestmark = pytest.mark.anyio
 
@@ -132,8 +132,8 @@ def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part(
 
 
 async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
-    peer = Asker("2025-11-25", {"a": sample(**more)})
-    async with asking_host(folder, peer, ScriptedFront(*answers), model) as host:
+    peer = AskingServer("2025-11-25", {"a": sampling_request(**more)})
+    async with open_asking_host(folder, peer, ScriptedFrontend(*answers), model) as host:
         return (await host.call_tool("peer", "ask", {})).text
 
 
@@ -150,7 +150,7 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
     tmp_path: Path,
 ) -> None:
     for number, (most, given) in enumerate(((0, 1), (-5, 1), (7, 7), (100_000, 100))):
-        model, folder = ScriptedModel(says("Paris")), tmp_path / str(number)
+        model, folder = ScriptedModel(text_round("Paris")), tmp_path / str(number)
         folder.mkdir()
         await outcome(folder, model, EditedRequest(max_tokens=most), ApproveUnchanged())
         assert model.requests[0].max_output_tokens == given
@@ -162,10 +162,10 @@ async def test_whatever_the_user_writes_the_model_may_write_something_and_no_mor
 async def test_where_only_one_of_the_two_reviews_can_be_put_to_anybody_sampling_is_not_declared(
     kind: str, revision: str, tmp_path: Path
 ) -> None:
-    class Half(ScriptedFront):
-        kinds = ScriptedFront.kinds - {kind}
+    class Half(ScriptedFrontend):
+        kinds = ScriptedFrontend.kinds - {kind}
 
-    peer = Asker(revision)
-    async with asking_host(tmp_path, peer, Half()):
+    peer = AskingServer(revision)
+    async with open_asking_host(tmp_path, peer, Half()):
         assert "sampling" not in peer.declared
         assert "roots" in peer.declared

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.sampling import sampling_of
+from mcphost.config.sampling import parse_sampling
 from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
-from mcphost.config.settings import settings_of
+from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
-from mcphost.headless.question_answers import meaning
+from mcphost.headless.question_answers import parse_answer
 from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ReviewSampling
 from mcphost.host.questions.sampling_context import ModelCandidate
 from mcphost.host.server_requests.sampling_budget import SamplingBudget
 from mcphost.host.server_requests.sampling_models import choose_model
 from mcphost.llm.model import ModelFacts
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, says
-from tests.unit.host.asking import BOTH, Asker, asking_host, sample
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.asking import BOTH_ERAS, AskingServer, open_asking_host, sampling_request
 
 pytestmark = pytest.mark.anyio
 OPUS = ModelCandidate(name="anthropic/claude-opus-4", label="o", input_price=15e-6, output_price=75e-6, rank=1)
@@ -93,25 +93,27 @@ def test_a_hint_cannot_write_hidden_characters_into_the_reason() -> None:
     assert "\u202e" not in picked(hints("x\u202ey"))[1]
 
 
-def two_models(folder: Path, peer: Asker, front: ScriptedFront) -> tuple[Any, dict[str, ScriptedModel]]:
+def two_models(folder: Path, peer: AskingServer, front: ScriptedFrontend) -> tuple[Any, dict[str, ScriptedModel]]:
     made: dict[str, ScriptedModel] = {}
 
     def make(config: ModelConfig) -> ScriptedModel:
-        made[config.name] = model = ScriptedModel(says("Paris"), says("Rome"))
+        made[config.name] = model = ScriptedModel(text_round("Paris"), text_round("Rome"))
         model.name = model.label = config.name
         model.facts = ModelFacts(input_price=1e-6, output_price=2e-6) if config.name == "other" else ModelFacts()
         return model
 
     config = SamplingConfig(models=(ModelConfig(name="other"), ModelConfig(name="scripted")))
-    return asking_host(folder, peer, front, ScriptedModel(), models=make, sampling=config), made
+    return open_asking_host(folder, peer, front, ScriptedModel(), models=make, sampling=config), made
 
 
 @pytest.mark.req("samp.hints.substring")
 @pytest.mark.req("samp.model-name")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: str, tmp_path: Path) -> None:
-    peer = Asker(revision, {"a": sample(modelPreferences=hints("oth"))})
-    front = ScriptedFront(ApproveUnchanged(), ApproveUnchanged(), EditedRequest(model="scripted"), ApproveUnchanged())
+    peer = AskingServer(revision, {"a": sampling_request(modelPreferences=hints("oth"))})
+    front = ScriptedFrontend(
+        ApproveUnchanged(), ApproveUnchanged(), EditedRequest(model="scripted"), ApproveUnchanged()
+    )
     entered, made = two_models(tmp_path, peer, front)
     async with entered as host:
         assert '"model": "other"' in (await host.call_tool("peer", "ask", {})).text
@@ -126,14 +128,14 @@ async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: 
 
 
 async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> None:
-    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(EditedRequest(model="dear"))
-    model = ScriptedModel(says("x"))
-    async with asking_host(tmp_path, peer, front, model) as host:
+    peer, front = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(EditedRequest(model="dear"))
+    model = ScriptedModel(text_round("x"))
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         assert "unknown model" in (await host.call_tool("peer", "ask", {})).text
     assert model.requests == []
     with pytest.raises(UsageError, match="scripted"):
-        meaning(front.asked[0], {"accept": {"model": "dear"}})
-    assert meaning(front.asked[0], {"accept": {"model": "scripted"}}) == EditedRequest(model="scripted")
+        parse_answer(front.asked[0], {"accept": {"model": "dear"}})
+    assert parse_answer(front.asked[0], {"accept": {"model": "scripted"}}) == EditedRequest(model="scripted")
 
 
 @pytest.mark.req("samp.rate-limit")
@@ -144,10 +146,10 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
 )  # fmt: skip
 async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, word: str, tmp_path: Path) -> None:
     most = 1 if "requests" in limit else 50
-    peer, front = Asker("2025-11-25", {"a": sample()}), ScriptedFront(*[ApproveUnchanged()] * 20)
-    model = ScriptedModel(*[says("Paris")] * 10)
+    peer, front = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(*[ApproveUnchanged()] * 20)
+    model = ScriptedModel(*[text_round("Paris")] * 10)
     config = SamplingConfig(limits=SamplingLimits(**{limit: most}))
-    async with asking_host(tmp_path, peer, front, model, sampling=config) as host:
+    async with open_asking_host(tmp_path, peer, front, model, sampling=config) as host:
         feed = host.subscribe()
         said = [(await host.call_tool("peer", "ask", {})).text for _ in range(5)]
         assert "Paris" in said[0]
@@ -160,11 +162,11 @@ async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, w
 async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: Path) -> None:
     limits = SamplingConfig(limits=SamplingLimits(tokens_per_minute=70))
     peer, front, model = (
-        Asker("2025-11-25", {"a": sample()}),
-        ScriptedFront(ApproveUnchanged(), ApproveUnchanged()),
-        ScriptedModel(says("x")),
+        AskingServer("2025-11-25", {"a": sampling_request()}),
+        ScriptedFrontend(ApproveUnchanged(), ApproveUnchanged()),
+        ScriptedModel(text_round("x")),
     )
-    async with asking_host(tmp_path, peer, front, model, sampling=limits) as host:
+    async with open_asking_host(tmp_path, peer, front, model, sampling=limits) as host:
         await host.call_tool("peer", "ask", {})
     question = front.asked[0]
     assert isinstance(question, ReviewSampling)
@@ -191,10 +193,10 @@ def test_a_minute_later_a_minute_is_over_and_the_run_is_not(monkeypatch: pytest.
 async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_request(
     granted: bool, tmp_path: Path
 ) -> None:
-    peer = Asker("2025-06-18", {"a": sample(includeContext="thisServer")})
-    front = ScriptedFront(EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged())
-    model = ScriptedModel(says("noted"), says("one"), says("two"))
-    async with asking_host(tmp_path, peer, front, model) as host:
+    peer = AskingServer("2025-06-18", {"a": sampling_request(includeContext="thisServer")})
+    front = ScriptedFrontend(EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged())
+    model = ScriptedModel(text_round("noted"), text_round("one"), text_round("two"))
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         await host.send("my secret")
         await host.call_tool("peer", "ask", {})
         await host.call_tool("peer", "ask", {})
@@ -206,19 +208,19 @@ async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_
 
 
 @pytest.mark.req("samp.include-context.capability")
-@pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("revision", BOTH_ERAS)
 async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_offer(
     revision: str, tmp_path: Path
 ) -> None:
-    peer = Asker(revision, {"a": sample(includeContext="allServers")})
-    front = ScriptedFront(EditedRequest(context=True), ApproveUnchanged())
-    model = ScriptedModel(says("noted"), says("one"))
-    async with asking_host(tmp_path, peer, front, model) as host:
+    peer = AskingServer(revision, {"a": sampling_request(includeContext="allServers")})
+    front = ScriptedFrontend(EditedRequest(context=True), ApproveUnchanged())
+    model = ScriptedModel(text_round("noted"), text_round("one"))
+    async with open_asking_host(tmp_path, peer, front, model) as host:
         await host.send("my secret")
         await host.call_tool("peer", "ask", {})
     assert "secret" not in "".join(message.text for message in model.requests[1].messages)
     with pytest.raises(UsageError, match="conversation"):
-        meaning(front.asked[0], {"accept": {"context": True}})
+        parse_answer(front.asked[0], {"accept": {"context": True}})
 
 
 # -- what the user wrote
@@ -230,7 +232,7 @@ def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named()
     often = 3
     models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "http://127.0.0.1:1"}, 7, {}]
     """
-    found = settings_of(text, "config.toml", problems.append).sampling
+    found = parse_settings(text, "config.toml", problems.append).sampling
     assert (found.limits.requests_per_minute, found.limits.tokens_per_session) == (5, 2_000_000)
     assert [one.name for one in found.models] == ["anthropic/claude-haiku-4-5", "openai/x"]
     assert found.models[1].api_base == "http://127.0.0.1:1"
@@ -240,10 +242,10 @@ def test_limits_and_models_are_read_from_the_settings_and_wrong_ones_are_named()
 def test_a_server_has_limits_of_its_own_which_only_the_users_own_file_sets() -> None:
     problems: list[str] = []
     written = {"requestsPerMinute": 2, "tokensPerMinute": "many", "x": 1}
-    assert sampling_of(written, "s", "user", problems.append) == {"requests_per_minute": 2}
+    assert parse_sampling(written, "s", "user", problems.append) == {"requests_per_minute": 2}
     assert len(problems) == 2
-    assert sampling_of({"requestsPerMinute": 2}, "s", "project", problems.append) == {}
-    assert sampling_of(5, "s", "user", problems.append) == sampling_of(None, "s", "user", problems.append) == {}
+    assert parse_sampling({"requestsPerMinute": 2}, "s", "project", problems.append) == {}
+    assert parse_sampling(5, "s", "user", problems.append) == parse_sampling(None, "s", "user", problems.append) == {}
 
 
 async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) -> None:
@@ -253,11 +255,13 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
     from tests.unit.host.asking import PeerOpener
 
     servers = (
-        ServerConfig(name="mean", command="x", source="flag", era="handshake", sampling={"requests_per_minute": 0}),
+        ServerConfig(
+            name="mean", command="x", source="flag", era="handshake", sampling_limits={"requests_per_minute": 0}
+        ),
         ServerConfig(name="free", command="x", source="flag", era="handshake"),
     )
-    peers = {name: Asker("2025-11-25", {"a": sample()}) for name in ("mean", "free")}
-    front, database = ScriptedFront(Deny()), Database(tmp_path / "store.db")
+    peers = {name: AskingServer("2025-11-25", {"a": sampling_request()}) for name in ("mean", "free")}
+    front, database = ScriptedFrontend(Deny()), Database(tmp_path / "store.db")
     config = HostConfig(servers=servers, model=ModelConfig(name="scripted"), roots=())
     host = Host(
         config, store=database, opener=PeerOpener(dict(peers)), model_factory=lambda _: ScriptedModel(), frontend=front

@@ -11,17 +11,28 @@ from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.serialization import loads
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
 
 pytestmark = pytest.mark.anyio
 STRUCTURED = ("2025-06-18", "2025-11-25", "2026-07-28")
 WEATHER = {"type": "object", "properties": {"degrees": {"type": "number"}}, "required": ["degrees"]}
 
 
-def weather(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = WEATHER) -> Peer:
-    return server_at(revision, tools__list=tools(tool("weather", outputSchema=schema)), tools__call=lambda _: result)
+def weather(result: dict[str, Any], revision: str = "2026-07-28", schema: Any = WEATHER) -> InProcessServer:
+    return create_peer(
+        revision,
+        tools__list=tools_result(tool_definition("weather", outputSchema=schema)),
+        tools__call=lambda _: result,
+    )
 
 
 def told(model: ScriptedModel) -> ToolReturnPart:
@@ -33,8 +44,8 @@ def told(model: ScriptedModel) -> ToolReturnPart:
 @pytest.mark.req("tools.output-schema.validate")
 @pytest.mark.parametrize("revision", STRUCTURED)
 async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path, revision: str) -> None:
-    peer = weather(text('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
-    async with host_with(tmp_path, peer) as host:
+    peer = weather(text_result('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
+    async with open_host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "weather", {})
     assert called.validation.outcome == "fits"
     assert called.text == '{"degrees": 7}'
@@ -43,9 +54,9 @@ async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path,
 @pytest.mark.req("tools.output-schema.validate")
 @pytest.mark.parametrize("revision", STRUCTURED)
 async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(tmp_path: Path, revision: str) -> None:
-    peer = weather(text("warm", structuredContent={"degrees": "warm"}), revision)
-    model = ScriptedModel(calls(("peer__weather", {})), says("ok"))
-    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+    peer = weather(text_result("warm", structuredContent={"degrees": "warm"}), revision)
+    model = ScriptedModel(tool_round(("peer__weather", {})), text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         called = await host.call_tool("peer", "weather", {})
         feed = host.subscribe()
         await host.send("weather?")
@@ -62,7 +73,7 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
 
 @pytest.mark.req("tools.output-schema.validate")
 async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_path: Path) -> None:
-    async with host_with(tmp_path, weather(text("7 degrees"))) as host:
+    async with open_host_with(tmp_path, weather(text_result("7 degrees"))) as host:
         called = await host.call_tool("peer", "weather", {})
     assert called.validation.outcome == "misfit"
     assert "no structured content" in called.validation.text
@@ -71,14 +82,14 @@ async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_pat
 
 @pytest.mark.req("tools.output-schema.validate")
 async def test_an_error_promises_no_structure(tmp_path: Path) -> None:
-    async with host_with(tmp_path, weather(text("no such city", isError=True))) as host:
+    async with open_host_with(tmp_path, weather(text_result("no such city", isError=True))) as host:
         called = await host.call_tool("peer", "weather", {})
     assert called.validation.outcome == "none"
     assert called.text == "no such city"
 
 
 async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
-    async with host_with(tmp_path, weather(text("7"), "2025-03-26")) as host:
+    async with open_host_with(tmp_path, weather(text_result("7"), "2025-03-26")) as host:
         assert (await host.call_tool("peer", "weather", {})).validation.outcome == "none"
 
 
@@ -94,7 +105,7 @@ async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
 )
 async def test_a_promise_of_2026_07_28_may_have_any_root(tmp_path: Path, schema: Any, good: Any, bad: Any) -> None:
     peer = weather({"content": [], "structuredContent": good}, schema=schema)
-    async with host_with(tmp_path, peer) as host:
+    async with open_host_with(tmp_path, peer) as host:
         assert (await host.call_tool("peer", "weather", {})).validation.outcome == "fits"
         peer.answers["tools/call"] = {"content": [], "structuredContent": bad}
         if schema is not True:
@@ -106,10 +117,11 @@ async def test_a_promise_of_2026_07_28_may_have_any_root(tmp_path: Path, schema:
 async def test_structured_content_of_2026_07_28_may_be_any_json_and_null_is_not_nothing(
     tmp_path: Path, value: str
 ) -> None:
-    peer = server_at(
-        tools__list=tools(tool("any")), tools__call=b'{"content":[],"structuredContent":%s}' % value.encode()
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("any")),
+        tools__call=b'{"content":[],"structuredContent":%s}' % value.encode(),
     )
-    async with host_with(tmp_path, peer) as host:
+    async with open_host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "any", {})
         assert (called.text.replace("\n", "").replace(" ", ""), called.validation.outcome) == (value, "none")
         peer.answers["tools/call"] = {"content": []}
@@ -119,19 +131,21 @@ async def test_structured_content_of_2026_07_28_may_be_any_json_and_null_is_not_
 @pytest.mark.req("tools.structured.object")
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 async def test_before_that_structured_content_is_an_object_beside_the_content(tmp_path: Path, revision: str) -> None:
-    peer = server_at(
-        revision, tools__list=tools(tool("any")), tools__call=text("see below", structuredContent={"a": 1})
+    peer = create_peer(
+        revision,
+        tools__list=tools_result(tool_definition("any")),
+        tools__call=text_result("see below", structuredContent={"a": 1}),
     )
-    async with host_with(tmp_path, peer) as host:
+    async with open_host_with(tmp_path, peer) as host:
         called = await host.call_tool("peer", "any", {})
         assert called.validation.outcome == "none"
         assert "see below" in called.text
         assert '"a": 1' in called.text
-        peer.answers["tools/call"] = text("see below", structuredContent=[1])
+        peer.answers["tools/call"] = text_result("see below", structuredContent=[1])
         wrong = await host.call_tool("peer", "any", {})
         assert wrong.validation.outcome == "misfit"
         assert "no object" in wrong.validation.text
-        peer.answers["tools/call"] = text("only text", structuredContent=None)
+        peer.answers["tools/call"] = text_result("only text", structuredContent=None)
         assert (await host.call_tool("peer", "any", {})).text == "only text"
 
 
@@ -160,8 +174,8 @@ DOUBLING = {
 async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothing(
     tmp_path: Path, schema: Any, why: str
 ) -> None:
-    peer = weather(text("7", structuredContent={"degrees": "x"}), schema=schema)
-    async with host_with(tmp_path, peer) as host:
+    peer = weather(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
+    async with open_host_with(tmp_path, peer) as host:
         began = time.monotonic()
         called = await host.call_tool("peer", "weather", {})
         assert time.monotonic() - began < 20
@@ -188,10 +202,12 @@ COUNT = {
 async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_asked(
     tmp_path: Path, wrong: dict[str, Any], place: str
 ) -> None:
-    peer = server_at(tools__list=tools(tool("count", inputSchema=COUNT)), tools__call=text("counted"))
-    model = ScriptedModel(calls(("peer__count", wrong)), calls(("peer__count", {"n": 1})), says("done"))
-    front = ScriptedFront(AllowOnce())
-    async with host_with(tmp_path, peer, model, front) as host:
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("count", inputSchema=COUNT)), tools__call=text_result("counted")
+    )
+    model = ScriptedModel(tool_round(("peer__count", wrong)), tool_round(("peer__count", {"n": 1})), text_round("done"))
+    front = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peer, model, front) as host:
         feed = host.subscribe()
         await host.send("count")
         shown = [event for event in feed.drain() if isinstance(event, ToolFinished)]
@@ -206,9 +222,11 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
 
 async def test_arguments_that_nobody_can_check_are_asked_about_and_sent(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"pattern": "("}}}
-    peer = server_at(tools__list=tools(tool("odd", inputSchema=schema)), tools__call=text("fine"))
-    model = ScriptedModel(calls(("peer__odd", {"n": "x"})), says("done"))
-    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("odd", inputSchema=schema)), tools__call=text_result("fine")
+    )
+    model = ScriptedModel(tool_round(("peer__odd", {"n": "x"})), text_round("done"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         await host.send("go")
         log = [line.text for line in host.server("peer").log]
     assert told(model).text == "fine"
@@ -216,8 +234,11 @@ async def test_arguments_that_nobody_can_check_are_asked_about_and_sent(tmp_path
 
 
 async def test_the_users_own_call_is_for_the_server_to_judge(tmp_path: Path) -> None:
-    peer = server_at(tools__list=tools(tool("count", inputSchema=COUNT)), tools__call=text("refused", isError=True))
-    async with host_with(tmp_path, peer) as host:
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("count", inputSchema=COUNT)),
+        tools__call=text_result("refused", isError=True),
+    )
+    async with open_host_with(tmp_path, peer) as host:
         assert (await host.call_tool("peer", "count", {"n": 0})).text == "refused"
 
 
@@ -237,9 +258,13 @@ async def test_a_tool_with_an_unusable_input_schema_is_left_out_alone_and_named(
         "huge": {"type": "object", "description": "x" * 300_000},
         "deep": {"type": "object", "not": nested},
     }
-    listed = [tool(name, inputSchema=schema) for name, schema in broken.items()]
-    peer = server_at(tools__list=tools(*listed, tool("good"), {"inputSchema": {"type": "object"}}, tool("")))
-    async with host_with(tmp_path, peer) as host:
+    listed = [tool_definition(name, inputSchema=schema) for name, schema in broken.items()]
+    peer = create_peer(
+        tools__list=tools_result(
+            *listed, tool_definition("good"), {"inputSchema": {"type": "object"}}, tool_definition("")
+        )
+    )
+    async with open_host_with(tmp_path, peer) as host:
         catalog = host.server("peer").catalog
     assert [one.name for one in catalog.tools] == ["good"]
     for name in broken:
@@ -252,15 +277,15 @@ async def test_a_tool_with_an_unusable_input_schema_is_left_out_alone_and_named(
 async def test_nothing_a_definition_points_at_is_ever_fetched(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
-        peer = server_at(
-            tools__list=tools(
-                tool("in", inputSchema={"type": "object", "$ref": address}),
-                tool("meta", inputSchema={"type": "object", "$schema": address}),
-                tool("out", outputSchema={"$ref": address}),
+        peer = create_peer(
+            tools__list=tools_result(
+                tool_definition("in", inputSchema={"type": "object", "$ref": address}),
+                tool_definition("meta", inputSchema={"type": "object", "$schema": address}),
+                tool_definition("out", outputSchema={"$ref": address}),
             ),
-            tools__call=text("x", structuredContent={}),
+            tools__call=text_result("x", structuredContent={}),
         )
-        async with host_with(tmp_path, peer) as host:
+        async with open_host_with(tmp_path, peer) as host:
             for one in host.server("peer").catalog.tools:
                 await host.call_tool("peer", one.name, {})
         listener.setblocking(False)
@@ -271,10 +296,10 @@ async def test_nothing_a_definition_points_at_is_ever_fetched(tmp_path: Path) ->
 @pytest.mark.req("tools.input-schema.no-params")
 @pytest.mark.parametrize("schema", [{"type": "object"}, {"type": "object", "additionalProperties": False}, ...])
 async def test_a_tool_without_parameters_is_offered_and_called(tmp_path: Path, schema: Any) -> None:
-    definition = {"name": "now"} if schema is ... else tool("now", inputSchema=schema)
-    peer = server_at(tools__list=tools(definition), tools__call=text("12:00"))
-    model = ScriptedModel(calls(("peer__now", {})), says("noon"))
-    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+    definition = {"name": "now"} if schema is ... else tool_definition("now", inputSchema=schema)
+    peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("12:00"))
+    model = ScriptedModel(tool_round(("peer__now", {})), text_round("noon"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         await host.send("time?")
     assert told(model).text == "12:00"
     assert b'"type"' in bytes(model.requests[0].tools[0].schema)
@@ -290,9 +315,9 @@ async def test_a_schema_reaches_the_model_and_programs_as_it_came(tmp_path: Path
         "properties": {"b": {"$ref": "#a"}}, "additionalProperties": False,
         "allOf": [{"anyOf": [{"oneOf": [{"not": {}}]}]}], "if": True, "then": {"minProperties": 1}, "else": False,
     }  # fmt: skip
-    model = ScriptedModel(says("hm"))
-    peer = server_at(revision, tools__list=tools(tool("all", inputSchema=schema)))
-    async with host_with(tmp_path, peer, model) as host:
+    model = ScriptedModel(text_round("hm"))
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("all", inputSchema=schema)))
+    async with open_host_with(tmp_path, peer, model) as host:
         await host.send("look")
         assert bytes(host.server("peer").catalog.tools[0].input_schema) == bytes(model.requests[0].tools[0].schema)
     assert loads(model.requests[0].tools[0].schema) == schema
@@ -303,13 +328,15 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
 
     def called(params: Any) -> dict[str, Any]:
         sent.append(params["arguments"])
-        return text("done")
+        return text_result("done")
 
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    peer = server_at("2026-07-28", tools__list=tools(tool("count", inputSchema=schema)), tools__call=called)
-    model = ScriptedModel(calls(("peer__count", {"n": 1})), says("ok"))
-    front = ScriptedFront(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
-    async with host_with(tmp_path, peer, model, front) as host:
+    peer = create_peer(
+        "2026-07-28", tools__list=tools_result(tool_definition("count", inputSchema=schema)), tools__call=called
+    )
+    model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("ok"))
+    front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
+    async with open_host_with(tmp_path, peer, model, front) as host:
         await host.send("count")
         assert await host.validate_arguments("peer", "count", {"n": "two"})
         assert not await host.validate_arguments("peer", "count", {"n": 2})
@@ -322,10 +349,12 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
 
 
 async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allowed_once_more(tmp_path: Path) -> None:
-    peer = server_at(tools__list=tools(tool("count", inputSchema=COUNT)), tools__call=text("counted"))
-    model = ScriptedModel(calls(("peer__count", {"n": 1})), says("done"))
-    front = ScriptedFront(AllowOnce({"n": "two"}), AllowOnce())
-    async with host_with(tmp_path, peer, model, front) as host:
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("count", inputSchema=COUNT)), tools__call=text_result("counted")
+    )
+    model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("done"))
+    front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce())
+    async with open_host_with(tmp_path, peer, model, front) as host:
         await host.send("count")
     assert peer.asked("tools/call") == []
     assert "do not fit" in told(model).text

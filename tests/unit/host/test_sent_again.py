@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_registry import Identities
-from mcphost.auth.token_store import Keep
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.events import ToolFinished
@@ -20,16 +20,16 @@ from mcphost.host.servers import change_watcher
 from mcphost.host.tools.executor import ToolChanged
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.database import Database
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.flows.conftest import heard
-from tests.unit.auth.peer import Browser, Peer, peer
-from tests.unit.transport.raw_http import Seen
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import read_events
+from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Coat(Peer):
+class Coat(OAuthPeer):
     """Lists one tool, described by `words`; `stateless` says which era. `wants` says what is refused once, how."""
 
     words = "kind"
@@ -43,8 +43,8 @@ class Coat(Peer):
         self.after = ""
         """What the tool becomes when something is refused."""
 
-    async def mcp(self, one: Seen) -> None:
-        method = one.message.get("method", "") if one.verb == "POST" else one.verb
+    async def mcp(self, one: ReceivedRequest) -> None:
+        method = one.message.get("method", "") if one.method == "POST" else one.method
         status = self.wants.pop(method, 0)
         if status:
             self.words = self.after or self.words
@@ -55,7 +55,7 @@ class Coat(Peer):
             self.wants["session"] = 1
             return await one.error(404, -32001)
         if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            return await Peer.mcp(self, one)
+            return await OAuthPeer.mcp(self, one)
         done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if self.stateless else {}
         schema = {"type": "object"}
         match method:
@@ -84,15 +84,15 @@ class Coat(Peer):
 @asynccontextmanager
 async def hosted(
     folder: Path,
-    one: Peer,
-    front: ScriptedFront | None = None,
+    one: OAuthPeer,
+    front: ScriptedFrontend | None = None,
     *,
     person: Any = None,
     model: ScriptedModel | None = None,
     **limits: float,
 ) -> AsyncIterator[Host]:
     database = Database(folder / "store.db")
-    identities = Identities(Keep(MemoryVault(), None), person or Browser())
+    identities = OAuthRegistry(TokenStore(MemoryBackend(), None), person or BrowserUser())
     host = Host(
         HostConfig(
             servers=(ServerConfig(name="peer", url=one.url, source="flag"),),
@@ -101,7 +101,7 @@ async def hosted(
         store=database,
         opener=ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits)),
         model_factory=lambda _: model or ScriptedModel(),
-        frontend=front or ScriptedFront(),
+        frontend=front or ScriptedFrontend(),
     )
     async with host:
         with anyio.fail_after(30):
@@ -118,13 +118,13 @@ ERAS = pytest.mark.parametrize(("stateless", "status"), [(False, 401), (True, 40
 async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
     tmp_path: Path, stateless: bool, status: int
 ) -> None:
-    async with peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
         feed = host.subscribe()
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": status}, "wicked"
         with pytest.raises(ToolChanged, match="did not run"):
             await host.call_tool("peer", "pay", {})
-        finished = (await heard(feed, lambda event: isinstance(event, ToolFinished)))[-1]
+        finished = (await read_events(feed, lambda event: isinstance(event, ToolFinished)))[-1]
         assert isinstance(finished, ToolFinished)
         assert finished.outcome == "failed"
     assert one.ran == []
@@ -132,7 +132,7 @@ async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
 
 @ERAS
 async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, stateless: bool, status: int) -> None:
-    async with peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": status}
         assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
@@ -141,7 +141,7 @@ async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, 
 
 async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp_path: Path) -> None:
     for status in (401, 404):
-        async with peer(kind=Coat) as one:
+        async with run_peer(kind=Coat) as one:
             assert isinstance(one, Coat)
             one.tasks = True
             async with hosted(tmp_path, one) as host:
@@ -153,9 +153,9 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
 
 @pytest.mark.req("tools.list-changed.review")
 async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
-    model = ScriptedModel(calls(("peer__pay", {})), says("ok"))
-    front = ScriptedFront(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
-    async with peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
+    model = ScriptedModel(tool_round(("peer__pay", {})), text_round("ok"))
+    front = ScriptedFrontend(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": 401}, "wicked"
         await host.send("pay")
@@ -169,13 +169,13 @@ async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp
     assert one.ran == []
 
 
-def made(one: Peer, stateless: bool) -> Peer:
+def made(one: OAuthPeer, stateless: bool) -> OAuthPeer:
     assert isinstance(one, Coat)
     one.stateless = stateless
     return one
 
 
-class Slow(Browser):
+class Slow(BrowserUser):
     """Takes a second for each sign-in but the first."""
 
     times = 0
@@ -194,7 +194,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     person = Slow()
-    async with peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/list": 401}
         assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
@@ -203,7 +203,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
 
 async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
     person = Slow()
-    async with peer(kind=Coat) as one, hosted(tmp_path, one, person=person, connect_timeout=0.8) as host:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, person=person, connect_timeout=0.8) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": 404, "initialize": 401}
         assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"

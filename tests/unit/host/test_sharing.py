@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.client.session import ServerRequestContext
-from mcphost.config.roots import ROOTS_LIMIT
-from mcphost.config.schema import LedgerConfig, RootConfig
+from mcphost.config.roots import MAX_ROOTS
+from mcphost.config.schema import AuditConfig, RootConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.questions import (
@@ -31,10 +31,10 @@ from mcphost.host.server_requests.root_sharing import MAX_HELD_REQUESTS, RootSha
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ListRootsResult, ServerRequestRejection
-from mcphost.store.audit_store import Ledger
+from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
-from mcphost.store.roots import FolderAnswer, FolderAnswers, FolderEdit, StoredFolders
-from tests.fakes.front import ScriptedFront
+from mcphost.store.roots import FolderAnswer, FolderAnswerStore, FolderEdit, FolderEditStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 
@@ -43,7 +43,7 @@ class Book(AuditLog):
     """A journal that remembers what was to be told, and does something before it has written that."""
 
     def __init__(self) -> None:
-        super().__init__(Ledger(None), LedgerConfig())
+        super().__init__(AuditStore(None), AuditConfig())
         self.before: Callable[[], Any] | None = None
         self.told: list[tuple[str, Any]] = []
 
@@ -61,8 +61,8 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
     return made
 
 
-def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFront]:
-    book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFront(*answers)
+def sharing(two: tuple[Path, Path], *answers: Any) -> tuple[RootSharing, Roots, Book, ScriptedFrontend]:
+    book, roots, front = Book(), Roots(tuple(RootConfig(str(one)) for one in two)), ScriptedFrontend(*answers)
     return RootSharing("s", roots, front, book), roots, book, front
 
 
@@ -130,8 +130,8 @@ async def test_once_is_for_once_and_this_run_for_what_was_shown_and_less(two: tu
 
 
 async def test_what_cannot_be_kept_is_out_for_this_run_all_the_same(two: tuple[Path, Path], tmp_path: Path) -> None:
-    class Broken(StoredFolders):
-        async def keep(self, place: str, edit: FolderEdit) -> None:
+    class Broken(FolderEditStore):
+        async def save(self, place: str, edit: FolderEdit) -> None:
             raise StoreError("The disk is full.")
 
     roots = Roots((RootConfig(str(two[0])),), Broken(Database(tmp_path / "s.db")))
@@ -149,7 +149,7 @@ async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Pat
 
 
 async def test_no_more_folders_are_told_than_there_is_room_for(two: tuple[Path, Path], tmp_path: Path) -> None:
-    made = [tmp_path / f"n{number}" for number in range(ROOTS_LIMIT)]
+    made = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
     for one in made:
         one.mkdir()
     roots = Roots(tuple(RootConfig(str(one)) for one in made))
@@ -174,11 +174,11 @@ async def test_a_folder_that_nobody_may_read_is_not_told(
 
 def kept(
     path: Path, two: tuple[Path, Path], *answers: Any, digest: str = "d"
-) -> tuple[RootSharing, Book, ScriptedFront]:
+) -> tuple[RootSharing, Book, ScriptedFrontend]:
     """One run of mcphost with its answers on the disk."""
-    book, front = Book(), ScriptedFront(*answers)
+    book, front = Book(), ScriptedFrontend(*answers)
     roots = Roots(tuple(RootConfig(str(one)) for one in two))
-    store = FolderAnswers(Database(path / "answers.db"))
+    store = FolderAnswerStore(Database(path / "answers.db"))
     return (
         RootSharing("s", roots, front, book, folder_questions=FolderQuestions(answers=store), digest=lambda: digest),
         book,
@@ -226,15 +226,15 @@ async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was
 
 
 async def test_an_answer_for_good_that_cannot_be_kept_holds_for_this_run_and_says_so(two: tuple[Path, Path]) -> None:
-    class Broken(FolderAnswers):
-        async def give(self, *given: Any, **more: Any) -> None:
+    class Broken(FolderAnswerStore):
+        async def save(self, *given: Any, **more: Any) -> None:
             raise StoreError("The disk is full.")
 
-        async def of(self, server: str, digest: str) -> dict[str, FolderAnswer]:
+        async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
             return {}
 
     said: list[str] = []
-    roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFront(ShareAlways())
+    roots, front = Roots((RootConfig(str(two[0])),)), ScriptedFrontend(ShareAlways())
     broken = Broken(Database(two[0] / "s.db"))
     desk = RootSharing(
         "s",
@@ -257,7 +257,7 @@ class Asking:
     """Some servers of one run, connected and asking by themselves."""
 
     def __init__(self, two: tuple[Path, Path], *answers: Any, names: tuple[str, ...] = ("s",)) -> None:
-        self.book, self.front, self.now = Book(), ScriptedFront(*answers), 0.0
+        self.book, self.front, self.now = Book(), ScriptedFrontend(*answers), 0.0
         self.roots = Roots(tuple(RootConfig(str(one)) for one in two))
         self.questions = FolderQuestions(self.book, clock=lambda: self.now)
         self.servers = {

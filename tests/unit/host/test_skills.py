@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.schema import LedgerConfig
+from mcphost.config.schema import AuditConfig
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.headless.allow_rules import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
@@ -18,11 +18,11 @@ from mcphost.host.tools.skill_tool import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.skills import contents_digest
-from mcphost.store.audit_reader import Wanted
-from mcphost.store.audit_store import Ledger
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import Peer, host_with, server_at
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditStore
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import InProcessServer, create_peer, open_host_with
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("skills.ext")]
 ROOT = "skill://acme/pdf"
@@ -59,10 +59,12 @@ def served(files: dict[str, bytes]) -> Any:
     return answer
 
 
-def peer(*entries: Any, files: dict[str, bytes] | None = None, revision: str = "2026-07-28", **answers: Any) -> Peer:
+def peer(
+    *entries: Any, files: dict[str, bytes] | None = None, revision: str = "2026-07-28", **answers: Any
+) -> InProcessServer:
     listed = {"skills": list(entries or (entry(),)), "ttlMs": 0, "cacheScope": "private"}
     given = {"skills__list": listed, "resources__read": served(FILES if files is None else files), **answers}
-    return server_at(revision, CAPABILITIES, **given)
+    return create_peer(revision, CAPABILITIES, **given)
 
 
 async def loaded(host: Host, which: str = "pdf", server: str = "peer") -> str:
@@ -79,7 +81,7 @@ def returned(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted(tmp_path: Path, revision: str) -> None:
     it = peer(revision=revision)
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         assert [skill.name for skill in host.server("peer").catalog.skills] == ["pdf"]
         assert it.asked("resources/read") == []
         assert "Read references/FORMS.md first." in await loaded(host)
@@ -93,8 +95,8 @@ async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted
 
 
 async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_path: Path) -> None:
-    it = server_at(capabilities={"resources": {}, "extensions": {"x/y": {}}})
-    async with host_with(tmp_path, it) as host:
+    it = create_peer(capabilities={"resources": {}, "extensions": {"x/y": {}}})
+    async with open_host_with(tmp_path, it) as host:
         assert host.server("peer").catalog.skills == ()
         with pytest.raises(UsageError, match="has no skill"):
             await host.features.skills.find("peer", f"{ROOT}/SKILL.md")
@@ -111,7 +113,7 @@ TAMPERED = {
 @pytest.mark.parametrize(("raw", "why"), TAMPERED.values(), ids=TAMPERED.keys())
 async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_path: Path, raw: bytes, why: str) -> None:
     it = peer(files={**FILES, f"{ROOT}/SKILL.md": raw})
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
             await loaded(host)
         skill = host.server("peer").catalog.skills[0]
@@ -124,7 +126,7 @@ async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_pa
 
 async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path) -> None:
     it = peer(files={**FILES, f"{ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         await loaded(host)
         skills, skill = host.features.skills, host.server("peer").catalog.skills[0]
         with pytest.raises(MalformedMessage, match="SHA-256"):
@@ -147,7 +149,7 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
 async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_path: Path, front: str, why: str) -> None:
     files = {f"{ROOT}/SKILL.md": front.encode()}
     it = peer(entry(files), files=files)
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
             await loaded(host)
 
@@ -155,14 +157,14 @@ async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_pa
 @pytest.mark.parametrize("answer", [{"contents": []}, {"contents": [{"uri": "skill://x", "text": "y"}]},
                                     {"contents": [{"uri": f"{ROOT}/SKILL.md", "blob": "!!"}]}])  # fmt: skip
 async def test_an_answer_that_is_not_that_file_refuses_the_skill(tmp_path: Path, answer: dict[str, Any]) -> None:
-    async with host_with(tmp_path, peer(resources__read=answer)) as host:
+    async with open_host_with(tmp_path, peer(resources__read=answer)) as host:
         with pytest.raises(MalformedMessage, match="refused"):
             await loaded(host)
 
 
 async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> None:
     it = peer()
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         await loaded(host)
         skill = host.server("peer").catalog.skills[0]
         for path in ("secret.md", "../other/SKILL.md", "skill://other/SKILL.md", "file:///etc/passwd", ""):
@@ -198,7 +200,7 @@ BROKEN = {
 async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_path: Path, broken: Any) -> None:
     good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
     it = peer(broken, entry(good, "skill://good"))
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         catalog = host.server("peer").catalog
     assert [skill.name for skill in catalog.skills] == ["good"]
     assert len(catalog.left_out) == 1
@@ -206,7 +208,7 @@ async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_pa
 
 async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: Path) -> None:
     it = peer(skills__list={"skills": []}, skills__get={"skill": entry(), "ttlMs": 0, "cacheScope": "private"})
-    async with host_with(tmp_path, it) as host:
+    async with open_host_with(tmp_path, it) as host:
         assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md")
         with pytest.raises(MalformedMessage, match="its address differs"):
             await host.features.skills.find("peer", "skill://else/SKILL.md")
@@ -218,7 +220,7 @@ async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_
     one = peer(entry(), entry(other, "skill://beta/pdf"), files={**FILES, **other})
     same = {f"{ROOT}/SKILL.md": f"{FRONT}Another server's.\n".encode()}
     two = peer(entry(same), files=same)
-    async with host_with(tmp_path, {"one": one, "two": two}) as host:
+    async with open_host_with(tmp_path, {"one": one, "two": two}) as host:
         with pytest.raises(UsageError, match="2 skills"):
             await loaded(host, "pdf", "one")
         assert "The other one." in await loaded(host, "skill://beta/pdf/SKILL.md", "one")
@@ -229,10 +231,10 @@ async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_
 async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     file = (TOOL_NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
-    model = ScriptedModel(calls(load), calls(file), says("done"))
-    front = ScriptedFront(AllowOnce())
+    model = ScriptedModel(tool_round(load), tool_round(file), text_round("done"))
+    front = ScriptedFrontend(AllowOnce())
     it = peer()
-    async with host_with(tmp_path, it, model, front) as host:
+    async with open_host_with(tmp_path, it, model, front) as host:
         await host.send("fill it")
     assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
     assert TOOL_NAME in [spec.name for spec in model.requests[0].tools]
@@ -248,9 +250,9 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
 
 
 async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((TOOL_NAME, {"server": "peer", "skill": "pdf"})), says("ok"))
+    model = ScriptedModel(tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})), text_round("ok"))
     it = peer()
-    async with host_with(tmp_path, it, model, ScriptedFront(Deny("no"))) as host:
+    async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny("no"))) as host:
         assert (await host.send("fill it")).declined == 1
     assert it.asked("resources/read") == []
     assert "declined" in returned(model).text
@@ -258,18 +260,20 @@ async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
 
 async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_path: Path) -> None:
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
-    front = ScriptedFront(AllowAlways())
-    async with host_with(tmp_path, peer(), ScriptedModel(calls(load), calls(load), says("ok")), front) as host:
+    front = ScriptedFrontend(AllowAlways())
+    async with open_host_with(
+        tmp_path, peer(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), front
+    ) as host:
         await host.send("twice")
     assert len(front.asked) == 1
-    front = ScriptedFront()
-    async with host_with(tmp_path, peer(), ScriptedModel(calls(load), says("ok")), front) as host:
+    front = ScriptedFrontend()
+    async with open_host_with(tmp_path, peer(), ScriptedModel(tool_round(load), text_round("ok")), front) as host:
         await host.send("again")
     assert front.asked == []
     files = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
-    front = ScriptedFront(Deny())
-    async with host_with(
-        tmp_path, peer(entry(files), files=files), ScriptedModel(calls(load), says("ok")), front
+    front = ScriptedFrontend(Deny())
+    async with open_host_with(
+        tmp_path, peer(entry(files), files=files), ScriptedModel(tool_round(load), text_round("ok")), front
     ) as host:
         await host.send("and now")
     (question,) = front.asked
@@ -281,13 +285,13 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
     inner = {f"{ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
     both = {**FILES, **inner}
     model = ScriptedModel(
-        calls((TOOL_NAME, {"server": "peer", "skill": "pdf"})),
-        calls((TOOL_NAME, {"server": "peer", "skill": "deep"})),
-        says("ok"),
+        tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})),
+        tool_round((TOOL_NAME, {"server": "peer", "skill": "deep"})),
+        text_round("ok"),
     )
-    front = ScriptedFront(AllowSession(), Deny())
+    front = ScriptedFrontend(AllowSession(), Deny())
     it = peer(entry(both), entry(inner, f"{ROOT}/deep"), files=both)
-    async with host_with(tmp_path, it, model, front) as host:
+    async with open_host_with(tmp_path, it, model, front) as host:
         await host.send("both")
     assert len(front.asked) == 2
 
@@ -297,8 +301,8 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
                   {"server": "peer", "skill": "none"}, {"server": "peer", "skill": "pdf", "file": 7}]
 )  # fmt: skip
 async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
-    model = ScriptedModel(calls((TOOL_NAME, arguments)), says("ok"))
-    async with host_with(tmp_path, peer(), model) as host:
+    model = ScriptedModel(tool_round((TOOL_NAME, arguments)), text_round("ok"))
+    async with open_host_with(tmp_path, peer(), model) as host:
         assert (await host.send("go")).outcome == "done"
     assert returned(model).is_error
 
@@ -308,10 +312,12 @@ FILE = {**LOAD, "file": "references/FORMS.md"}
 
 
 async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
-    front = ScriptedFront(AllowOnce(), Deny())
-    model = ScriptedModel(calls((TOOL_NAME, LOAD)), says("ok"), calls((TOOL_NAME, FILE)), says("ok"))
+    front = ScriptedFrontend(AllowOnce(), Deny())
+    model = ScriptedModel(
+        tool_round((TOOL_NAME, LOAD)), text_round("ok"), tool_round((TOOL_NAME, FILE)), text_round("ok")
+    )
     it = peer()
-    async with host_with(tmp_path, it, model, front) as host:
+    async with open_host_with(tmp_path, it, model, front) as host:
         await host.send("go")
         host.new_conversation()
         assert (await host.send("go on")).declined == 1
@@ -320,9 +326,11 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
 
 
 async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
-    front = ScriptedFront(Deny())
+    front = ScriptedFrontend(Deny())
     it = peer()
-    async with host_with(tmp_path, it, ScriptedModel(calls((TOOL_NAME, FILE)), says("ok")), front) as host:
+    async with open_host_with(
+        tmp_path, it, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), front
+    ) as host:
         await loaded(host)
         assert (await host.send("go")).declined == 1
     assert len(it.asked("resources/read")) == 1
@@ -330,11 +338,11 @@ async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_p
 
 async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_path: Path) -> None:
     model = ScriptedModel(
-        calls((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), says("ok")
+        tool_round((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), text_round("ok")
     )
-    front = ScriptedFront(Deny(), Deny())
+    front = ScriptedFrontend(Deny(), Deny())
     it = peer()
-    async with host_with(tmp_path, it, model, front) as host:
+    async with open_host_with(tmp_path, it, model, front) as host:
         await host.send("go")
     assert it.asked("skills/get") == []
     assert front.asked == []
@@ -342,15 +350,15 @@ async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_pat
 
 
 async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
-    front = ScriptedFront(Deny(), Deny())
+    front = ScriptedFrontend(Deny(), Deny())
     quiet = peer()
     model = ScriptedModel(
-        calls(
+        tool_round(
             (TOOL_NAME, {"server": "quiet", "skill": f"{ROOT}/SKILL.md"}), (TOOL_NAME, {"server": "x", "skill": "pdf"})
         ),
-        says("ok"),
+        text_round("ok"),
     )
-    async with host_with(
+    async with open_host_with(
         tmp_path, {"one": peer(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
     ) as host:
         await host.send("go")
@@ -363,9 +371,9 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
 
 @pytest.mark.parametrize("name", [TOOL_NAME, READ_RESULT])
 async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: Path, name: str) -> None:
-    model = ScriptedModel(calls((name, {**LOAD, "result": "0" * 64})), says("ok"))
+    model = ScriptedModel(tool_round((name, {**LOAD, "result": "0" * 64})), text_round("ok"))
     it = peer()
-    async with host_with(tmp_path, it, model, ScriptedFront(Deny()), wait=lambda _: False) as host:
+    async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
         await host.send("go")
     assert model.requests[0].tools == ()
     assert returned(model).text == f"There is no tool named {name!r} now."
@@ -373,10 +381,12 @@ async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: 
 
 
 async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((TOOL_NAME, LOAD), (TOOL_NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), says("ok"))
-    front = ScriptedFront(Deny(), Deny())
+    model = ScriptedModel(
+        tool_round((TOOL_NAME, LOAD), (TOOL_NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), text_round("ok")
+    )
+    front = ScriptedFrontend(Deny(), Deny())
     it = peer()
-    async with host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
+    async with open_host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
         before = len(it.seen)
         assert (await host.send("go")).declined == 1
         assert len(it.seen) == before
@@ -385,12 +395,12 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
 
 
 async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Path) -> None:
-    model = ScriptedModel(calls((TOOL_NAME, LOAD)), calls((TOOL_NAME, FILE)), says("ok"))
-    journal = AuditLog(Ledger(tmp_path / "ledger.db"), LedgerConfig())
-    async with host_with(tmp_path, peer(), model, ScriptedFront(AllowOnce()), journal=journal) as host:
+    model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), tool_round((TOOL_NAME, FILE)), text_round("ok"))
+    journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+    async with open_host_with(tmp_path, peer(), model, ScriptedFrontend(AllowOnce()), journal=journal) as host:
         await host.send("go")
         digest = contents_digest(host.server("peer").catalog.skills[0])
-        rows = [row for row in reversed(await journal.read_page(Wanted())) if row.kind == "tool"]
+        rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     assert [(row.event, row.who) for row in rows] == [
         ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
     ]  # fmt: skip
@@ -402,14 +412,14 @@ async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Pa
 async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about_is_not_read(tmp_path: Path) -> None:
     changed = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
     it = peer()
-    model = ScriptedModel(calls((TOOL_NAME, LOAD)), says("ok"))
+    model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), text_round("ok"))
 
     async def meanwhile(_question: Any) -> AllowOnce:
         it.answers["skills/list"] = {"skills": [entry(changed)], "ttlMs": 0, "cacheScope": "private"}
         await host.features.refresh("peer")
         return AllowOnce()
 
-    async with host_with(tmp_path, it, model, ScriptedFront(meanwhile)) as host:
+    async with open_host_with(tmp_path, it, model, ScriptedFrontend(meanwhile)) as host:
         await host.send("go")
     assert "not what it was when it was allowed" in returned(model).text
     assert it.asked("resources/read") == []
@@ -421,8 +431,8 @@ async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(t
         entry(one, f"skill://s{n}", frontmatter={"name": f"s{n}", "description": "a\x1b[31m\U000e0041\nb" + "x" * 9000})
         for n, one in files.items()
     ]
-    model = ScriptedModel(says("ok"))
-    async with host_with(tmp_path, peer(*entries), model) as host:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, peer(*entries), model) as host:
         await host.send("hello")
     system = model.requests[0].system
     assert "and 30 more" in system
@@ -432,8 +442,8 @@ async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(t
 
 
 async def test_without_skills_there_is_neither_the_tool_nor_a_word_of_it(tmp_path: Path) -> None:
-    model = ScriptedModel(says("ok"))
-    async with host_with(tmp_path, server_at(), model) as host:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, create_peer(), model) as host:
         await host.send("hello")
     assert model.requests[0].tools == ()
     assert "skill" not in model.requests[0].system

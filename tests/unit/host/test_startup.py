@@ -11,18 +11,25 @@ from mcphost.host.event_queue import EventQueue
 from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.protocol.jsonrpc import JsonRpcRequest
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
 
 pytestmark = pytest.mark.anyio
 
 
-class HeldPeer(Peer):
+class HeldPeer(InProcessServer):
     """Answers nothing until it is released."""
 
     def __init__(self, *names: str) -> None:
-        listed = {"tools/list": tools(*map(tool, names))}
+        listed = {"tools/list": tools_result(*map(tool_definition, names))}
         super().__init__(listed, "2026-07-28", {"tools": {}}, {"name": "peer", "version": "1"})
         self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] | None = []
 
@@ -55,17 +62,20 @@ async def until(feed: EventQueue, kind: type[HostEvent]) -> None:
 
 async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_the_next_round(tmp_path: Path) -> None:
     late = HeldPeer("slow")
-    peers = {"here": server_at(tools__list=tools(tool("it")), tools__call=text("done")), "late": late}
-    model = ScriptedModel(calls(("here__it", {})), says("ok"), says("again"))
+    peers = {
+        "here": create_peer(tools__list=tools_result(tool_definition("it")), tools__call=text_result("done")),
+        "late": late,
+    }
+    model = ScriptedModel(tool_round(("here__it", {})), text_round("ok"), text_round("again"))
 
     async def release(_: Any) -> AllowOnce:
         late.release()
         await host.ensure_ready("late")
         return AllowOnce()
 
-    front = ScriptedFront(release)
+    front = ScriptedFrontend(release)
     limits = Limits(server_wait=0.05)
-    async with host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
+    async with open_host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
         host.start()
         feed = host.subscribe()
         await host.send("go")
@@ -82,8 +92,10 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
 
 async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path: Path) -> None:
     late = HeldPeer("slow")
-    model = ScriptedModel(says("ok"))
-    async with host_with(tmp_path, {"late": late}, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(
+        tmp_path, {"late": late}, model, wait=lambda _: False, limits=Limits(server_wait=600)
+    ) as host:
         host.start()
         feed = host.subscribe()
         async with anyio.create_task_group() as tasks:
@@ -97,9 +109,9 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
 
 
 async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: Path) -> None:
-    model = ScriptedModel(says("ok"))
+    model = ScriptedModel(text_round("ok"))
     peers = {"late": HeldPeer()}
-    async with host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
+    async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
         host.start()
         feed = host.subscribe()
         outcomes: list[str] = []
@@ -115,9 +127,9 @@ async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: P
 
 
 async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None:
-    model = ScriptedModel(says("one"), says("two"))
+    model = ScriptedModel(text_round("one"), text_round("two"))
     limits = Limits(server_wait=0.05)
-    async with host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:
+    async with open_host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:
         host.start()
         feed = host.subscribe()
         await host.send("go")
@@ -125,13 +137,13 @@ async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None
         assert told(feed.drain()) == ["Starting without the server 'late', which is not ready."]
 
 
-class TogetherPeer(Peer):
+class TogetherPeer(InProcessServer):
     """Answers its lists once it was asked for all of them."""
 
     LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
 
     def __init__(self) -> None:
-        listed = {"tools/list": tools(tool("it"))}
+        listed = {"tools/list": tools_result(tool_definition("it"))}
         capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
         super().__init__(listed, "2025-11-25", capabilities, {"name": "peer", "version": "1"})
         self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] = []
@@ -148,5 +160,5 @@ class TogetherPeer(Peer):
 
 async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) -> None:
     with anyio.fail_after(20):
-        async with host_with(tmp_path, TogetherPeer()) as host:
+        async with open_host_with(tmp_path, TogetherPeer()) as host:
             assert [one.name for one in host.server("peer").catalog.tools] == ["it"]

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from mcphost.headless.json_output import outcome
+from mcphost.headless.json_output import call_json
 from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import ImagePart, ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import host_with, server_at, text, tool, tools
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 EVERY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
@@ -24,9 +24,9 @@ JPEG = base64.b64encode(b"\xff\xd8\xff\xe0 a picture").decode()
 
 async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tuple[ToolReturnPart, ToolFinished]:
     """What model and user get when the model calls a tool that answers so."""
-    peer = server_at(revision, tools__list=tools(tool("it")), tools__call=answer)
-    model = ScriptedModel(calls(("peer__it", {})), says("ok"))
-    async with host_with(folder, peer, model, ScriptedFront(AllowOnce())) as host:
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
+    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
+    async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:
         feed = host.subscribe()
         await host.send("go")
         finished = next(event for event in feed.drain() if isinstance(event, ToolFinished))
@@ -39,7 +39,7 @@ async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tup
 @pytest.mark.req("tools.result.is-error", "tools.input-validation-as-result")
 @pytest.mark.parametrize("revision", EVERY)
 async def test_an_error_of_a_tool_is_one_for_the_model_and_for_the_user(tmp_path: Path, revision: str) -> None:
-    part, finished = await called(tmp_path, text("n must be positive", isError=True), revision)
+    part, finished = await called(tmp_path, text_result("n must be positive", isError=True), revision)
     assert (part.is_error, part.text) == (True, "n must be positive")
     assert (finished.outcome, finished.text) == ("error", "n must be positive")
 
@@ -48,7 +48,7 @@ async def test_an_error_of_a_tool_is_one_for_the_model_and_for_the_user(tmp_path
 @pytest.mark.parametrize("revision", EVERY)
 @pytest.mark.parametrize("members", [{}, {"isError": False}])
 async def test_a_result_that_does_not_say_so_is_no_error(tmp_path: Path, revision: str, members: Any) -> None:
-    part, finished = await called(tmp_path, text("fine", **members), revision)
+    part, finished = await called(tmp_path, text_result("fine", **members), revision)
     assert (part.is_error, finished.outcome) == (False, "ok")
 
 
@@ -80,9 +80,9 @@ async def test_sound_is_named_with_its_type_and_size_and_kept_whole_for_programs
     sound = {"content": [{"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}]}
     part, _ = await called(tmp_path, sound, revision)
     assert part.text == "[audio: audio/wav, 12 bytes]"
-    peer = server_at(revision, tools__list=tools(tool("it")), tools__call=sound)
-    async with host_with(tmp_path, peer) as host:
-        assert outcome(await host.call_tool("peer", "it", {}))["content"][0]["data"] == AUDIO
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=sound)
+    async with open_host_with(tmp_path, peer) as host:
+        assert call_json(await host.call_tool("peer", "it", {}))["content"][0]["data"] == AUDIO
 
 
 @pytest.mark.req("tools.content.bad-base64")
@@ -115,11 +115,12 @@ async def test_a_picture_is_what_its_bytes_say(tmp_path: Path, claimed: str) -> 
 async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: Path, revision: str) -> None:
     link = {"type": "resource_link", "uri": "x://hidden", "name": "n", "mimeType": "text/plain"}
     read = {"contents": [{"uri": "x://hidden", "text": "found"}], "ttlMs": 0, "cacheScope": "private"}
-    peer = server_at(
-        revision, {"tools": {}, "resources": {}}, tools__list=tools(tool("it")), tools__call={"content": [link]},
+    peer = create_peer(
+        revision, {"tools": {}, "resources": {}}, tools__list=tools_result(tool_definition("it")),
+        tools__call={"content": [link]},
         resources__read=read,
     )  # fmt: skip
-    async with host_with(tmp_path, peer) as host:
+    async with open_host_with(tmp_path, peer) as host:
         shown = (await host.call_tool("peer", "it", {})).text
         assert shown == "[resource: n x://hidden, text/plain]"
         assert peer.asked("resources/read") == []
@@ -163,14 +164,14 @@ REPEATED = [
 @pytest.mark.req("tools.structured.duplicate-text")
 @pytest.mark.parametrize(("said", "structure"), REPEATED)
 async def test_a_text_that_repeats_the_structure_is_given_once(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await called(tmp_path, text(said, structuredContent=structure))
+    part, _ = await called(tmp_path, text_result(said, structuredContent=structure))
     assert part.text == said
 
 
 @pytest.mark.req("tools.structured.only")
 @pytest.mark.parametrize(("said", "structure"), [("Found 2.", {"a": [1, 2]}), ('{"a": 1}', {"a": 2}), ("2", {"n": 2})])
 async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await called(tmp_path, text(said, structuredContent=structure))
+    part, _ = await called(tmp_path, text_result(said, structuredContent=structure))
     first, title, *rest = part.text.splitlines()
     assert (first, title) == (said, "structured content:")
     assert rest[0] == "{"
@@ -179,7 +180,7 @@ async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, sai
 @pytest.mark.req("tools.validate-result", "sec.size-limits")
 async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endless_text(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
-    part, finished = await called(tmp_path, text(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000))
+    part, finished = await called(tmp_path, text_result(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000))
     assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
     assert len(part.text) < 300_000
     assert "ask for more with read_result" in part.text[-200:]
@@ -199,8 +200,10 @@ async def test_no_hidden_words_reach_the_model_in_the_schema_of_a_tool(tmp_path:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
     schema = {"type": "object", "properties": {"n": {"type": "string", "description": f'a "b"\\ {hidden}é\n\x7f'}}}
     listed = json.dumps({"tools": [{"name": "it", "inputSchema": schema}]}, ensure_ascii=escaped).encode()
-    model = ScriptedModel(says("ok"))
-    async with host_with(tmp_path, server_at("2025-11-25", tools__list=listed), model, ScriptedFront()) as host:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(
+        tmp_path, create_peer("2025-11-25", tools__list=listed), model, ScriptedFrontend()
+    ) as host:
         await host.send("go")
     (spec,) = model.requests[-1].tools
     assert json.loads(bytes(spec.schema))["properties"]["n"]["description"] == 'a "b"\\ é\n'
@@ -211,7 +214,7 @@ async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> N
     part, finished = await called(tmp_path, {"content": [], "structuredContent": huge})
     assert finished.text.startswith('{"rows":["xxx')
     assert "ask for more with read_result" in part.text[-200:]
-    part, finished = await called(tmp_path, text("many rows", structuredContent=huge))
+    part, finished = await called(tmp_path, text_result("many rows", structuredContent=huge))
     named = "structured content:\n[structured content of 2,060,010 bytes is too large: left out]"
     assert part.text == finished.text == f"many rows\n{named}"
 

@@ -17,9 +17,16 @@ from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcNotification
 from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw
-from tests.fakes.front import ScriptedFront
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.host.peer_host import Peer, host_with, server_at, text, tool, tools
+from tests.fakes.front import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
 
 pytestmark = pytest.mark.anyio
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -34,8 +41,8 @@ def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
 @pytest.mark.req("tools.list.empty")
 @pytest.mark.parametrize("revision", EVERY)
 async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision: str) -> None:
-    model = ScriptedModel(says("hello"))
-    async with host_with(tmp_path, server_at(revision), model) as host:
+    model = ScriptedModel(text_round("hello"))
+    async with open_host_with(tmp_path, create_peer(revision), model) as host:
         view = host.server("peer")
         assert (view.state, view.catalog.tools, view.catalog.left_out) == ("ready", (), ())
         assert (await host.send("hi")).outcome == "done"
@@ -45,10 +52,10 @@ async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision
 @pytest.mark.req("tools.list-changed.undeclared")
 @pytest.mark.parametrize("revision", HANDSHAKE)
 async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tmp_path: Path, revision: str) -> None:
-    peer = server_at(revision, tools__list=tools(tool("one")))
-    async with host_with(tmp_path, peer) as host:
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("one")))
+    async with open_host_with(tmp_path, peer) as host:
         feed = host.subscribe()
-        peer.answers["tools/list"] = tools(tool("one"), tool("two"))
+        peer.answers["tools/list"] = tools_result(tool_definition("one"), tool_definition("two"))
         peer.send(JsonRpcNotification("notifications/tools/list_changed", Raw()))
         with anyio.fail_after(20):
             async for _ in feed:
@@ -58,13 +65,13 @@ async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tm
 
 @pytest.mark.req("tools.list.not-per-connection")
 async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_and_approvals(tmp_path: Path) -> None:
-    listed = tools(tool("b.c"), tool("a"))
-    peers = {"peer": server_at(tools__list=listed, tools__call=text("one"))}
-    model = ScriptedModel(calls(("peer__a", {})), says("ok"), calls(("peer__a", {})), says("ok"))
-    front = ScriptedFront(AllowAlways())
-    async with host_with(tmp_path, peers, model, front) as host:
+    listed = tools_result(tool_definition("b.c"), tool_definition("a"))
+    peers = {"peer": create_peer(tools__list=listed, tools__call=text_result("one"))}
+    model = ScriptedModel(tool_round(("peer__a", {})), text_round("ok"), tool_round(("peer__a", {})), text_round("ok"))
+    front = ScriptedFrontend(AllowAlways())
+    async with open_host_with(tmp_path, peers, model, front) as host:
         await host.send("first")
-        peers["peer"] = server_at(tools__list=listed, tools__call=text("two"))
+        peers["peer"] = create_peer(tools__list=listed, tools__call=text_result("two"))
         host.restart("peer")
         assert [one.name for one in host.server("peer").catalog.tools] == ["b.c", "a"]
         await host.ensure_ready("peer")
@@ -75,9 +82,11 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
 
 
 async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_is_said(tmp_path: Path) -> None:
-    model = ScriptedModel(says("ok"))
-    peer = server_at(tools__list=tools(tool("small"), tool("big", description="d" * DEFINITION_LIMIT)))
-    async with host_with(tmp_path, peer, model) as host:
+    model = ScriptedModel(text_round("ok"))
+    peer = create_peer(
+        tools__list=tools_result(tool_definition("small"), tool_definition("big", description="d" * DEFINITION_LIMIT))
+    )
+    async with open_host_with(tmp_path, peer, model) as host:
         catalog = host.server("peer").catalog
         assert [one.name for one in catalog.tools] == ["small"]
         assert catalog.left_out == ("The tool 'big' was left out: its definition is over 1 MB.",)
@@ -87,8 +96,12 @@ async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_i
 
 @pytest.mark.req("tools.name.duplicate")
 async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_named(tmp_path: Path) -> None:
-    listed = tools(tool("same", description="first"), tool("same", description="second"), tool("Same"))
-    async with host_with(tmp_path, server_at(tools__list=listed)) as host:
+    listed = tools_result(
+        tool_definition("same", description="first"),
+        tool_definition("same", description="second"),
+        tool_definition("Same"),
+    )
+    async with open_host_with(tmp_path, create_peer(tools__list=listed)) as host:
         catalog = host.server("peer").catalog
     assert [(one.name, one.description) for one in catalog.tools] == [("same", "first"), ("Same", None)]
     assert "'same'" in catalog.left_out[0]
@@ -100,15 +113,18 @@ async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_name
 async def test_a_tool_of_any_name_has_an_alias_for_the_model_and_is_called_by_its_name(
     tmp_path: Path, name: str
 ) -> None:
-    peer = server_at(tools__list=tools(tool(name), tool("get"), tool("GET")), tools__call=text("done"))
-    model = ScriptedModel(says("hm"))
-    async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce())) as host:
+    peer = create_peer(
+        tools__list=tools_result(tool_definition(name), tool_definition("get"), tool_definition("GET")),
+        tools__call=text_result("done"),
+    )
+    model = ScriptedModel(text_round("hm"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
         await host.send("look")
         aliases = {spec.name for spec in model.requests[0].tools}
         assert len(aliases) == len(host.server("peer").catalog.tools)
         assert all(len(alias) <= 64 and alias.replace("-", "_").isidentifier() and alias.isascii() for alias in aliases)
         alias = next(spec.name for spec in model.requests[0].tools if spec.description == name.replace("\x1b", ""))
-        model.rounds += [calls((alias, {})), says("ok")]
+        model.rounds += [tool_round((alias, {})), text_round("ok")]
         await host.send("call it")
         assert {spec.name for spec in model.requests[-1].tools} == aliases
     assert peer.asked("tools/call")[0]["name"] == name
@@ -117,12 +133,16 @@ async def test_a_tool_of_any_name_has_an_alias_for_the_model_and_is_called_by_it
 @pytest.mark.req("tools.name.collision")
 async def test_servers_are_told_apart_by_our_name_for_them_whatever_they_call_themselves(tmp_path: Path) -> None:
     named = {
-        name: server_at(info={"name": "github"}, tools__list=tools(tool("search")), tools__call=text(f"from {name}"))
+        name: create_peer(
+            info={"name": "github"},
+            tools__list=tools_result(tool_definition("search")),
+            tools__call=text_result(f"from {name}"),
+        )
         for name in ("left", "right")
     }
-    model = ScriptedModel(calls(("left__search", {}), ("right__search", {})), says("ok"))
-    front = ScriptedFront(AllowOnce(), AllowOnce())
-    async with host_with(tmp_path, named, model, front) as host:
+    model = ScriptedModel(tool_round(("left__search", {}), ("right__search", {})), text_round("ok"))
+    front = ScriptedFrontend(AllowOnce(), AllowOnce())
+    async with open_host_with(tmp_path, named, model, front) as host:
         await host.send("both")
     assert [spec.name for spec in model.requests[0].tools] == ["left__search", "right__search"]
     assert [part.text for part in returned(model)] == ["from left", "from right"]
@@ -132,10 +152,10 @@ async def test_servers_are_told_apart_by_our_name_for_them_whatever_they_call_th
 async def test_the_model_gets_tools_in_the_same_order_whatever_the_order_of_the_list(tmp_path: Path) -> None:
     orders: list[list[str]] = []
     for number, names in enumerate((["b", "a", "c"], ["c", "b", "a"])):
-        model = ScriptedModel(says("hm"))
+        model = ScriptedModel(text_round("hm"))
         (folder := tmp_path / str(number)).mkdir()
-        peers = {name: server_at(tools__list=tools(*map(tool, names))) for name in ("z", "y")}
-        async with host_with(folder, peers, model) as host:
+        peers = {name: create_peer(tools__list=tools_result(*map(tool_definition, names))) for name in ("z", "y")}
+        async with open_host_with(folder, peers, model) as host:
             await host.send("look")
         orders.append([spec.name for spec in model.requests[0].tools])
     assert orders[0] == orders[1] == ["z__a", "z__b", "z__c", "y__a", "y__b", "y__c"]
@@ -149,11 +169,11 @@ async def test_the_model_gets_tools_in_the_same_order_whatever_the_order_of_the_
 async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
     tmp_path: Path, title: str | None, annotated: str | None, label: str
 ) -> None:
-    definition = tool("n", title=title, annotations={"title": annotated})
-    peer = server_at(tools__list=tools(definition), tools__call=text("x"))
-    model = ScriptedModel(calls(("peer__n", {})), says("ok"))
-    front = ScriptedFront(AllowOnce())
-    async with host_with(tmp_path, peer, model, front) as host:
+    definition = tool_definition("n", title=title, annotations={"title": annotated})
+    peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("x"))
+    model = ScriptedModel(tool_round(("peer__n", {})), text_round("ok"))
+    front = ScriptedFrontend(AllowOnce())
+    async with open_host_with(tmp_path, peer, model, front) as host:
         await host.send("go")
     assert Tool("n", title, annotations=ToolAnnotations(annotated)).display_name == label
     (question,) = front.asked
@@ -167,10 +187,12 @@ async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
 @pytest.mark.parametrize("revision", EVERY[1:])
 async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revision: str) -> None:
     harmless = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False}
-    peer = server_at(revision, tools__list=tools(tool("safe", annotations=harmless)), tools__call=text("x"))
-    model = ScriptedModel(calls(("peer__safe", {})), says("ok"))
-    front = ScriptedFront(Deny())
-    async with host_with(tmp_path, peer, model, front) as host:
+    peer = create_peer(
+        revision, tools__list=tools_result(tool_definition("safe", annotations=harmless)), tools__call=text_result("x")
+    )
+    model = ScriptedModel(tool_round(("peer__safe", {})), text_round("ok"))
+    front = ScriptedFrontend(Deny())
+    async with open_host_with(tmp_path, peer, model, front) as host:
         await host.send("go")
     assert len(front.asked) == 1
     assert peer.asked("tools/call") == []
@@ -187,12 +209,12 @@ def test_what_a_tool_does_not_claim_counts_as_the_worse() -> None:
 @pytest.mark.req("sec.untrusted-descriptions")
 async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_its_name(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
-    peer = server_at(
+    peer = create_peer(
         info={"instructions": f"call me{hidden}\x1b[2J"},
-        tools__list=tools(tool("t", description=f"does{hidden} it\x07")),
+        tools__list=tools_result(tool_definition("t", description=f"does{hidden} it\x07")),
     )
-    model = ScriptedModel(says("ok"))
-    async with host_with(tmp_path, peer, model) as host:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, peer, model) as host:
         await host.send("hi")
     assert model.requests[0].tools[0].description == "does it"
     assert "The server 'peer' says this about its tools:\ncall me[2J" in model.requests[0].system
@@ -201,12 +223,14 @@ async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_it
 @pytest.mark.req("sec.cross-server")
 async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_path: Path) -> None:
     peers = {
-        "bank": server_at(tools__list=tools(tool("balance")), tools__call=text("secret 42")),
-        "mail": server_at(tools__list=tools(tool("send")), tools__call=text("sent")),
+        "bank": create_peer(tools__list=tools_result(tool_definition("balance")), tools__call=text_result("secret 42")),
+        "mail": create_peer(tools__list=tools_result(tool_definition("send")), tools__call=text_result("sent")),
     }
-    model = ScriptedModel(calls(("bank__balance", {})), calls(("mail__send", {"text": "secret 42"})), says("ok"))
-    front = ScriptedFront(AllowSession(), Deny())
-    async with host_with(tmp_path, peers, model, front) as host:
+    model = ScriptedModel(
+        tool_round(("bank__balance", {})), tool_round(("mail__send", {"text": "secret 42"})), text_round("ok")
+    )
+    front = ScriptedFrontend(AllowSession(), Deny())
+    async with open_host_with(tmp_path, peers, model, front) as host:
         await host.send("go")
     question = front.asked[1]
     assert isinstance(question, ApproveTool)
@@ -220,10 +244,10 @@ async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_p
 async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only_for_debugging(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, level: int
 ) -> None:
-    peer = server_at(tools__list=tools(tool("t")), tools__call=text("ok"))
-    model = ScriptedModel(calls(("peer__t", {"n": 1}), ("peer__t", {"n": 2})), says("ok"))
+    peer = create_peer(tools__list=tools_result(tool_definition("t")), tools__call=text_result("ok"))
+    model = ScriptedModel(tool_round(("peer__t", {"n": 1}), ("peer__t", {"n": 2})), text_round("ok"))
     with caplog.at_level(level, logger="mcphost"):
-        async with host_with(tmp_path, peer, model, ScriptedFront(AllowOnce(), Deny())) as host:
+        async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce(), Deny())) as host:
             await host.send("go")
             await host.call_tool("peer", "t", {"n": 3})
             peer.answers["tools/call"] = ErrorData(code=-32603, message="broken")
@@ -254,14 +278,14 @@ async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revi
         port = listener.getsockname()[1]
         icons = [{"src": f"{scheme}://127.0.0.1:{port}/i.png"} for scheme in ("http", "https", "ftp")]
         icons += [{"src": "javascript:alert(1)"}, {"src": "file:///etc/passwd"}, {"src": "data:image/png;base64,AAAA"}]
-        peer = server_at(
+        peer = create_peer(
             revision, {"tools": {}, "resources": {}, "prompts": {}},
             info={"icons": icons},
-            tools__list=tools(tool("t", icons=icons)), tools__call=text("x"),
+            tools__list=tools_result(tool_definition("t", icons=icons)), tools__call=text_result("x"),
             resources__list={"resources": [{"uri": "x://y", "name": "r", "icons": icons}]},
             prompts__list={"prompts": [{"name": "p", "icons": icons}]},
         )  # fmt: skip
-        async with host_with(tmp_path, peer) as host:
+        async with open_host_with(tmp_path, peer) as host:
             catalog = host.server("peer").catalog
             (one,), (two,), (three,) = catalog.tools, catalog.resources, catalog.prompts
             assert [find_drawable(entry.icons, dark=True) for entry in (one, two, three)] == [None] * 3
@@ -273,25 +297,27 @@ async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revi
 
 @pytest.mark.parametrize("icons", [[], None, "x", [{}], [{"src": 3}], [{"src": "x", "sizes": "any"}]])
 async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> None:
-    peer = server_at("2025-11-25", tools__list=tools(tool("odd", icons=icons), tool("good")))
-    async with host_with(tmp_path, peer) as host:
+    peer = create_peer(
+        "2025-11-25", tools__list=tools_result(tool_definition("odd", icons=icons), tool_definition("good"))
+    )
+    async with open_host_with(tmp_path, peer) as host:
         assert "good" in [one.name for one in host.server("peer").catalog.tools]
 
 
-def declared(peer: Peer) -> str:
+def declared(peer: InProcessServer) -> str:
     return str([params for method, params in peer.seen if method in ("initialize", "tools/list")])
 
 
 @pytest.mark.req("apps.declare-only-if", "apps.ui-resources")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, revision: str) -> None:
-    app = tool("chart", _meta={"ui": {"resourceUri": "ui://chart/index.html"}})
+    app = tool_definition("chart", _meta={"ui": {"resourceUri": "ui://chart/index.html"}})
     html = {
         "type": "resource",
         "resource": {"uri": "ui://chart", "mimeType": "text/html;profile=mcp-app", "text": "<b>x</b>"},
     }
-    peer = server_at(revision, tools__list=tools(app), tools__call={"content": [html]})
-    async with host_with(tmp_path, peer) as host:
+    peer = create_peer(revision, tools__list=tools_result(app), tools__call={"content": [html]})
+    async with open_host_with(tmp_path, peer) as host:
         assert (await host.call_tool("peer", "chart", {})).text == "<b>x</b>"
     assert "modelcontextprotocol/ui" not in declared(peer)
     assert "mcp-app" not in declared(peer)

@@ -13,8 +13,8 @@ from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce,
 from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
 from mcphost.serialization import replace
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
-from tests.fakes.front import ScriptedFront
+from mcphost.store.grants import GrantStore
+from tests.fakes.front import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 SERVER = ServerConfig(
@@ -30,20 +30,20 @@ CHANGES = [
 
 
 @pytest.fixture
-async def grants(tmp_path: Path) -> AsyncIterator[Grants]:
+async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
     database = Database(tmp_path / "s.db")
-    yield Grants(database)
+    yield GrantStore(database)
     await database.close()
 
 
-def trusting(grants: Grants, *answers: Any) -> tuple[ServerApprovals, ScriptedFront]:
+def trusting(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
     """One run."""
-    front = ScriptedFront(*answers)
+    front = ScriptedFrontend(*answers)
     return ServerApprovals(grants, front, create_in_memory_log()), front
 
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
-async def test_an_approval_lasts_as_long_as_was_said(grants: Grants, answer: Any, later: bool) -> None:
+async def test_an_approval_lasts_as_long_as_was_said(grants: GrantStore, answer: Any, later: bool) -> None:
     one, front = trusting(grants, answer)
     allowed = not isinstance(answer, DoNotTrust)
     assert await one.ask_approval(SERVER) is allowed
@@ -54,7 +54,7 @@ async def test_an_approval_lasts_as_long_as_was_said(grants: Grants, answer: Any
     assert len(front.asked) == (not later)
 
 
-async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: Grants) -> None:
+async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: GrantStore) -> None:
     one, front = trusting(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
     alias = replace(SERVER, name="alias")
     assert not await one.ask_approval(alias)
@@ -66,7 +66,7 @@ async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_pro
 @pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()])
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
-    grants: Grants, change: dict[str, Any], answer: Any, tmp_path: Path
+    grants: GrantStore, change: dict[str, Any], answer: Any, tmp_path: Path
 ) -> None:
     if "ca_file" in change:
         change = {"ca_file": str(tmp_path / "ca.pem")}
@@ -98,7 +98,7 @@ async def noted(journal: AuditLog) -> list[str]:
     )
 
 
-async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(grants: Grants) -> None:
+async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(grants: GrantStore) -> None:
     journal, after = create_in_memory_log(), replace(SERVER, args=("-y", "fs", "--new"))
     assert not await carry_over(grants, journal, SERVER, after)
     await approve(grants, journal, replace(SERVER, command="other"))
@@ -120,13 +120,13 @@ def test_every_place_is_approved_by_itself() -> None:
 
 
 async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
-    grants: Grants, tmp_path: Path
+    grants: GrantStore, tmp_path: Path
 ) -> None:
     one, front = trusting(grants, DoNotTrust())
     named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
     assert await one.is_approved(named)
-    assert await one.is_approved(replace(named, started_in=str(tmp_path / "clone")))
-    assert not await one.ask_approval(replace(named, started_in=str(tmp_path / "other")))
+    assert await one.is_approved(replace(named, startup_folder=str(tmp_path / "clone")))
+    assert not await one.ask_approval(replace(named, startup_folder=str(tmp_path / "other")))
     assert len(front.asked) == 1
 
 

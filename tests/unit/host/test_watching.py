@@ -22,9 +22,9 @@ from mcphost.host.events import (
 from mcphost.host.servers import change_watcher
 from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.jsonrpc import ErrorData
-from tests.fakes.model import ScriptedModel, calls, says
-from tests.unit.client.peer import SILENCE, Peer
-from tests.unit.host.peered import hosting
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.client.peer import NO_REPLY, ScriptedServer
+from tests.unit.host.peered import open_peer_host
 
 pytestmark = pytest.mark.anyio
 LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
@@ -43,15 +43,15 @@ class Listed:
         self.acknowledges = True
         self.seconds = 0.0
         self.late: list[tuple[Any, Any]] = []
-        self.peer = Peer(self.script, revision)
+        self.peer = ScriptedServer(self.script, revision)
 
-    def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+    def script(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         if method in self.refuse:
             return self.refuse[method]
         if method == "subscriptions/listen":
             if self.acknowledges:
                 self.tell("notifications/subscriptions/acknowledged", peer.ident, notifications=params["notifications"])
-            return SILENCE
+            return NO_REPLY
         if method not in LISTS:
             return {"resultType": "complete", "content": []}
         names = self.lists[LISTS[method]]
@@ -60,7 +60,7 @@ class Listed:
         result = {"resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public", LISTS[method]: entries}
         if self.seconds:
             self.late.append((self.peer.ident, result))
-            return SILENCE
+            return NO_REPLY
         return result
 
     def tell(self, method: str, subscription: Any = None, **params: Any) -> None:
@@ -99,10 +99,10 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
     kind: str, again: list[str], revision: str, tmp_path: Path
 ) -> None:
     server = Listed(revision)
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         if revision == "2026-07-28":
-            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+            await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
         feed = host.subscribe()
         server.lists[kind] = ["new"]
         server.tell(CHANGED.format(kind), server.peer.ident if revision == "2026-07-28" else None)
@@ -113,7 +113,7 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
 
 async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         feed = host.subscribe()
         for number in range(1_000):
@@ -129,7 +129,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
 ) -> None:
     monkeypatch.undo()
     server = Listed(tools=["a"])
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         began, told = anyio.current_time(), 0
         while anyio.current_time() - began < 1.1:
@@ -143,7 +143,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
 async def slowly(server: Listed) -> None:
     """Answer each list after `server.seconds`."""
     while True:
-        await server.peer.until(lambda: bool(server.late))
+        await server.peer.wait_until(lambda: bool(server.late))
         await anyio.sleep(server.seconds)
         ident, result = server.late.pop()
         server.peer.say(id=ident, result=result)
@@ -154,7 +154,7 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
 ) -> None:
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
     server = Listed(tools=["a"])
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         server.seconds = 0.05
         async with anyio.create_task_group() as tasks:
@@ -176,7 +176,7 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 1_000)  # a pause would be longer than a test may take
     server = Listed(tools=["a"])
     server.seconds = 0.05
-    async with hosting(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
+    async with open_peer_host(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(slowly, server)
         await host.ensure_ready("peer")
         feed = host.subscribe()
@@ -189,7 +189,7 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
 @pytest.mark.req("cache.stale-on-error")
 async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         feed = host.subscribe()
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
@@ -220,10 +220,10 @@ async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
     monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed(revision, tools=["t"])
     server.ttl, server.acknowledges = ttl, told
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         if revision == "2026-07-28":
-            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+            await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
             await anyio.wait_all_tasks_blocked()
         before = server.count("tools/list")
         now += age
@@ -239,7 +239,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
     monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         server.words = "does something else"
         now += 10
@@ -255,7 +255,7 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
     monkeypatch.setattr(change_watcher, "now", lambda: now)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         now += 10
@@ -271,7 +271,7 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 3_600_000
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         server.refuse["tools/call"] = ErrorData(-32602, "unknown tool")
         with pytest.raises(RequestRefused):
@@ -292,7 +292,7 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
     )  # else it would be listed anew a moment later in any case
     server = Listed("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         server.words = "does something else"
         server.tell(CHANGED.format("tools"))
@@ -311,14 +311,14 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
     monkeypatch.setattr(change_watcher, "LISTING_TIMEOUT", 0.01)
 
     class Slow(Listed):
-        def script(self, peer: Peer, method: str, params: dict[str, Any]) -> Any:
+        def script(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
             nonlocal now
             now += method == "tools/list"
             return super().script(peer, method, params)
 
     server = Slow("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.call_tool("peer", "t", {})
         before = server.count("tools/list")
         for _ in range(20):
@@ -341,11 +341,11 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
     server = Listed(revision, tools=["t"])
     server.ttl = 3_600_000
-    model = ScriptedModel(calls(("peer__t", {})), says("ok"))
-    async with hosting(tmp_path, server.peer, model=model) as host:
+    model = ScriptedModel(tool_round(("peer__t", {})), text_round("ok"))
+    async with open_peer_host(tmp_path, server.peer, model=model) as host:
         await host.ensure_ready("peer")
         if revision == "2026-07-28":
-            await server.peer.until(lambda: server.count("subscriptions/listen") == 1)
+            await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
         feed = host.subscribe()
         server.words = "does something else"
         server.tell(CHANGED.format("tools"), server.peer.ident if revision == "2026-07-28" else None)
@@ -367,7 +367,7 @@ async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_o
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
     server = Listed(tools=["t"])
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
@@ -385,7 +385,7 @@ async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_o
 async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect(revision: str, tmp_path: Path) -> None:
     first, second = Listed(revision), Listed(revision)
     stateless = revision == "2026-07-28"
-    async with hosting(tmp_path, first.peer, second.peer) as host:
+    async with open_peer_host(tmp_path, first.peer, second.peer) as host:
         feed = host.subscribe()
         await host.features.subscribe("peer", "a://1")
         await host.features.subscribe("peer", "a://1")
@@ -394,7 +394,7 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
         host.restart("peer")
         await host.ensure_ready("peer")
         method = "subscriptions/listen" if stateless else "resources/subscribe"
-        await second.peer.until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
+        await second.peer.wait_until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
         await anyio.wait_all_tasks_blocked()
         asked = [one for one in second.peer.seen if one.get("method") == method and "a://1" in str(one["params"])]
         assert len(asked) == 1
@@ -412,7 +412,7 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
 async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(tmp_path: Path) -> None:
     server = Listed()
     server.refuse["resources/subscribe"] = ErrorData(-32002, "not here")
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         with pytest.raises(RequestRefused, match="not here"):
             await host.features.subscribe("peer", "a://1")
         assert not await host.features.unsubscribe("peer", "a://1")
@@ -425,11 +425,11 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
     server.acknowledges = False
     answer = server.peer._script
 
-    def script(peer: Peer, method: str, params: dict[str, Any]) -> Any:
-        return SILENCE if method == "resources/subscribe" else answer(peer, method, params)
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        return NO_REPLY if method == "resources/subscribe" else answer(peer, method, params)
 
     server.peer._script = script
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.ensure_ready("peer")
         with anyio.move_on_after(0.1):
             await host.features.subscribe("peer", "a://1")
@@ -445,7 +445,7 @@ async def test_more_resources_than_anybody_can_follow_are_refused(
 ) -> None:
     monkeypatch.setattr(change_watcher, "WATCH_LIMIT", 3)
     server = Listed()
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         for number in range(3):
             await host.features.subscribe("peer", f"a://{number}")
         with pytest.raises(RequestRefused, match="3 resources"):
@@ -454,7 +454,7 @@ async def test_more_resources_than_anybody_can_follow_are_refused(
 
 async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
     server = Listed()
-    async with hosting(tmp_path, server.peer) as host:
+    async with open_peer_host(tmp_path, server.peer) as host:
         await host.features.subscribe("peer", "a://1")
         feed = host.subscribe()
         for _ in range(20):

@@ -8,12 +8,12 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.cli.session_opener import ReadyOpener
+from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.host.host import Host
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants
-from tests.fakes.front import ScriptedFront
+from mcphost.store.grants import GrantStore
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.test_stdio_servers import FAULTY
 
@@ -25,7 +25,7 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
 ) -> None:
     entry = ServerConfig(name="peer", command=sys.executable, args=(FAULTY, "", ""), source="flag")
     database = Database(tmp_path / "store.db")
-    opener = ReadyOpener(HostConfig().limits, Grants(database))
+    opener = LazySessionOpener(HostConfig().limits, GrantStore(database))
     works: Counter[str] = Counter()
     run = Database.run
 
@@ -38,7 +38,7 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
         store=database,
         opener=opener,
         model_factory=lambda _: ScriptedModel(),
-        frontend=ScriptedFront(),
+        frontend=ScriptedFrontend(),
     )
     with anyio.fail_after(60):
         async with host:
@@ -47,8 +47,8 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
             before = Counter(works)
         await opener.close()
         await database.close()
-    assert before["Pins.all"] == 1
-    assert before["Pins.keep"] == 0
-    assert before["StoredTasks.claim"] == 0
-    assert works["Pins.keep"] == 1, "when the connection ends at the latest"
+    assert before["ToolFingerprintStore.load_all"] == 1
+    assert before["ToolFingerprintStore.save"] == 0
+    assert before["TaskStore.claim"] == 0
+    assert works["ToolFingerprintStore.save"] == 1, "when the connection ends at the latest"
     assert before.total() <= 6, before

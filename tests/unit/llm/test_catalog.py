@@ -4,7 +4,7 @@ import pytest
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import McpHostError, ModelError
-from mcphost.llm.providers import DUMMY_KEY, find_key, key_names, provider_of
+from mcphost.llm.providers import PLACEHOLDER_KEY, find_key, key_variables, parse_provider
 from mcphost.llm.worker_client import worker_environment
 
 pytestmark = pytest.mark.anyio
@@ -52,14 +52,14 @@ async def test_local_servers_need_no_key_and_get_none_by_accident() -> None:
     environ = {"OPENAI_API_KEY": "precious"}
     assert (await find_key(ModelConfig(name="ollama_chat/llama3"), environ, ring)).value == ""
     for base in ("http://127.0.0.1:1234/v1", "http://localhost:1234/v1", "http://[::1]:1/v1"):
-        assert (await find_key(ModelConfig(name="openai/x", api_base=base), environ, ring)).value == DUMMY_KEY
+        assert (await find_key(ModelConfig(name="openai/x", api_base=base), environ, ring)).value == PLACEHOLDER_KEY
     named = ModelConfig(name="openai/x", api_base="http://127.0.0.1:1/v1", api_key_env="OPENAI_API_KEY")
     assert (await find_key(named, environ, ring)).value == "precious"
 
 
 async def test_a_gateway_without_a_key_gets_a_placeholder() -> None:
     config = ModelConfig(name="openai/x", api_base="https://gateway.example/v1")
-    assert (await find_key(config, {}, None)).value == DUMMY_KEY
+    assert (await find_key(config, {}, None)).value == PLACEHOLDER_KEY
     assert (await find_key(config, {"OPENAI_API_KEY": "env"}, None)).value == "env"
 
 
@@ -68,8 +68,8 @@ async def test_roads_with_credentials_of_their_own_may_go_without() -> None:
 
 
 def test_a_name_without_a_provider_has_no_variable() -> None:
-    assert provider_of("mystery") == ""
-    assert key_names(ModelConfig(name="mystery")) == ()
+    assert parse_provider("mystery") == ""
+    assert key_variables(ModelConfig(name="mystery")) == ()
 
 
 def test_the_worker_sees_proxies_and_clouds_but_no_keys() -> None:

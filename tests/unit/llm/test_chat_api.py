@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.llm import worker_protocol
-from mcphost.llm.chat_completions import Gathering, Road, chat_messages, messages_json, tools_json
+from mcphost.llm.chat_completions import AnswerAssembler, ApiRoute, encode_messages, encode_tools, make_chat_messages
 from mcphost.llm.messages import (
     ImagePart,
     Message,
@@ -16,8 +16,8 @@ from mcphost.llm.messages import (
     ToolUsePart,
 )
 from mcphost.llm.model import (
-    Finished,
     ModelEvent,
+    StreamFinished,
     TextDelta,
     ThinkingDelta,
     ToolSpec,
@@ -27,8 +27,8 @@ from mcphost.llm.model import (
 )
 from mcphost.serialization import Raw, dumps, loads
 
-ROAD = Road(model="openai/x", provider="openai")
-CLAUDE = Road(model="anthropic/c", provider="anthropic", images_in_results=True, replays_thinking=True)
+ROAD = ApiRoute(model="openai/x", provider="openai")
+CLAUDE = ApiRoute(model="anthropic/c", provider="anthropic", supports_result_images=True, replays_thinking=True)
 
 
 def user(*parts: Any) -> Message:
@@ -47,13 +47,13 @@ def result(*parts: ToolReturnPart) -> Message:
     return Message(role="tool", parts=parts)
 
 
-def translated(*messages: Message, road: Road = ROAD, system: str = "") -> list[dict[str, Any]]:
-    return list(chat_messages(messages, system, road))
+def translated(*messages: Message, road: ApiRoute = ROAD, system: str = "") -> list[dict[str, Any]]:
+    return list(make_chat_messages(messages, system, road))
 
 
-def heard(*notes: worker_protocol.Note) -> list[ModelEvent]:
-    gathering = Gathering("anthropic")
-    return [event for note in notes for event in gathering.take(note)]
+def heard(*notes: worker_protocol.WorkerEvent) -> list[ModelEvent]:
+    gathering = AnswerAssembler("anthropic")
+    return [event for note in notes for event in gathering.feed(note)]
 
 
 def test_a_plain_conversation_stays_plain_text() -> None:
@@ -75,24 +75,24 @@ def test_an_image_is_sent_where_it_is_taken_and_named_where_it_is_not() -> None:
     message = user(TextPart("see"), ImagePart("image/png", "QUJD"))
     (sent,) = translated(message)
     assert sent["content"][1]["image_url"]["url"] == "data:image/png;base64,QUJD"
-    (told,) = translated(message, road=Road(model="m", provider="p", images=False))
+    (told,) = translated(message, road=ApiRoute(model="m", provider="p", supports_images=False))
     assert "QUJD" not in dumps(told)
     assert "left out" in told["content"]
 
 
 def test_a_schema_goes_in_byte_for_byte() -> None:
     schema = b'{"type":"object","properties":{"n":{"maximum":123456789012345678901234567890}}}'
-    assert schema in bytes(tools_json([ToolSpec("t", "d", Raw(schema))]))
+    assert schema in bytes(encode_tools([ToolSpec("t", "d", Raw(schema))]))
 
 
 def test_a_pretty_printed_schema_still_travels_on_one_line() -> None:
-    tools = tools_json([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
-    command = worker_protocol.Command(
-        op="stream", id=1, call=worker_protocol.Completion(model="m", messages=Raw(b"[]"), tools=tools)
+    tools = encode_tools([ToolSpec("t", "a\nb", Raw(b'{\r\n "type": "object"\n}'))])
+    command = worker_protocol.WorkerCommand(
+        op="stream", call_id=1, request=worker_protocol.CompletionRequest(model="m", messages=Raw(b"[]"), tools=tools)
     )
-    line = worker_protocol.line_of(command)
+    line = worker_protocol.encode_line(command)
     assert line.count(b"\n") == 1
-    back = worker_protocol.read_command(line).call
+    back = worker_protocol.decode_command(line).request
     assert back is not None
     assert loads(back.tools)[0]["function"] == {"name": "t", "description": "a\nb", "parameters": {"type": "object"}}
 
@@ -138,7 +138,7 @@ def test_reasoning_goes_back_to_its_maker_only() -> None:
     message = said(ThinkingPart("t", replay), TextPart("a"))
     assert translated(message, road=CLAUDE)[0]["thinking_blocks"][0]["signature"] == "s"
     assert "thinking_blocks" not in translated(message)[0]
-    other = Road(model="bedrock/c", provider="bedrock", replays_thinking=True)
+    other = ApiRoute(model="bedrock/c", provider="bedrock", replays_thinking=True)
     assert "thinking_blocks" not in translated(message, road=other)[0]
     assert "thinking_blocks" not in translated(said(*message.parts, cut=True), road=CLAUDE)[0]
 
@@ -169,18 +169,18 @@ def test_an_empty_answer_is_not_sent() -> None:
 
 
 def test_messages_are_valid_json() -> None:
-    raw = messages_json([user(TextPart("ü\u2028\x00"))], "", ROAD)
+    raw = encode_messages([user(TextPart("ü\u2028\x00"))], "", ROAD)
     assert loads(raw)[0]["content"] == "ü\u2028\x00"
 
 
 @pytest.mark.req("llm.openai.streaming")
 def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
     events = heard(
-        worker_protocol.ToolPiece(1, 0, "a", "one", ""),
-        worker_protocol.ToolPiece(1, 1, "b", "two", '{"x"'),
-        worker_protocol.ToolPiece(1, 0, text='{"y": 1}'),
-        worker_protocol.ToolPiece(1, 1, text=": 2}"),
-        worker_protocol.Done(id=1, reason="tool_calls"),
+        worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", ""),
+        worker_protocol.WorkerToolCallDelta(1, 1, "b", "two", '{"x"'),
+        worker_protocol.WorkerToolCallDelta(1, 0, text='{"y": 1}'),
+        worker_protocol.WorkerToolCallDelta(1, 1, text=": 2}"),
+        worker_protocol.WorkerFinished(call_id=1, reason="tool_calls"),
     )
     ready = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert [(use.name, use.arguments, use.provider_id) for use in ready] == [
@@ -192,15 +192,15 @@ def test_pieces_of_parallel_calls_are_joined_by_index() -> None:
         if isinstance(event, ToolUseDelta):
             deltas[event.id] += event.text
     assert list(deltas.values()) == [use.raw for use in ready]
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], StreamFinished)
 
 
 def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
     events = heard(
-        worker_protocol.ToolPiece(1, 0, "a", "one", "{}"),
-        worker_protocol.ToolPiece(1, 0, "b", "two", "{}"),
-        worker_protocol.ToolPiece(1, 0, "c", "three", "{}"),
-        worker_protocol.Done(id=1),
+        worker_protocol.WorkerToolCallDelta(1, 0, "a", "one", "{}"),
+        worker_protocol.WorkerToolCallDelta(1, 0, "b", "two", "{}"),
+        worker_protocol.WorkerToolCallDelta(1, 0, "c", "three", "{}"),
+        worker_protocol.WorkerFinished(call_id=1),
     )
     ready = [event.use.name for event in events if isinstance(event, ToolUseReady)]
     assert ready == ["one", "two", "three"]
@@ -208,9 +208,9 @@ def test_whole_calls_that_share_an_index_stay_apart_and_in_order() -> None:
 
 def test_pieces_before_the_name_are_not_lost() -> None:
     events = heard(
-        worker_protocol.ToolPiece(1, 0, "", "", '{"a"'),
-        worker_protocol.ToolPiece(1, 0, "", "t", ":1}"),
-        worker_protocol.Done(id=1),
+        worker_protocol.WorkerToolCallDelta(1, 0, "", "", '{"a"'),
+        worker_protocol.WorkerToolCallDelta(1, 0, "", "t", ":1}"),
+        worker_protocol.WorkerFinished(call_id=1),
     )
     assert isinstance(events[0], ToolUseStarted)
     (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
@@ -232,7 +232,9 @@ def test_arguments_of_any_kind_are_an_object_or_none() -> None:
         ('{"n": 1e999}', None),
         ('{"n": "\\ud83d"}', None),
     ):
-        events = heard(worker_protocol.ToolPiece(1, 0, "a", "t", raw), worker_protocol.Done(id=1))
+        events = heard(
+            worker_protocol.WorkerToolCallDelta(1, 0, "a", "t", raw), worker_protocol.WorkerFinished(call_id=1)
+        )
         (use,) = [event.use for event in events if isinstance(event, ToolUseReady)]
         assert use.arguments == wanted
         assert use.raw == raw
@@ -243,11 +245,11 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
         return {"type": "thinking", "thinking": text, **({"signature": signature} if signature else {})}
 
     events = heard(
-        worker_protocol.Thinking(1, "a", (block("a"),)),
-        worker_protocol.Thinking(1, "b", (block("b"),)),
-        worker_protocol.Thinking(1, "", (block("ab", "S"),)),
-        worker_protocol.Thinking(1, "", ({"type": "redacted_thinking", "data": "D"},)),
-        worker_protocol.Text(1, "x"),
+        worker_protocol.WorkerThinkingDelta(1, "a", (block("a"),)),
+        worker_protocol.WorkerThinkingDelta(1, "b", (block("b"),)),
+        worker_protocol.WorkerThinkingDelta(1, "", (block("ab", "S"),)),
+        worker_protocol.WorkerThinkingDelta(1, "", ({"type": "redacted_thinking", "data": "D"},)),
+        worker_protocol.WorkerTextDelta(1, "x"),
     )
     thoughts = [event for event in events if isinstance(event, ThinkingDelta)]
     assert "".join(event.text for event in thoughts) == "ab"
@@ -259,7 +261,7 @@ def test_reasoning_blocks_are_joined_and_signed_once() -> None:
 
 
 def test_unknown_cost_is_none_and_not_zero() -> None:
-    (event,) = heard(worker_protocol.Done(id=1, input_tokens=3))
-    assert isinstance(event, Finished)
+    (event,) = heard(worker_protocol.WorkerFinished(call_id=1, input_tokens=3))
+    assert isinstance(event, StreamFinished)
     assert event.usage.cost is None
     assert event.usage.input_tokens == 3

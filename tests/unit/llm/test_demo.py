@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from mcphost.demo.server import TOOLS
-from mcphost.llm.demo_model import DemoModel, answer
+from mcphost.llm.demo_model import DemoModel, make_answer
 from mcphost.llm.messages import Message, ResourcePart, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.llm.model import Finished, ModelEvent, ModelRequest, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
+from mcphost.llm.model import ModelEvent, ModelRequest, StreamFinished, TextDelta, ToolSpec, ToolUseDelta, ToolUseReady
 from mcphost.serialization import Raw, encode
 
 OFFERED = tuple(ToolSpec(f"demo__{tool['name']}", "", Raw(encode(tool["inputSchema"]))) for tool in TOOLS)
@@ -47,21 +47,21 @@ def asked(text: str, tools: tuple[ToolSpec, ...] = OFFERED) -> ModelRequest:
     ],
 )
 def test_requests_become_calls(text: str, calls: list[tuple[str, Any]]) -> None:
-    _text, uses = answer(asked(text))
+    _text, uses = make_answer(asked(text))
     assert [(use.name.removeprefix("demo__"), use.arguments) for use in uses] == calls
 
 
 def test_any_tool_can_be_called_by_name() -> None:
     tools = (ToolSpec("files__read-file", "", Raw(b'{"type":"object","required":["path"]}')),)
-    _text, (use,) = answer(asked("call read-file path=/tmp/a deep=true", tools))
+    _text, (use,) = make_answer(asked("call read-file path=/tmp/a deep=true", tools))
     assert (use.name, use.arguments) == ("files__read-file", {"path": "/tmp/a", "deep": True})
-    text, uses = answer(asked("call read-file", tools))
+    text, uses = make_answer(asked("call read-file", tools))
     assert uses == ()
     assert "path=" in text
 
 
 def test_a_tool_that_nobody_offers_is_not_made_up() -> None:
-    text, uses = answer(asked("add 2 and 40", ()))
+    text, uses = make_answer(asked("add 2 and 40", ()))
     assert uses == ()
     assert "42" not in text
     assert "`add`" in text
@@ -69,19 +69,19 @@ def test_a_tool_that_nobody_offers_is_not_made_up() -> None:
 
 @pytest.mark.parametrize("text", ["help", "hello", "", "banana", "((((" * 1000, "call", "call x {"])
 def test_everything_else_gets_help(text: str) -> None:
-    shown, uses = answer(asked(text))
+    shown, uses = make_answer(asked(text))
     assert uses == ()
     assert shown
 
 
 def test_what_a_server_has_it_say_is_said_and_nothing_in_a_chat() -> None:
-    assert answer(asked("Say: the kettle is on.", ())) == ("the kettle is on.", ())
-    assert answer(asked("Say: the kettle is on."))[0] != "the kettle is on."
+    assert make_answer(asked("Say: the kettle is on.", ())) == ("the kettle is on.", ())
+    assert make_answer(asked("Say: the kettle is on."))[0] != "the kettle is on."
 
 
 def test_an_attachment_is_acknowledged() -> None:
     message = Message(role="user", parts=(TextPart("help"), ResourcePart("demo", "demo://guide", "abc")))
-    assert "demo://guide" in answer(ModelRequest(messages=(message,)))[0]
+    assert "demo://guide" in make_answer(ModelRequest(messages=(message,)))[0]
 
 
 def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> None:
@@ -94,7 +94,7 @@ def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> Non
                            is_error=True, tool="clear_notes"),
         )),
     )  # fmt: skip
-    text, more = answer(ModelRequest(messages=messages, tools=OFFERED))
+    text, more = make_answer(ModelRequest(messages=messages, tools=OFFERED))
     assert more == ()
     assert "- **add** says: 42" in text
     assert "**clear_notes**: all right" in text
@@ -103,7 +103,7 @@ def test_results_are_reported_and_a_refusal_is_accepted_with_its_reason() -> Non
 
 @pytest.mark.anyio
 async def test_it_streams_in_pieces_like_any_model() -> None:
-    model = DemoModel(pace=0)
+    model = DemoModel(interval=0)
     events: list[ModelEvent] = []
     async with model.stream(asked("add 2 and 40")) as stream:
         async for event in stream:
@@ -111,5 +111,5 @@ async def test_it_streams_in_pieces_like_any_model() -> None:
     assert sum(isinstance(event, TextDelta) for event in events) > 2
     (ready,) = [event.use for event in events if isinstance(event, ToolUseReady)]
     assert "".join(event.text for event in events if isinstance(event, ToolUseDelta)) == ready.raw
-    assert isinstance(events[-1], Finished)
+    assert isinstance(events[-1], StreamFinished)
     assert model.label == "demo (not an AI)"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcphost.llm.errors import Where, explain, provider_words, worth_another_try
-from mcphost.llm.litellm_errors import flatten
-from mcphost.llm.worker_protocol import Failure
+from mcphost.llm.errors import ErrorContext, extract_provider_message, is_retryable, make_model_error
+from mcphost.llm.litellm_errors import make_failure
+from mcphost.llm.worker_protocol import CallFailure
 
-WHERE = Where(
+WHERE = ErrorContext(
     model="openai/gpt-4o",
     provider="openai",
     key_name="OPENAI_API_KEY",
@@ -44,16 +44,16 @@ CASES = [
 def test_each_failure_has_its_kind_and_says_what_to_do(
     status: int, classes: tuple[str, ...], message: str, kind: str, again: bool
 ) -> None:
-    failure = Failure(status=status, classes=classes, message=message)
-    error = explain(failure, WHERE)
+    failure = CallFailure(status=status, class_names=classes, message=message)
+    error = make_model_error(failure, WHERE)
     assert error.model_kind == kind
     assert error.hint
-    assert worth_another_try(failure) is again
+    assert is_retryable(failure) is again
 
 
 def test_a_refused_key_names_the_variable_and_never_the_key() -> None:
     text = f"Incorrect API key provided: {WHERE.secret}. sk-abcd****************wxyz is wrong"
-    error = explain(Failure(status=401, message=text), WHERE)
+    error = make_model_error(CallFailure(status=401, message=text), WHERE)
     assert "OPENAI_API_KEY" in error.hint
     for shown in (str(error), error.details):
         assert WHERE.secret not in shown
@@ -61,25 +61,29 @@ def test_a_refused_key_names_the_variable_and_never_the_key() -> None:
 
 
 def test_a_server_that_wants_a_key_nobody_gave_says_how_to_give_one() -> None:
-    error = explain(Failure(status=401, message="no"), Where(model="openai/x", provider="openai", api_base="http://h"))
+    error = make_model_error(
+        CallFailure(status=401, message="no"), ErrorContext(model="openai/x", provider="openai", api_base="http://h")
+    )
     assert "--api-key-env" in error.hint
 
 
 def test_a_key_that_was_not_sent_to_an_own_address_is_named_with_the_way_to_send_it() -> None:
-    where = Where(model="openai/x", provider="openai", key_name="OPENAI_API_KEY", api_base="http://127.0.0.1:9/v1")
-    hint = explain(Failure(status=401, message="no"), where).hint
+    where = ErrorContext(
+        model="openai/x", provider="openai", key_name="OPENAI_API_KEY", api_base="http://127.0.0.1:9/v1"
+    )
+    hint = make_model_error(CallFailure(status=401, message="no"), where).hint
     assert hint == (
-        "OPENAI_API_KEY is not sent to http://127.0.0.1:9/v1 by itself; to send it: --api-key-env OPENAI_API_KEY"
+        "OPENAI_API_KEY is not sent to http://127.0.0.1:9/v1 automatically; to send it: --api-key-env OPENAI_API_KEY"
     )
 
 
 def test_a_refused_connection_names_the_address() -> None:
-    failure = Failure(status=500, classes=("builtins.ConnectionRefusedError",), message="Connection error.")
-    assert "http://127.0.0.1:9/v1" in explain(failure, WHERE).message
+    failure = CallFailure(status=500, class_names=("builtins.ConnectionRefusedError",), message="Connection error.")
+    assert "http://127.0.0.1:9/v1" in make_model_error(failure, WHERE).message
 
 
 def test_a_crashed_worker_is_told_as_such() -> None:
-    error = explain(Failure(classes=("mcphost.WorkerDied",), message="Segmentation fault"), WHERE)
+    error = make_model_error(CallFailure(class_names=("mcphost.WorkerDied",), message="Segmentation fault"), WHERE)
     assert "worker" in error.message
     assert error.details == "Segmentation fault"
 
@@ -97,12 +101,12 @@ def test_a_crashed_worker_is_told_as_such() -> None:
     ],
 )  # fmt: skip
 def test_the_providers_own_words_are_found(raw: str, words: str) -> None:
-    assert provider_words(raw) == words
+    assert extract_provider_message(raw) == words
 
 
 def test_words_are_bounded_whatever_arrives() -> None:
-    assert len(provider_words("{" * 3_000 + "x" * 100_000)) <= 600
-    assert len(provider_words("x" * 100_000)) <= 600
+    assert len(extract_provider_message("{" * 3_000 + "x" * 100_000)) <= 600
+    assert len(extract_provider_message("x" * 100_000)) <= 600
 
 
 class WithStatus(Exception):
@@ -119,21 +123,21 @@ class MidStreamFallbackError(Exception):
 def test_an_exception_is_flattened_with_what_lies_behind_it() -> None:
     inner = WithStatus("slow down")
     inner.__cause__ = ConnectionResetError("reset")
-    failure = flatten(MidStreamFallbackError(inner))
+    failure = make_failure(MidStreamFallbackError(inner))
     assert failure.status == 429
     assert failure.retry_after == 7
     assert failure.message == "slow down"
-    assert failure.classes[-1] == "builtins.ConnectionResetError"
+    assert failure.class_names[-1] == "builtins.ConnectionResetError"
 
 
 def test_a_circle_of_causes_ends() -> None:
     one, two = ValueError("1"), ValueError("2")
     one.__cause__, two.__cause__ = two, one
-    assert len(flatten(one).classes) == 2
+    assert len(make_failure(one).class_names) == 2
 
 
 @pytest.mark.parametrize("value", ["soon", "-1", "nan", "999999999", None])
 def test_a_strange_retry_after_is_ignored(value: object) -> None:
     error = WithStatus("x")
     error.litellm_response_headers = {"retry-after": value}  # pyright: ignore[reportAttributeAccessIssue]
-    assert flatten(error).retry_after is None
+    assert make_failure(error).retry_after is None

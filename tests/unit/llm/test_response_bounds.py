@@ -11,25 +11,25 @@ import pytest
 from mcphost.llm import response_limits
 from mcphost.llm.answer_limits import AnswerTooLong
 from mcphost.llm.response_limits import (
-    INFLATED_FACTOR,
-    INFLATED_FREE,
-    MAX_EVENT,
-    MAX_OBJECTS,
-    EventLines,
-    Inflater,
+    DECOMPRESSION_ALLOWANCE,
+    MAX_DECOMPRESSION_RATIO,
+    MAX_LINE_BYTES,
+    MAX_LINE_OBJECTS,
+    Decompressor,
+    EventLineBuffer,
     LineMeter,
-    ask_for_identity,
-    install,
+    disable_compression,
+    limit_responses,
 )
 
-CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_OBJECTS) + b"]}\n\n"
+CALLS = b'data: {"tool_calls":[' + b",".join([b'{"function":{}}'] * MAX_LINE_OBJECTS) + b"]}\n\n"
 
 
 class Answer(httpx.Response):
     """A class of its own, so that no other test is changed."""
 
 
-install(Answer)
+limit_responses(Answer)
 
 
 def answer_of(body: bytes, encoding: str) -> httpx.Response:
@@ -63,11 +63,11 @@ def test_braces_in_texts_and_many_small_events_are_fine(step: int) -> None:
 
 def test_an_event_without_end_is_refused() -> None:
     with pytest.raises(AnswerTooLong, match="passed 16 MB"):
-        fed(b"data: " + b"a" * (MAX_EVENT + 1), 64 * 1024)
+        fed(b"data: " + b"a" * (MAX_LINE_BYTES + 1), 64 * 1024)
 
 
 def test_an_answer_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "MAX_ANSWER", 1_000_000)
+    monkeypatch.setattr(response_limits, "MAX_RESPONSE_BYTES", 1_000_000)
     with pytest.raises(AnswerTooLong, match="passed 1 MB"):
         fed(b": nothing\n" * 200_000, 64 * 1024)
 
@@ -86,8 +86,8 @@ def test_some_empty_lines_and_short_lines_are_fine() -> None:
 
 
 def passed_on(data: bytes, step: int) -> list[bytes]:
-    lines = EventLines()
-    return [*(lines.feed(data[at : at + step]) for at in range(0, len(data), step)), lines.end()]
+    lines = EventLineBuffer()
+    return [*(lines.feed(data[at : at + step]) for at in range(0, len(data), step)), lines.flush()]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
@@ -109,9 +109,9 @@ def test_a_compressed_answer_that_grows_too_much_is_refused_in_small_steps() -> 
     bomb = gzip.compress(b"data: {}\n\n" * 10_000_000)
     steps: list[int] = []
     with pytest.raises(AnswerTooLong, match="compressed too well"):
-        steps.extend(len(step) for step in Inflater().feed(bomb))
+        steps.extend(len(step) for step in Decompressor().feed(bomb))
     assert max(steps) <= 64 * 1024
-    assert sum(steps) <= INFLATED_FREE + INFLATED_FACTOR * len(bomb)
+    assert sum(steps) <= DECOMPRESSION_ALLOWANCE + MAX_DECOMPRESSION_RATIO * len(bomb)
 
 
 @pytest.mark.anyio
@@ -135,7 +135,7 @@ async def test_every_request_asks_for_an_answer_that_is_not_compressed() -> None
     class Client(httpx.AsyncClient):
         """A class of its own, so that no other test is changed."""
 
-    ask_for_identity(Client)
+    disable_compression(Client)
     asked: list[str] = []
 
     def handle(request: httpx.Request) -> httpx.Response:

@@ -6,49 +6,51 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.config.rules import Rule, parse
+from mcphost.config.rules import Rule, parse_rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.serialization import replace
 from mcphost.store import migrations
 from mcphost.store.database import Database
-from mcphost.store.grants import CHANGED, EXPIRED, Grant, Grants, Trust
-from mcphost.store.roots import FolderAnswers
-from mcphost.store.tool_fingerprints import Pin, Pins
+from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore, TrustedServer
+from mcphost.store.roots import FolderAnswerStore
+from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStore
 
 pytestmark = pytest.mark.anyio
 
 
 def grant(text: str = "fs/read", digest: str = "d1", **more: object) -> Grant:
-    return Grant(rule=parse(text), server_digest="s1", tools={"read": digest}, **more)  # type: ignore[arg-type]
+    return Grant(rule=parse_rule(text), server_digest="s1", tools={"read": digest}, **more)  # type: ignore[arg-type]
 
 
 async def test_a_grant_comes_back_as_it_was_given(tmp_path: Path) -> None:
-    rule = replace(parse("fs/read?path=under:/home/me&n=<10"), scope="project", expires=5e9)
-    given = await Grants(Database(tmp_path / "s.db")).give(
+    rule = replace(parse_rule("fs/read?path=under:/home/me&n=<10"), scope="project", expires=5e9)
+    given = await GrantStore(Database(tmp_path / "s.db")).add(
         Grant(rule=rule, server_digest="s1", tools={"read": "d1", "re\u202ed": "d2"}, account="me", place="/home/me")
     )
-    assert await Grants(Database(tmp_path / "s.db")).of("fs") == (given,)
+    assert await GrantStore(Database(tmp_path / "s.db")).list_for_server("fs") == (given,)
     assert (given.uses, given.last_used, given.suspended, given.revoked) == (0, None, "", None)
     assert given.text == "fs/read?path=under:/home/me&n=<10"
 
 
 async def test_the_same_rule_given_again_replaces_the_older_grant(tmp_path: Path) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
-    first = await grants.give(grant())
-    second = await grants.give(grant(digest="d2"))
-    other = await grants.give(grant(account="me"))
-    assert {one.id for one in await grants.of("fs")} == {second.id, other.id}
-    assert [one.revoked is not None for one in await grants.every(revoked=True) if one.id == first.id] == [True]
+    grants = GrantStore(Database(tmp_path / "s.db"))
+    first = await grants.add(grant())
+    second = await grants.add(grant(digest="d2"))
+    other = await grants.add(grant(account="me"))
+    assert {one.id for one in await grants.list_for_server("fs")} == {second.id, other.id}
+    assert [one.revoked is not None for one in await grants.list_all(include_revoked=True) if one.id == first.id] == [
+        True
+    ]
 
 
 async def test_a_revoked_grant_is_gone_for_every_program_that_shares_the_file(tmp_path: Path) -> None:
-    here, there = Grants(Database(tmp_path / "s.db")), Grants(Database(tmp_path / "s.db"))
-    given = await here.give(grant())
-    assert await there.of("fs") == (given,)
+    here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
+    given = await here.add(grant())
+    assert await there.list_for_server("fs") == (given,)
     revoked = await there.revoke(given.id[:6])
     assert revoked.id == given.id
-    assert await here.of("fs") == ()
-    assert await here.every() == ()
+    assert await here.list_for_server("fs") == ()
+    assert await here.list_all() == ()
     with pytest.raises(UsageError, match="no grant"):
         await here.revoke(given.id)
 
@@ -57,58 +59,58 @@ async def test_an_approval_is_carried_with_all_that_belongs_to_it_and_only_from_
     tmp_path: Path,
 ) -> None:
     database = Database(tmp_path / "s.db")
-    grants, pins = Grants(database), Pins(database)
-    given = await grants.give(grant())
-    await grants.give(replace(grant(), server_digest="elsewhere"))
-    await grants.approve(Trust("fs", "s1", "as it was"))
-    await grants.remember_eras("s1", "stateless")
-    await pins.keep("fs", "s1", [(Pin("read", "r", "d1"), b"{}")])
-    folders = FolderAnswers(database)
-    await folders.give("fs", "s1", ["/srv"], shared=True)
-    after = Trust("fs", "s2", "as it is")
-    assert not await grants.carry("s0", after)
-    assert not await grants.carry("s1", replace(after, server="other"))
-    assert await grants.trust("fs") == Trust("fs", "s1", "as it was")
-    assert await grants.carry("s1", after)
-    assert await grants.trust("fs") == after
-    assert [one.server_digest for one in await grants.of("fs")] == ["s2", "elsewhere"]
-    assert (await grants.find(given.id)).tools == given.tools
-    assert list(await pins.all("fs", "s2")) == ["read"]
-    assert await pins.all("fs", "s1") == {}
-    assert list(await folders.of("fs", "s2")) == ["/srv"]
-    assert await grants.eras("s2") == "stateless"
-    assert not await grants.carry("s1", after), "once"
+    grants, pins = GrantStore(database), ToolFingerprintStore(database)
+    given = await grants.add(grant())
+    await grants.add(replace(grant(), server_digest="elsewhere"))
+    await grants.save_trusted(TrustedServer("fs", "s1", "as it was"))
+    await grants.save_eras("s1", "stateless")
+    await pins.save("fs", "s1", [(ToolFingerprint("read", "r", "d1"), b"{}")])
+    folders = FolderAnswerStore(database)
+    await folders.save("fs", "s1", ["/srv"], is_shared=True)
+    after = TrustedServer("fs", "s2", "as it is")
+    assert not await grants.carry_over_server("s0", after)
+    assert not await grants.carry_over_server("s1", replace(after, server="other"))
+    assert await grants.find_trusted("fs") == TrustedServer("fs", "s1", "as it was")
+    assert await grants.carry_over_server("s1", after)
+    assert await grants.find_trusted("fs") == after
+    assert [one.server_digest for one in await grants.list_for_server("fs")] == ["s2", "elsewhere"]
+    assert (await grants.find_by_prefix(given.id)).tools == given.tools
+    assert list(await pins.load_all("fs", "s2")) == ["read"]
+    assert await pins.load_all("fs", "s1") == {}
+    assert list(await folders.find_for_server("fs", "s2")) == ["/srv"]
+    assert await grants.load_eras("s2") == "stateless"
+    assert not await grants.carry_over_server("s1", after), "once"
 
 
 @pytest.mark.parametrize("ident", ["", "%", "_", "zz", "' OR 1=1 --"])
 async def test_only_one_grant_that_is_named_is_revoked(tmp_path: Path, ident: str) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
+    grants = GrantStore(Database(tmp_path / "s.db"))
     for number in range(40):
-        await grants.give(grant(f"fs/t{number}"))
+        await grants.add(grant(f"fs/t{number}"))
     with pytest.raises(UsageError, match=r"no grant|begin with"):
         await grants.revoke(ident)
-    assert len(await grants.every()) == 40
+    assert len(await grants.list_all()) == 40
 
 
 async def test_a_beginning_that_several_grants_share_revokes_none(tmp_path: Path) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
-    starts = [(await grants.give(grant(f"fs/t{number}"))).id[0] for number in range(17)]
+    grants = GrantStore(Database(tmp_path / "s.db"))
+    starts = [(await grants.add(grant(f"fs/t{number}"))).id[0] for number in range(17)]
     twice = next(start for start in starts if starts.count(start) > 1)
     with pytest.raises(UsageError, match="grants begin with"):
         await grants.revoke(twice)
 
 
 async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
-    here, there = Grants(Database(tmp_path / "s.db")), Grants(Database(tmp_path / "s.db"))
-    given = await here.give(grant())
+    here, there = GrantStore(Database(tmp_path / "s.db")), GrantStore(Database(tmp_path / "s.db"))
+    given = await here.add(grant())
     for grants, times in ((here, 3), (there, 2)):
         for _ in range(times):
-            grants.used(given.id)
-    assert (await here.of("fs"))[0].uses == 0
+            grants.count_use(given.id)
+    assert (await here.list_for_server("fs"))[0].uses == 0
     await here.write_uses()
     await there.write_uses()
     await there.write_uses()
-    (kept,) = await here.of("fs")
+    (kept,) = await here.list_for_server("fs")
     assert kept.uses == 5
     assert kept.last_used is not None
     assert kept.last_used >= given.created
@@ -116,49 +118,49 @@ async def test_uses_of_two_programs_add_up(tmp_path: Path) -> None:
 
 async def test_uses_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    grants = Grants(Database(path))
-    given = await grants.give(grant())
+    grants = GrantStore(Database(path))
+    given = await grants.add(grant())
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("ALTER TABLE grants RENAME TO elsewhere")
-        grants.used(given.id)
+        grants.count_use(given.id)
         with pytest.raises(StoreError):
             await grants.write_uses()
         db.execute("ALTER TABLE elsewhere RENAME TO grants")
-    grants.used(given.id)
+    grants.count_use(given.id)
     await grants.write_uses()
-    assert (await grants.of("fs"))[0].uses == 2
+    assert (await grants.list_for_server("fs"))[0].uses == 2
 
 
 async def test_a_suspended_grant_says_why_and_counts_again_once_the_user_keeps_the_tool(tmp_path: Path) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
-    given = await grants.give(grant())
-    await grants.suspend([given.id], CHANGED)
+    grants = GrantStore(Database(tmp_path / "s.db"))
+    given = await grants.add(grant())
+    await grants.suspend([given.id], CHANGED_REASON)
     await grants.suspend([given.id], "another reason")
-    assert (await grants.of("fs"))[0].suspended == CHANGED
-    await grants.follow("fs", "another server", "read", "d1", "d2")
-    await grants.follow("fs", "s1", "read", "what it never was", "d2")
-    assert (await grants.of("fs"))[0].tools == {"read": "d1"}
-    await grants.follow("fs", "s1", "read", "d1", "d2")
-    (kept,) = await grants.of("fs")
+    assert (await grants.list_for_server("fs"))[0].suspended == CHANGED_REASON
+    await grants.carry_over_tool("fs", "another server", "read", "d1", "d2")
+    await grants.carry_over_tool("fs", "s1", "read", "what it never was", "d2")
+    assert (await grants.list_for_server("fs"))[0].tools == {"read": "d1"}
+    await grants.carry_over_tool("fs", "s1", "read", "d1", "d2")
+    (kept,) = await grants.list_for_server("fs")
     assert (kept.suspended, kept.tools) == ("", {"read": "d2"})
 
 
 async def test_keeping_a_changed_tool_does_not_bring_back_what_expired(tmp_path: Path) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
-    given = await grants.give(grant())
-    await grants.suspend([given.id], EXPIRED)
-    await grants.follow("fs", "s1", "read", "d1", "d2")
-    assert (await grants.of("fs"))[0].suspended == EXPIRED
+    grants = GrantStore(Database(tmp_path / "s.db"))
+    given = await grants.add(grant())
+    await grants.suspend([given.id], EXPIRED_REASON)
+    await grants.carry_over_tool("fs", "s1", "read", "d1", "d2")
+    assert (await grants.list_for_server("fs"))[0].suspended == EXPIRED_REASON
 
 
 @pytest.mark.parametrize("row", ["rule = 'fs/t?'", "tools = '[1]'", "tools = '{'", "scope = 'galaxy'"])
 async def test_a_row_that_cannot_be_read_allows_nothing_and_hides_no_other(tmp_path: Path, row: str) -> None:
     path = tmp_path / "s.db"
-    grants = Grants(Database(path))
-    broken, whole = await grants.give(grant("fs/a")), await grants.give(grant("fs/b"))
+    grants = GrantStore(Database(path))
+    broken, whole = await grants.add(grant("fs/a")), await grants.add(grant("fs/b"))
     with sqlite3.connect(path) as db:
         db.execute(f"UPDATE grants SET {row} WHERE id = ?", (broken.id,))
-    assert await grants.of("fs") == (whole,)
+    assert await grants.list_for_server("fs") == (whole,)
 
 
 async def test_what_an_earlier_version_kept_for_always_goes_on(tmp_path: Path) -> None:
@@ -176,9 +178,9 @@ async def test_what_an_earlier_version_kept_for_always_goes_on(tmp_path: Path) -
                 "INSERT INTO grants (server, server_digest, tool, tool_digest, created) VALUES (?, 'sd', ?, ?, ?)",
                 (server, tool, f"td{number}", 1000.0 + number),
             )
-    grants = Grants(Database(path))
-    moved = sorted(await grants.every(), key=lambda one: one.created)
-    assert [(one.server, one.rule.exactly) for one in moved] == names
+    grants = GrantStore(Database(path))
+    moved = sorted(await grants.list_all(), key=lambda one: one.created)
+    assert [(one.server, one.rule.exact_tool) for one in moved] == names
     assert [one.tools for one in moved] == [{tool: f"td{number}"} for number, (_, tool) in enumerate(names)]
     assert [one.created for one in moved] == [1000.0, 1001.0, 1002.0, 1003.0]
     assert {(one.server_digest, one.account, one.rule.scope, one.rule.expires) for one in moved} == {

@@ -6,43 +6,43 @@ from threading import Thread
 
 import pytest
 
-from mcphost.store.audit_checkpoint import Head, Reached
+from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
 
-ONE, TWO = Reached(1, "a" * 64), Reached(2, "b" * 64)
+ONE, TWO = AuditPosition(1, "a" * 64), AuditPosition(2, "b" * 64)
 
 
 def test_it_moves_forward_and_back_only_when_told(tmp_path: Path) -> None:
-    head = Head(tmp_path / "state" / "head")
+    head = AuditCheckpoint(tmp_path / "state" / "head")
     assert head.read() is None
-    head.move(TWO)
-    head.move(ONE)
-    head.move(Reached(2, "c" * 64))
+    head.advance(TWO)
+    head.advance(ONE)
+    head.advance(AuditPosition(2, "c" * 64))
     assert head.read() == TWO
-    head.move(ONE, back=True)
+    head.advance(ONE, allow_backward=True)
     assert head.read() == ONE
     assert (tmp_path / "state" / "head").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
 def test_it_is_the_users_alone_also_in_a_folder_that_is_there(tmp_path: Path) -> None:
-    Head(tmp_path / "head").move(ONE)
+    AuditCheckpoint(tmp_path / "head").advance(ONE)
     assert (tmp_path / "head").stat().st_mode & 0o777 == 0o600
 
 
 def test_no_link_is_followed_neither_to_read_nor_to_write(tmp_path: Path) -> None:
-    Head(tmp_path / "real").move(TWO)
+    AuditCheckpoint(tmp_path / "real").advance(TWO)
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(OSError, match="link"):
-        Head(tmp_path / "link").read()
+        AuditCheckpoint(tmp_path / "link").read()
     with pytest.raises(OSError, match="link"):
-        Head(tmp_path / "link").move(ONE, back=True)
-    assert Head(tmp_path / "real").read() == TWO
+        AuditCheckpoint(tmp_path / "link").advance(ONE, allow_backward=True)
+    assert AuditCheckpoint(tmp_path / "real").read() == TWO
 
 
 def test_whoever_moves_it_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
-    head = Head(tmp_path / "head")
-    head.move(ONE)
-    thread = Thread(target=head.move, args=(TWO,))
+    head = AuditCheckpoint(tmp_path / "head")
+    head.advance(ONE)
+    thread = Thread(target=head.advance, args=(TWO,))
     with (tmp_path / "head").open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         thread.start()
@@ -55,6 +55,6 @@ def test_whoever_moves_it_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [b"", b"no head", b"1 " + b"a" * 64 + b"\n", b"%020d " % 1 + b"A" * 64 + b"\n"])
 def test_what_is_no_head_says_nothing_and_is_written_anew(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "head").write_bytes(text)
-    assert Head(tmp_path / "head").read() is None
-    Head(tmp_path / "head").move(ONE)
-    assert Head(tmp_path / "head").read() == (ONE if len(text) <= 86 else None)
+    assert AuditCheckpoint(tmp_path / "head").read() is None
+    AuditCheckpoint(tmp_path / "head").advance(ONE)
+    assert AuditCheckpoint(tmp_path / "head").read() == (ONE if len(text) <= 86 else None)

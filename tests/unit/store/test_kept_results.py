@@ -9,14 +9,14 @@ import pytest
 
 from mcphost.config.schema import ResultsConfig
 from mcphost.errors import StoreError
-from mcphost.store.results import Results
+from mcphost.store.results import ResultStore
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_kept_result_comes_back_whole_and_only_the_user_can_read_its_file(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results")
-    path = Path(await results.keep("héllo\ud800 \x1b[2J" * 1000))
+    results = ResultStore(tmp_path / "results")
+    path = Path(await results.save("héllo\ud800 \x1b[2J" * 1000))
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert (await results.read(path.stem)).text == "héllo\ufffd \x1b[2J" * 1000
@@ -25,9 +25,9 @@ async def test_a_kept_result_comes_back_whole_and_only_the_user_can_read_its_fil
 
 @pytest.mark.parametrize("limit", [4, 5, 6, 7])
 async def test_parts_join_to_the_whole_and_no_character_is_cut(tmp_path: Path, limit: int) -> None:
-    results = Results(tmp_path / "results")
+    results = ResultStore(tmp_path / "results")
     text = "aé語😀" * 20
-    name = Path(await results.keep(text)).stem
+    name = Path(await results.save(text)).stem
     got, offset = "", 0
     while offset < len(text.encode()):
         part = await results.read(name, offset, limit)
@@ -43,7 +43,7 @@ async def test_a_name_from_outside_reaches_no_other_file(tmp_path: Path, name: s
     (tmp_path / "results").mkdir()
     (tmp_path / "store.txt").write_text("secret")
     with pytest.raises(StoreError):
-        await Results(tmp_path / "results").read(name)
+        await ResultStore(tmp_path / "results").read(name)
 
 
 async def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
@@ -51,27 +51,27 @@ async def test_a_link_in_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "results" / f"{'a' * 16}.txt").symlink_to(tmp_path / "secret")
     with pytest.raises(StoreError):
-        await Results(tmp_path / "results").read("a" * 16)
+        await ResultStore(tmp_path / "results").read("a" * 16)
 
 
 async def test_old_ones_and_too_many_go_and_what_is_not_ours_stays(tmp_path: Path) -> None:
-    results = Results(tmp_path, ResultsConfig(megabytes=1, days=30))
-    old, early = [Path(await results.keep("x" * 400_000)) for _ in range(2)]
+    results = ResultStore(tmp_path, ResultsConfig(megabytes=1, days=30))
+    old, early = [Path(await results.save("x" * 400_000)) for _ in range(2)]
     for path, days in ((old, 31), (early, 1)):
         os.utime(path, (time.time() - days * 86_400,) * 2)
     (tmp_path / "mine.txt").write_text("mine")
-    await results.sweep()
+    await results.delete_expired()
     assert [old.exists(), early.exists()] == [False, True]
-    late = Path(await results.keep("y" * 700_000))
+    late = Path(await results.save("y" * 700_000))
     assert [early.exists(), late.exists(), (tmp_path / "mine.txt").exists()] == [False, True, True]
     with pytest.raises(StoreError, match="1 MB"):
-        await results.keep("z" * 1_000_001)
+        await results.save("z" * 1_000_001)
 
 
 async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StoreError, match="results"):
-        await Results(tmp_path / "results").keep("x")
+        await ResultStore(tmp_path / "results").save("x")
     with pytest.raises(StoreError, match="not kept in this run"):
-        await Results(None).keep("x")
-    await Results(None).sweep()
+        await ResultStore(None).save("x")
+    await ResultStore(None).delete_expired()

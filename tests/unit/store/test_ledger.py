@@ -13,18 +13,18 @@ import anyio
 import pytest
 
 from mcphost.llm.messages import Message, TextPart
-from mcphost.store.audit_checkpoint import Head
-from mcphost.store.audit_store import DETAIL_LIMIT, FIELDS, LARGEST, Ledger, Record, row_hash
-from mcphost.store.conversations import Conversations
+from mcphost.store.audit_checkpoint import AuditCheckpoint
+from mcphost.store.audit_store import FIELDS, MAX_DETAIL_LENGTH, MAX_INTEGER, AuditRecord, AuditStore, row_hash
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.legacy_import import carried_over
+from mcphost.store.legacy_import import load_legacy_records
 from mcphost.store.migrations import MIGRATIONS, migrate
 
 pytestmark = pytest.mark.anyio
 
 
-def record(subject: str = "add", **more: Any) -> Record:
-    return Record(at=1_700_000_000_000_000, kind="tool", event="decided", server="demo", subject=subject, **more)
+def record(subject: str = "add", **more: Any) -> AuditRecord:
+    return AuditRecord(at=1_700_000_000_000_000, kind="tool", event="decided", server="demo", subject=subject, **more)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -33,9 +33,9 @@ def rows(path: Path) -> list[dict[str, Any]]:
         return [dict(zip(FIELDS, row, strict=True)) for row in db.execute(f"SELECT {names} FROM ledger ORDER BY seq")]
 
 
-def ledger(folder: Path, said: list[str] | None = None, **more: Any) -> Ledger:
+def ledger(folder: Path, said: list[str] | None = None, **more: Any) -> AuditStore:
     heard = said if said is not None else []
-    return Ledger(folder / "l.db", folder / "state" / "l.head", tell=lambda text, hint: heard.append(text), **more)
+    return AuditStore(folder / "l.db", folder / "state" / "l.head", warn=lambda text, hint: heard.append(text), **more)
 
 
 async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(t
         prev = hashlib.sha256(text.encode()).hexdigest()
         assert row["hash"] == prev
     assert [row["subject"] for row in rows(tmp_path / "l.db")][1:] == ["add", 'é😀\x00\x1f"\\ ', "\ufffd half"]
-    assert Head(tmp_path / "state" / "l.head").read() is not None
+    assert AuditCheckpoint(tmp_path / "state" / "l.head").read() is not None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
 async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(tmp_path: Path) -> None:
     book, there = ledger(tmp_path), list[bool]()
 
-    def made() -> Record:
+    def made() -> AuditRecord:
         there.append((tmp_path / "state" / "l.head").exists())
         return record()
 
@@ -119,8 +119,8 @@ async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Pa
 
 async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
     book = ledger(tmp_path)
-    first = book.put(lambda: record("first"))
-    second = book.put(lambda: record("second"), first)
+    first = book.enqueue(lambda: record("first"))
+    second = book.enqueue(lambda: record("second"), first)
     third = await book.append(lambda: record("third"), second)
     await book.close()
     assert [entry.seq for entry in (first, second, third)] == [2, 3, 4]
@@ -133,7 +133,7 @@ def append_many(path: str, name: str, count: int) -> None:
     import anyio
 
     async def work() -> None:
-        book = Ledger(Path(path, "l.db"), Path(path, "l.head"))
+        book = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
         for number in range(count):
             assert (await book.append(lambda number=number: record(f"{name}{number}"))).seq > 0
         await book.close()
@@ -160,7 +160,7 @@ def test_two_processes_write_one_chain_without_a_break(tmp_path: Path) -> None:
         mine = [row for row in found if row["subject"].startswith(name)]
         assert [row["subject"] for row in mine] == [f"{name}{number}" for number in range(150)]
         assert len({row["run"] for row in mine}) == 1
-    reached = Head(tmp_path / "l.head").read()
+    reached = AuditCheckpoint(tmp_path / "l.head").read()
     assert reached is not None
     assert (reached.seq, reached.hash) == (301, prev)
 
@@ -173,12 +173,12 @@ async def test_a_place_that_cannot_be_written_is_told_once_and_its_rows_come_lat
     book = ledger(tmp_path / "at", said)
     first = await book.append(lambda: record("first"))
     await book.append(lambda: record("second"))
-    assert (first.seq, book.waiting, len(said)) == (0, 2, 1)
+    assert (first.seq, book.pending_count, len(said)) == (0, 2, 1)
     assert "kept in memory only" in said[0]
     (tmp_path / "at").unlink()
     third = await book.append(lambda: record("third"))
     await book.close()
-    assert (first.seq, third.seq, book.waiting) == (2, 4, 0)
+    assert (first.seq, third.seq, book.pending_count) == (2, 4, 0)
     assert "written again" in said[1]
     assert [row["subject"] for row in rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
 
@@ -186,7 +186,7 @@ async def test_a_place_that_cannot_be_written_is_told_once_and_its_rows_come_lat
 async def test_a_row_that_cannot_be_described_is_still_a_row_and_holds_up_nobody(tmp_path: Path) -> None:
     book = ledger(tmp_path)
 
-    def broken() -> Record:
+    def broken() -> AuditRecord:
         raise ValueError("a bug")
 
     await book.append(broken)
@@ -202,8 +202,8 @@ async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_t
     await book.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
     await book.close()
     row = rows(tmp_path / "l.db")[-1]
-    assert (len(row["subject"]), len(row["detail"])) == (1_001, DETAIL_LIMIT + 1)
-    assert (row["size"], row["duration"]) == (LARGEST, 0)
+    assert (len(row["subject"]), len(row["detail"])) == (1_001, MAX_DETAIL_LENGTH + 1)
+    assert (row["size"], row["duration"]) == (MAX_INTEGER, 0)
 
 
 @pytest.mark.parametrize(("cut", "found"), [(2, "rows missing"), (0, "rows missing")])
@@ -269,11 +269,11 @@ async def test_a_ledger_begins_with_what_an_earlier_version_allowed(tmp_path: Pa
         )
         db.execute("INSERT INTO trust VALUES ('files', 'd1', 'command: x', 4.0)")
     database = Database(path)
-    await Conversations(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
-    book = ledger(tmp_path, before=lambda: carried_over(database))
+    await ConversationStore(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
+    book = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
     await book.append(lambda: record("first"))
     await book.close()
-    again = ledger(tmp_path, before=lambda: carried_over(database))
+    again = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
     await again.append(lambda: record("second"))
     await again.close()
     await database.close()

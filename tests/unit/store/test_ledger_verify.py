@@ -12,27 +12,27 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.serialization import dumps
-from mcphost.store.audit_checkpoint import ZEROS
-from mcphost.store.audit_reader import Reader, Verified, Wanted, plain
-from mcphost.store.audit_store import FIELDS, TRIGGERS, Ledger, Record, row_hash
-from tests.loops import alone
+from mcphost.store.audit_checkpoint import INITIAL_HASH
+from mcphost.store.audit_reader import AuditFilter, AuditReader, AuditVerification, to_export
+from mcphost.store.audit_store import FIELDS, TRIGGERS, AuditRecord, AuditStore, row_hash
+from tests.loops import run_in_new_thread
 
 ROWS = 12
 
 
-def written(folder: Path, count: int = ROWS) -> Reader:
+def written(folder: Path, count: int = ROWS) -> AuditReader:
     """A ledger with `count` rows, the first of which says that it began; and no trigger any more."""
 
     async def work() -> None:
-        book = Ledger(folder / "l.db", folder / "l.head")
+        book = AuditStore(folder / "l.db", folder / "l.head")
         for number in range(2, count + 1):
-            record = Record(at=number, kind="tool", event="decided", server="s", subject=f"tool-{number}")
-            book.put(lambda record=record: record)
+            record = AuditRecord(at=number, kind="tool", event="decided", server="s", subject=f"tool-{number}")
+            book.enqueue(lambda record=record: record)
         await book.flush()
         await book.close()
 
-    alone(work)
-    return Reader(folder / "l.db", folder / "l.head")
+    run_in_new_thread(work)
+    return AuditReader(folder / "l.db", folder / "l.head")
 
 
 def change(folder: Path, *statements: str) -> None:
@@ -45,7 +45,7 @@ def change(folder: Path, *statements: str) -> None:
             db.execute(code)
 
 
-def found(verified: Verified) -> list[tuple[int, str]]:
+def found(verified: AuditVerification) -> list[tuple[int, str]]:
     return [(one.row, one.what) for one in verified.findings]
 
 
@@ -53,7 +53,7 @@ def test_an_untouched_ledger_is_as_it_was_written(tmp_path: Path) -> None:
     reader = written(tmp_path)
     seen: list[tuple[int, int]] = []
     verified = reader.verify(lambda done, total: not seen.append((done, total)))
-    assert (verified.ok, verified.rows, verified.reached.seq) == (True, ROWS, ROWS)
+    assert (verified.is_intact, verified.rows, verified.reached.seq) == (True, ROWS, ROWS)
     assert seen == [(ROWS, ROWS)]
 
 
@@ -69,7 +69,7 @@ def test_an_edited_row_with_a_hash_that_fits_breaks_the_link_after_it(tmp_path: 
     reader = written(tmp_path)
     row = reader.row(5)
     assert row is not None
-    forged = plain(row) | {"subject": "harmless"}
+    forged = to_export(row) | {"subject": "harmless"}
     del forged["v"]
     change(tmp_path, f"UPDATE ledger SET subject = 'harmless', hash = '{row_hash(forged)}' WHERE seq = 5")
     assert found(reader.verify()) == [(6, "unlinked")]
@@ -127,7 +127,7 @@ def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> No
     reader = written(tmp_path)
     before = reader.row(6)
     assert before is not None
-    forged = plain(before) | {"seq": 7, "prev": before.hash, "subject": "allowed, honestly"}
+    forged = to_export(before) | {"seq": 7, "prev": before.hash, "subject": "allowed, honestly"}
     del forged["v"]
     forged["hash"] = row_hash(forged)
     names = ", ".join(f'"{name}"' for name in FIELDS)
@@ -145,8 +145,8 @@ def test_a_row_put_in_is_found_even_with_a_hash_of_its_own(tmp_path: Path) -> No
 def test_a_chain_that_was_made_anew_is_found_by_the_head(tmp_path: Path) -> None:
     reader = written(tmp_path)
     rows: list[dict[str, object]] = []
-    reader.export(Wanted(), lambda row: rows.append(plain(row)))
-    prev, statements = ZEROS, list[str]()
+    reader.export(AuditFilter(), lambda row: rows.append(to_export(row)))
+    prev, statements = INITIAL_HASH, list[str]()
     for row in rows:
         del row["v"]
         row |= {"prev": prev, "who": "person"}
@@ -181,7 +181,7 @@ def test_a_first_row_that_follows_something_is_found(tmp_path: Path) -> None:
     reader = written(tmp_path)
     row = reader.row(1)
     assert row is not None
-    forged = plain(row) | {"prev": "f" * 64}
+    forged = to_export(row) | {"prev": "f" * 64}
     del forged["v"]
     change(tmp_path, f"UPDATE ledger SET prev = '{forged['prev']}', hash = '{row_hash(forged)}' WHERE seq = 1")
     assert found(reader.verify()) == [(1, "unlinked"), (2, "unlinked")]
@@ -193,13 +193,13 @@ def test_a_break_that_was_recorded_stays_a_finding_also_when_the_chain_is_whole_
     reader = written(tmp_path)
     verified = reader.verify()
     assert found(verified) == [(ROWS + 1, "recorded")]
-    assert (verified.ok, verified.rows) == (False, 2 * ROWS)
+    assert (verified.is_intact, verified.rows) == (False, 2 * ROWS)
 
 
 def test_a_check_that_was_ended_vouches_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.store.audit_reader.CHUNK", 5)
+    monkeypatch.setattr("mcphost.store.audit_reader.PROGRESS_INTERVAL", 5)
     verified = written(tmp_path).verify(lambda done, total: False)
-    assert (verified.findings, verified.ok, verified.rows) == ((), False, 5)
+    assert (verified.findings, verified.is_intact, verified.rows) == ((), False, 5)
 
 
 def test_a_head_that_cannot_be_read_counts_as_missing_and_looking_changes_no_file(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_head_that_cannot_be_read_counts_as_missing_and_looking_changes_no_fil
     before = (tmp_path / "l.db").read_bytes()
     assert found(reader.verify()) == [(ROWS, "head")]
     with pytest.raises(StoreError, match="readonly"):
-        reader._with(None, lambda db: db.execute("DROP TRIGGER ledger_is_not_changed"))  # pyright: ignore[reportPrivateUsage]
+        reader._run(None, lambda db: db.execute("DROP TRIGGER ledger_is_not_changed"))  # pyright: ignore[reportPrivateUsage]
     assert (tmp_path / "l.db").read_bytes() == before
 
 
@@ -232,8 +232,8 @@ def test_a_file_that_is_no_database_any_more_is_a_finding_and_no_traceback(tmp_p
 
 
 def test_no_ledger_at_all_is_nothing_to_complain_about(tmp_path: Path) -> None:
-    reader = Reader(tmp_path / "none.db", tmp_path / "none.head")
-    assert (reader.verify().ok, reader.page(Wanted(), 10), reader.row(1)) == (True, (), None)
+    reader = AuditReader(tmp_path / "none.db", tmp_path / "none.head")
+    assert (reader.verify().is_intact, reader.page(AuditFilter(), 10), reader.row(1)) == (True, (), None)
 
 
 def test_an_export_is_checked_by_the_lines_in_the_documentation(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_an_export_is_checked_by_the_lines_in_the_documentation(tmp_path: Path) 
     page = (Path(__file__).parents[3] / "docs/audit.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     lines: list[str] = []
-    assert reader.export(Wanted(), lambda row: lines.append(dumps(plain(row)))) == ROWS
+    assert reader.export(AuditFilter(), lambda row: lines.append(dumps(to_export(row)))) == ROWS
     (tmp_path / "good.jsonl").write_text("\n".join(lines) + "\n")
     good = subprocess.run([sys.executable, "-c", code, str(tmp_path / "good.jsonl")], capture_output=True, text=True)
     assert good.stdout.split() == [str(ROWS), json.loads(lines[-1])["hash"]]
@@ -252,8 +252,8 @@ def test_an_export_is_checked_by_the_lines_in_the_documentation(tmp_path: Path) 
 
 def test_pages_are_newest_first_and_filters_add_up(tmp_path: Path) -> None:
     reader = written(tmp_path)
-    assert [row.seq for row in reader.page(Wanted(), 3)] == [12, 11, 10]
-    assert [row.seq for row in reader.page(Wanted(before=4, kind="tool", server="s"), 3)] == [3, 2]
-    assert [row.seq for row in reader.page(Wanted(text="TOOL-7 decided"), 3)] == [7]
-    assert [row.seq for row in reader.page(Wanted(text="%"), 3)] == []
-    assert reader.count(Wanted(kind="ledger")) == 1
+    assert [row.seq for row in reader.page(AuditFilter(), 3)] == [12, 11, 10]
+    assert [row.seq for row in reader.page(AuditFilter(before=4, kind="tool", server="s"), 3)] == [3, 2]
+    assert [row.seq for row in reader.page(AuditFilter(text="TOOL-7 decided"), 3)] == [7]
+    assert [row.seq for row in reader.page(AuditFilter(text="%"), 3)] == []
+    assert reader.count(AuditFilter(kind="ledger")) == 1

@@ -12,9 +12,9 @@ import pytest
 
 from mcphost.errors import StoreError
 from mcphost.llm.messages import Message, TextPart, ToolReturnPart, ToolUsePart
-from mcphost.store.conversations import Conversations
+from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database
-from mcphost.store.grants import Grants, Trust
+from mcphost.store.grants import GrantStore, TrustedServer
 
 pytestmark = pytest.mark.anyio
 
@@ -33,45 +33,45 @@ async def test_a_conversation_comes_back_as_it_was_saved(tmp_path: Path) -> None
     )
     database = Database(tmp_path / "deep" / "store.db")
     for message in messages:
-        await Conversations(database).append("c1", message, title="hé", model="m")
+        await ConversationStore(database).append("c1", message, title="hé", model="m")
     await database.close()
-    assert await Conversations(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
+    assert await ConversationStore(Database(tmp_path / "deep" / "store.db")).load("c1") == messages
 
 
 async def test_the_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    await Conversations(Database(tmp_path / "s.db")).recent()
+    await ConversationStore(Database(tmp_path / "s.db")).list_recent()
     assert {(await path.stat()).st_mode & 0o077 async for path in anyio.Path(tmp_path).iterdir()} == {0}
 
 
 async def test_an_unknown_conversation_is_none(tmp_path: Path) -> None:
-    assert await Conversations(Database(tmp_path / "s.db")).load("nope") is None
+    assert await ConversationStore(Database(tmp_path / "s.db")).load("nope") is None
 
 
 async def test_conversations_are_listed_newest_first(tmp_path: Path) -> None:
-    saved = Conversations(Database(tmp_path / "s.db"))
+    saved = ConversationStore(Database(tmp_path / "s.db"))
     await saved.append("old", user("a", 1.0), title="A", model="m")
     await saved.append("new", user("b", 2.0), title="B", model="m")
     await saved.append("old", user("c", 3.0), title="ignored later", model="m2")
-    rows = await saved.recent(10)
+    rows = await saved.list_recent(10)
     told = [(row.id, row.title, row.model, row.messages) for row in rows]
     assert told == [("old", "A", "m2", 2), ("new", "B", "m", 1)]
-    assert [row.id for row in await saved.find("ne")] == ["new"]
+    assert [row.id for row in await saved.find_by_prefix("ne")] == ["new"]
 
 
 async def test_a_draft_left_by_a_crash_comes_back_as_the_last_message(tmp_path: Path) -> None:
-    saved = Conversations(Database(tmp_path / "s.db"))
+    saved = ConversationStore(Database(tmp_path / "s.db"))
     await saved.append("c", user("hi"), title="hi", model="m")
-    await saved.draft("c", Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
-    loaded = await Conversations(Database(tmp_path / "s.db")).load("c")
+    await saved.save_draft("c", Message(role="assistant", parts=(TextPart("half an ans"),), at=2.0, cut=True))
+    loaded = await ConversationStore(Database(tmp_path / "s.db")).load("c")
     assert loaded is not None
     assert loaded[-1].text == "half an ans"
     assert loaded[-1].cut
 
 
 async def test_the_finished_answer_replaces_its_draft(tmp_path: Path) -> None:
-    saved = Conversations(Database(tmp_path / "s.db"))
+    saved = ConversationStore(Database(tmp_path / "s.db"))
     await saved.append("c", user("hi"), title="hi", model="m")
-    await saved.draft("c", Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
+    await saved.save_draft("c", Message(role="assistant", parts=(TextPart("half"),), at=2.0, cut=True))
     whole = Message(role="assistant", parts=(TextPart("half and whole"),), at=2.0)
     await saved.append("c", whole, title="hi", model="m")
     loaded = await saved.load("c")
@@ -82,7 +82,7 @@ def append_many(path: str, name: str, count: int) -> None:
     async def work() -> None:
         database = Database(Path(path))
         for number in range(count):
-            await Conversations(database).append("shared", user(f"{name}{number}"), title="t", model="m")
+            await ConversationStore(database).append("shared", user(f"{name}{number}"), title="t", model="m")
         await database.close()
 
     anyio.run(work)
@@ -97,7 +97,7 @@ async def test_two_processes_append_to_one_conversation_without_loss(tmp_path: P
     for process in processes:
         process.join(40)
     assert [process.exitcode for process in processes] == [0, 0]
-    loaded = await Conversations(Database(Path(path))).load("shared")
+    loaded = await ConversationStore(Database(Path(path))).load("shared")
     texts = [message.text for message in loaded or ()]
     assert len(texts) == 120
     assert [text for text in texts if text[0] == "a"] == [f"a{n}" for n in range(60)]
@@ -130,11 +130,11 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
 
     monkeypatch.setattr(Database, "_connect", held)
     said: list[str] = []
-    await Conversations(Database(path, lambda text, hint: said.append(text))).append(
+    await ConversationStore(Database(path, lambda text, hint: said.append(text))).append(
         "c", user("hi"), title="hi", model="m"
     )
     assert (tries, said) == (3, [])
-    loaded = await Conversations(Database(path)).load("c")
+    loaded = await ConversationStore(Database(path)).load("c")
     assert [message.text for message in loaded or ()] == ["hi"]
 
 
@@ -142,9 +142,9 @@ async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
     said: list[tuple[str, str]] = []
-    saved = Conversations(Database(path, lambda text, hint: said.append((text, hint))))
+    saved = ConversationStore(Database(path, lambda text, hint: said.append((text, hint))))
     await saved.append("c", user("hi"), title="hi", model="m")
-    assert [row.id for row in await saved.recent()] == ["c"]
+    assert [row.id for row in await saved.list_recent()] == ["c"]
     asides = moved_aside(tmp_path)
     assert len(asides) == 1
     assert asides[0].read_bytes().startswith(b"this is no database")
@@ -154,27 +154,27 @@ async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
 
 async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    await Conversations(Database(path)).append("c", user("hi"), title="hi", model="m")
+    await ConversationStore(Database(path)).append("c", user("hi"), title="hi", model="m")
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO migrations VALUES ('999_from_the_future', 0)")
     with pytest.raises(StoreError, match="newer mcphost"):
-        await Conversations(Database(path)).recent()
+        await ConversationStore(Database(path)).list_recent()
 
 
 async def test_a_place_that_cannot_be_written_means_memory_and_says_so(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where a folder should be")
     said: list[tuple[str, str]] = []
-    saved = Conversations(Database(blocked / "s.db", lambda text, hint: said.append((text, hint))))
+    saved = ConversationStore(Database(blocked / "s.db", lambda text, hint: said.append((text, hint))))
     await saved.append("c", user("hi"), title="hi", model="m")
-    assert [row.id for row in await saved.recent()] == ["c"]
+    assert [row.id for row in await saved.list_recent()] == ["c"]
     assert "Nothing will be saved" in said[0][0]
     assert len(said) == 1
 
 
 async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    saved = Conversations(Database(path))
+    saved = ConversationStore(Database(path))
     await saved.append("c", user("one"), title="t", model="m")
     await saved.append("c", user("two"), title="t", model="m")
     with sqlite3.connect(path) as db:
@@ -183,13 +183,13 @@ async def test_one_unreadable_row_does_not_hide_the_others(tmp_path: Path) -> No
 
 
 async def test_trust_and_eras_are_kept_by_digest(tmp_path: Path) -> None:
-    grants = Grants(Database(tmp_path / "s.db"))
-    await grants.approve(Trust("s", "d1", "npx thing"))
-    await grants.remember_eras("d1", "stateless")
-    again = Grants(Database(tmp_path / "s.db"))
-    assert await again.trust("s") == Trust("s", "d1", "npx thing")
-    assert await again.eras("d1") == "stateless"
-    assert await again.eras("d2") is None
+    grants = GrantStore(Database(tmp_path / "s.db"))
+    await grants.save_trusted(TrustedServer("s", "d1", "npx thing"))
+    await grants.save_eras("d1", "stateless")
+    again = GrantStore(Database(tmp_path / "s.db"))
+    assert await again.find_trusted("s") == TrustedServer("s", "d1", "npx thing")
+    assert await again.load_eras("d1") == "stateless"
+    assert await again.load_eras("d2") is None
 
 
 async def test_work_that_waits_together_changes_threads_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 
-class Authority:
+class CertificateAuthority:
     """A certificate authority nobody knows; `file` is what a user would configure."""
 
     def __init__(self, folder: Path) -> None:

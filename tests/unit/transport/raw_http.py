@@ -10,10 +10,10 @@ from typing import Any
 
 
 @dataclass
-class Seen:
+class ReceivedRequest:
     """One request as it came, and the way to answer."""
 
-    verb: str
+    method: str
     path: str
     headers: dict[str, str]
     body: bytes
@@ -49,7 +49,7 @@ class Seen:
     async def event(self, message: dict[str, Any]) -> None:
         await self.send(b"data: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n")
 
-    async def gone(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until the client closes its end."""
         await self._reader.read()
 
@@ -64,7 +64,7 @@ class Seen:
 @dataclass
 class RawServer:
     port: int
-    seen: list[Seen] = field(default_factory=list)
+    seen: list[ReceivedRequest] = field(default_factory=list)
     listener: asyncio.Server = field(default=None, repr=False)  # type: ignore[assignment]
     secure: bool = False
     connections: int = 0
@@ -76,12 +76,12 @@ class RawServer:
 
     def calls(self) -> list[str]:
         """Verb and JSON-RPC method of every request so far."""
-        return [f"{one.verb} {one.message.get('method', 'answer') if one.body else ''}".strip() for one in self.seen]
+        return [f"{one.method} {one.message.get('method', 'answer') if one.body else ''}".strip() for one in self.seen]
 
 
 @asynccontextmanager
 async def serve(
-    handler: Callable[[Seen], Awaitable[object]], context: ssl.SSLContext | None = None
+    handler: Callable[[ReceivedRequest], Awaitable[object]], context: ssl.SSLContext | None = None
 ) -> AsyncIterator[RawServer]:
     """Serve until the block is left, with TLS when there is a context; a handler that returns False closes."""
     running: set[asyncio.Task[Any]] = set()
@@ -99,7 +99,7 @@ async def serve(
                 }
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 verb, path, _ = head[0].split(" ", 2)
-                one = Seen(verb, path, headers, body, writer)
+                one = ReceivedRequest(verb, path, headers, body, writer)
                 one._reader = reader
                 server.seen.append(one)
                 if await handler(one) is False:

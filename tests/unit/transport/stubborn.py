@@ -10,10 +10,10 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from tests.loops import until
+from tests.loops import wait_until
 
 # A leader that ignores SIGTERM with a child that does, too; its number is the group's.
-STUBBORN = (
+STUBBORN_SCRIPT = (
     "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "child = subprocess.Popen([sys.executable, '-c', 'import signal, time;"
     " signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(120)']);"
@@ -25,7 +25,7 @@ STUBBORN = (
 def group() -> Iterator[tuple[int, int]]:
     """The pids of a stubborn leader and its child."""
     with subprocess.Popen(
-        [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, start_new_session=True, text=True
+        [sys.executable, "-c", STUBBORN_SCRIPT], stdout=subprocess.PIPE, start_new_session=True, text=True
     ) as leader:
         assert leader.stdout is not None
         child = int(leader.stdout.readline())
@@ -35,14 +35,14 @@ def group() -> Iterator[tuple[int, int]]:
                 os.kill(pid, signal.SIGKILL)
 
 
-def alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-async def until_gone(*pids: int, seconds: float = 10) -> bool:
+async def wait_until_gone(*pids: int, seconds: float = 10) -> bool:
     with suppress(TimeoutError):
-        await until(lambda: not any(alive(pid) for pid in pids), seconds)
-    return not any(alive(pid) for pid in pids)
+        await wait_until(lambda: not any(is_alive(pid) for pid in pids), seconds)
+    return not any(is_alive(pid) for pid in pids)

@@ -29,7 +29,7 @@ from mcphost.serialization import Raw, encode, loads
 from mcphost.transport.event_stream import SHORT_LINE_ALLOWANCE, EventDecoder
 from mcphost.transport.multiplexer import MAX_MALFORMED_LINES, Multiplexer
 from tests.unit.client.test_http_servers import Handler, modern, opened
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 MB = 1_000_000
@@ -176,7 +176,7 @@ async def test_broken_messages_without_end_end_the_connection() -> None:
 
 
 def body(data: bytes, coding: str) -> Handler:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         whole = data.replace(b"%ID%", b"%d" % one.message["id"])
         packed = whole if not coding else gzip.compress(whole)
         tail = {"": b"", "whole": b"", "tail": b"\0" * 100, "second": gzip.compress(b"{}")}
@@ -243,7 +243,7 @@ def test_comments_that_keep_a_stream_alive_for_weeks_are_no_flood() -> None:
 
 
 async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.send(b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 5_000 + b"content-length: 0\r\n\r\n")
         return False
 

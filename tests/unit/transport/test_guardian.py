@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from mcphost.transport.watchdog import Watchdog
-from tests.unit.transport.stubborn import alive, group, until_gone
+from tests.unit.transport.stubborn import group, is_alive, wait_until_gone
 
 __all__ = ["group"]
 pytestmark = pytest.mark.anyio
@@ -36,7 +36,7 @@ async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(group: tuple
         assert host.stdout is not None
         guardian = int(await host.stdout.receive())
         host.kill()
-        assert await until_gone(*group, guardian)
+        assert await wait_until_gone(*group, guardian)
 
 
 async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
@@ -46,8 +46,8 @@ async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
     assert pid is not None
     guardian.unwatch(group[0])
     await guardian.close()
-    assert not alive(pid)
-    assert alive(group[0])
+    assert not is_alive(pid)
+    assert is_alive(group[0])
 
 
 async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
@@ -66,9 +66,9 @@ async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[in
     assert os.getpgid(guardian.pid) != os.getpgid(0)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         os.kill(guardian.pid, number)
-    assert not await until_gone(guardian.pid, seconds=0.2)
+    assert not await wait_until_gone(guardian.pid, seconds=0.2)
     await guardian.close()
-    assert await until_gone(*group)
+    assert await wait_until_gone(*group)
 
 
 @pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
@@ -88,9 +88,9 @@ async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgot
         assert psutil.Process(guardian.pid).memory_info().rss < 5_000_000
         guardian.unwatch(kept.pid)
         await guardian.close()
-        assert await until_gone(*group)
+        assert await wait_until_gone(*group)
         assert await ended.wait() == -signal.SIGTERM
-        assert alive(kept.pid)
+        assert is_alive(kept.pid)
         kept.kill()
 
 

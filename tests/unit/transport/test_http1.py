@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcphost.auth.www_authenticate import ours
+from mcphost.auth.www_authenticate import select_challenge
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.transport.http1 import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
-from tests.unit.transport.raw_http import RawServer, Seen, serve
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 CHUNKED = (
@@ -68,7 +68,7 @@ async def test_fields_that_repeat_are_joined() -> None:
 async def test_challenges_in_several_lines_are_all_read() -> None:
     lines = b'WWW-Authenticate: Basic realm="a"\r\nwww-authenticate: Bearer scope=x\r\nWWW-Authenticate: Digest\r\n\r\n'
     connection, _ = await fed(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n" + lines)
-    assert ours(connection.headers["www-authenticate"]).get("scope") == "x"
+    assert select_challenge(connection.headers["www-authenticate"]).get("scope") == "x"
 
 
 async def test_a_body_without_a_length_ends_with_the_connection() -> None:
@@ -167,7 +167,7 @@ async def post(pool: HttpConnectionPool, url: str, body: bytes = b"{}") -> tuple
     return connection.status, answer
 
 
-Handler = Callable[[Seen], Awaitable[object]]
+Handler = Callable[[ReceivedRequest], Awaitable[object]]
 
 
 async def with_pool(handler: Handler, use: Callable[[HttpConnectionPool, RawServer], Awaitable[None]]) -> RawServer:
@@ -192,7 +192,7 @@ async def test_connections_are_kept_and_used_again() -> None:
 
 
 async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_noticing() -> None:
-    async def handler(one: Seen) -> bool:
+    async def handler(one: ReceivedRequest) -> bool:
         await one.reply(200, b"ok")
         return False  # closes, although it did not say so
 
@@ -205,7 +205,7 @@ async def test_a_kept_connection_the_server_closed_is_replaced_without_anyone_no
 
 
 async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_again() -> None:
-    async def handler(one: Seen) -> bool:
+    async def handler(one: ReceivedRequest) -> bool:
         return False
 
     async def use(pool: HttpConnectionPool, server: RawServer) -> None:
@@ -218,7 +218,7 @@ async def test_a_fresh_connection_that_is_closed_without_an_answer_is_not_tried_
 async def test_a_reader_that_stops_reading_stops_the_sender() -> None:
     sent = 0
 
-    async def handler(one: Seen) -> bool:
+    async def handler(one: ReceivedRequest) -> bool:
         nonlocal sent
         await one.send(b"HTTP/1.1 200 OK\r\n\r\n")
         while True:

@@ -11,7 +11,7 @@ import pytest
 
 from mcphost.transport.stale_processes import GROUP_FILE_SUFFIX, ProcessGroupFile, process_start_time, stop_stale_groups
 from mcphost.transport.watchdog import Watchdog
-from tests.unit.transport.stubborn import alive, group, until_gone
+from tests.unit.transport.stubborn import group, is_alive, wait_until_gone
 
 __all__ = ["group"]
 
@@ -44,7 +44,7 @@ async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_childre
     host.kill()
     host.wait()
     assert stop_stale_groups(tmp_path) == 1
-    assert await until_gone(*group)
+    assert await wait_until_gone(*group)
     assert files(tmp_path) == []
 
 
@@ -56,7 +56,7 @@ def test_the_groups_of_another_host_that_is_alive_are_left_alone(
     own.add(group[0])
     assert stop_stale_groups(tmp_path) == 0  # nor do we end our own
     own.close()
-    assert alive(group[0])
+    assert is_alive(group[0])
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -73,8 +73,8 @@ def test_a_process_id_that_is_somebody_elses_now_is_never_enough(tmp_path: Path,
         file.write_text(written + "\n")
         assert stop_stale_groups(tmp_path) == 0, written
         assert not file.exists()
-    assert alive(group[0])
-    assert alive(group[1])
+    assert is_alive(group[0])
+    assert is_alive(group[1])
 
 
 def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]) -> None:
@@ -91,7 +91,7 @@ def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]
     (tmp_path / "other.txt").write_text(good)
     assert stop_stale_groups(tmp_path) == 0
     assert stop_stale_groups(tmp_path / "missing") == 0
-    assert alive(group[0])
+    assert is_alive(group[0])
 
 
 def test_a_process_is_told_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
@@ -111,14 +111,14 @@ async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first
     sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
     async with await anyio.open_process(sleeping, start_new_session=True) as server:
         await guardian.watch(server.pid)
-        assert await until_gone(*group)
+        assert await wait_until_gone(*group)
         (file,) = files(tmp_path)
         assert file.read_text().startswith(f"+ {server.pid} ")
         assert file.stat().st_mode & 0o777 == 0o600
         guardian.unwatch(server.pid)
         assert file.read_text().endswith(f"- {server.pid}\n")
         await guardian.close()
-        assert alive(server.pid)
+        assert is_alive(server.pid)
         server.kill()
     assert files(tmp_path) == []
 

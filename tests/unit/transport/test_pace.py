@@ -14,11 +14,11 @@ import pytest
 from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.throttle import LineBacklog
-from tests.unit.client.people import Notes
+from tests.unit.client.people import RecordingObserver
 from tests.unit.client.test_http_servers import legacy, modern, opened, words
 from tests.unit.client.test_stdio_servers import faulty
 from tests.unit.client.test_stdio_servers import opened as spawned
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 LONGEST = 0.1  # seconds between two turns of a task that only waits for its next one; CPU time, so load does not count
@@ -53,7 +53,7 @@ async def turns() -> AsyncIterator[list[float]]:
 
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
 async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
         assert words(await session.request(call)) == "flooded"
@@ -69,12 +69,12 @@ async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(m
         return not pipe._paused and not pipe._closing
 
     monkeypatch.setattr(vars(unix_events)["_UnixReadPipeTransport"], "is_reading", is_reading)
-    async with spawned(faulty(era="handshake"), Notes()) as session:
+    async with spawned(faulty(era="handshake"), RecordingObserver()) as session:
         assert words(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
 
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
             await session.request(CallTool("flood errors", {"count": 80_000}))
@@ -90,16 +90,16 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
     flood = event * (600_000 // len(event))
     over = anyio.Event()
 
-    async def get(one: Seen) -> object:
+    async def get(one: ReceivedRequest) -> object:
         if where != "get":
             return await one.reply(405)
         await one.stream()
         await one.send(flood)
         over.set()
-        await one.gone()
+        await one.wait_closed()
         return False
 
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.stream()
         if where == "answer":
             await one.send(flood)
@@ -117,7 +117,7 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
 
 
 async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
-    async def call(one: Seen) -> object:
+    async def call(one: ReceivedRequest) -> object:
         await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         body = (
             b'data: {"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}\n\n' % one.message["id"]

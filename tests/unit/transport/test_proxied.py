@@ -20,9 +20,9 @@ from mcphost.serialization import Raw, replace
 from mcphost.transport import proxies
 from mcphost.transport.http import HttpConnector
 from mcphost.transport.proxies import proxy_for
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import done, modern, words
-from tests.unit.transport.certificates import Authority
+from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
@@ -188,15 +188,17 @@ async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
 async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate_is_checked(
     tunnel: Tunnel, tmp_path: Path
 ) -> None:
-    authority = Authority(tmp_path)
+    authority = CertificateAuthority(tmp_path)
     handler = modern(lambda one: one.result(done("tunnelled")))
     async with serve(handler, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
-        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             for _ in range(3):
                 assert words(await session.request(CallTool("x"))) == "tunnelled"
         with pytest.raises(StartupError, match="certificate cannot be trusted"):
-            async with ClientSessionOpener(expand=str).open(replace(config, ca_file=""), Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(
+                replace(config, ca_file=""), FakeRequestHandler(), RecordingObserver()
+            ):
                 pass
     assert len(tunnel.heads) == 2  # kept, and used again
     credentials = base64.b64encode(b"me:word").decode()
@@ -209,7 +211,7 @@ async def test_a_proxy_that_refuses_the_tunnel_is_told_with_its_status(tunnel: T
     tunnel.status = b"407 Proxy Authentication Required"
     config = ServerConfig(name="peer", url="https://mcp.test/mcp")
     with pytest.raises(StartupError, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
-        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
             pass
 
 

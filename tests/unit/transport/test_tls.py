@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.auth.oauth_http import Requests, Unreachable
-from mcphost.auth.url_policy import Guard
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.url_policy import UrlPolicy
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.session import PrepareFn, RequestHandler, Session, SessionObserver, prepare_nothing
 from mcphost.config.approval_digest import server_digest
-from mcphost.config.certificates import bound
+from mcphost.config.certificates import with_ca_digest
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ServerError, StartupError
 from mcphost.host.host import Host
@@ -23,11 +23,11 @@ from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
 from mcphost.transport import http_pool
 from mcphost.transport.http_client import create_client
-from tests.fakes.front import ScriptedFront
+from tests.fakes.front import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import done, modern, words
-from tests.unit.transport.certificates import Authority
+from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
@@ -35,18 +35,18 @@ SERVER = modern(lambda one: one.result(done("over TLS")))
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(tmp_path)
+def authority(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(tmp_path)
 
 
 async def connect(url: str, ca_file: str = "") -> str:
     config = ServerConfig(name="peer", url=url, ca_file=ca_file)
-    async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+    async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
         return words(await session.request(CallTool("x")))
 
 
 @pytest.mark.req("http.tls")
-async def test_a_certificate_of_a_configured_authority_is_believed(authority: Authority) -> None:
+async def test_a_certificate_of_a_configured_authority_is_believed(authority: CertificateAuthority) -> None:
     async with serve(SERVER, authority.context()) as server:
         assert await connect(server.url, authority.file) == "over TLS"
 
@@ -61,7 +61,7 @@ async def test_a_certificate_of_a_configured_authority_is_believed(authority: Au
     ],
 )
 async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_an_authority(
-    authority: Authority, host: str, days: int, known: bool, why: str
+    authority: CertificateAuthority, host: str, days: int, known: bool, why: str
 ) -> None:
     async with serve(SERVER, authority.context(host, days)) as server:
         with pytest.raises(StartupError, match=f"certificate cannot be trusted .*({why})") as caught:
@@ -72,7 +72,9 @@ async def test_a_bad_certificate_is_refused_with_the_reason_and_the_way_to_name_
 
 
 @pytest.mark.parametrize("content", [None, "this is no certificate"])
-async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority, tmp_path: Path, content: str) -> None:
+async def test_a_file_of_certificates_that_is_none_is_named(
+    authority: CertificateAuthority, tmp_path: Path, content: str
+) -> None:
     file = tmp_path / "mine.pem"
     if content is not None:
         file.write_text(content)
@@ -83,7 +85,7 @@ async def test_a_file_of_certificates_that_is_none_is_named(authority: Authority
 
 
 async def test_a_server_that_never_ends_its_handshake_is_given_up(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+    authority: CertificateAuthority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert http_pool.CONNECT_TIMEOUT == 10
     monkeypatch.setattr(http_pool, "CONNECT_TIMEOUT", 0.3)
@@ -102,7 +104,7 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
 @pytest.mark.req("http.tls")
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("mcp.test", True)])
 async def test_an_address_without_encryption_is_told_unless_it_is_this_machine(host: str, warned: bool) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     client = create_client("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
     await client.close()
     assert bool([text for text in notes.warnings if "without encryption" in text]) == warned
@@ -126,30 +128,32 @@ def test_whose_certificates_are_believed_is_part_of_what_was_approved() -> None:
 
 @pytest.mark.req("http.tls")
 @pytest.mark.parametrize("scheme", ["https", "HTTPS", "hTTps"])
-async def test_sign_in_checks_certificates_however_the_scheme_is_written(authority: Authority, scheme: str) -> None:
+async def test_sign_in_checks_certificates_however_the_scheme_is_written(
+    authority: CertificateAuthority, scheme: str
+) -> None:
     async with serve(SERVER, authority.context()) as server:
-        requests = Requests(Guard(server.url))
-        with pytest.raises(Unreachable, match=r"certificate|CERTIFICATE"):
+        requests = OAuthHttpClient(UrlPolicy(server.url))
+        with pytest.raises(EndpointUnreachable, match=r"certificate|CERTIFICATE"):
             await requests.get(server.url.replace("https", scheme), "authorization server metadata")
     assert server.seen == []
 
 
-async def test_only_the_certificates_that_were_approved_are_believed(authority: Authority) -> None:
+async def test_only_the_certificates_that_were_approved_are_believed(authority: CertificateAuthority) -> None:
     file = anyio.Path(authority.file)
     right = await file.read_bytes()
     await file.write_bytes("# Főtanúsítvány\n".encode() + right + b"# " + b"x" * 300_000)
     async with serve(SERVER, authority.context()) as server:
-        config = bound(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
-        async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()) as session:
+        config = with_ca_digest(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
+        async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             assert words(await session.request(CallTool("x"))) == "over TLS"
-        requests = Requests(Guard(server.url), ca_file=authority.file)
-        requests.bind_authorities(config.ca_digest)
+        requests = OAuthHttpClient(UrlPolicy(server.url), ca_file=authority.file)
+        requests.pin_ca_digest(config.ca_digest)
         await file.write_bytes(right)
         before = len(server.seen)
         with pytest.raises(StartupError, match="not what was approved"):
-            async with ClientSessionOpener(expand=str).open(config, Answers(), Notes()):
+            async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
                 pass
-        with pytest.raises(Unreachable, match="not what was approved"):
+        with pytest.raises(EndpointUnreachable, match="not what was approved"):
             await requests.get(server.url, "authorization server metadata")
         assert len(server.seen) == before
 
@@ -176,14 +180,14 @@ class Swapping(ClientSessionOpener):
 
 @pytest.mark.parametrize("is_swapped", [False, True])
 async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_after_the_answer(
-    authority: Authority, tmp_path: Path, is_swapped: bool
+    authority: CertificateAuthority, tmp_path: Path, is_swapped: bool
 ) -> None:
     file = anyio.Path(authority.file)
     right = await file.read_bytes()
     opener = Swapping(file, right)
     if is_swapped:
         await file.write_bytes(b"# what was approved\n" + right)
-    database, front = Database(tmp_path / "s.db"), ScriptedFront(TrustOnce())
+    database, front = Database(tmp_path / "s.db"), ScriptedFrontend(TrustOnce())
     async with serve(SERVER, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project")
         host = Host(

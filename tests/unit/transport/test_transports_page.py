@@ -18,7 +18,7 @@ from mcphost.errors import ConnectionLost, RequestTimeout, StartupError
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import Connector
-from tests.unit.client.people import Answers, Notes
+from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import DISCOVERY, words
 
 pytestmark = pytest.mark.anyio
@@ -74,12 +74,14 @@ class Peer:
 
 
 @asynccontextmanager
-async def connected(peer: Peer, folder: Path, era: Era = "stateless") -> AsyncIterator[tuple[Session, Notes]]:
-    notes = Notes()
+async def connected(
+    peer: Peer, folder: Path, era: Era = "stateless"
+) -> AsyncIterator[tuple[Session, RecordingObserver]]:
+    notes = RecordingObserver()
     path = str(folder / "socket")
     async with await asyncio.start_unix_server(peer.serve, path):
         config = ServerConfig(name="peer", url=path, era=era)
-        async with Opener(expand=str).open(config, Answers(), notes) as session:
+        async with Opener(expand=str).open(config, FakeRequestHandler(), notes) as session:
             yield session, notes
 
 
@@ -116,5 +118,5 @@ async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_
 async def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path: Path) -> None:
     config = ServerConfig(name="peer", url=str(tmp_path / "nobody"))
     with pytest.raises(StartupError, match="cannot be reached"):
-        async with Opener(expand=str).open(config, Answers(), Notes()):
+        async with Opener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):
             pass

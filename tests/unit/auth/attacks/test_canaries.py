@@ -15,23 +15,23 @@ import pytest
 import mcphost.auth
 from mcphost import redact
 from mcphost.auth import device_authorization
-from mcphost.auth.client_grants import Machine
-from mcphost.auth.keyring_backend import MemoryVault
-from mcphost.auth.oauth_http import Requests
-from mcphost.auth.oauth_provider import OAuth
-from mcphost.auth.sign_in_target import Target
-from mcphost.auth.stored_sign_in import SignedIn
-from mcphost.auth.token_store import Keep
-from mcphost.auth.url_policy import Guard
+from mcphost.auth.client_grants import ClientGrant
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.stored_sign_in import StoredSignIn
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import Struct
-from tests.unit.auth.peer import Browser as Browsing
-from tests.unit.auth.peer import Peer, ask, oauth, peer, query, used
+from tests.unit.auth.peer import BrowserUser as Browsing
+from tests.unit.auth.peer import OAuthPeer, create_oauth, query, run_peer, send_request, send_with_sign_in
 from tests.unit.auth.test_device import Counter, Reader
 from tests.unit.auth.test_machines import Bank, Bound, pem
-from tests.unit.transport.raw_http import Seen
+from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 SECRETS = {
@@ -89,7 +89,7 @@ def sinks(caplog: pytest.LogCaptureFixture) -> Iterator[Sinks]:
     logging.getLogger().setLevel(logging.WARNING)
 
 
-def secrets_of(one: Peer) -> set[str]:
+def secrets_of(one: OAuthPeer) -> set[str]:
     """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
     found = {*one.valid, *one.families, *one.codes}
     for seen in one.seen:
@@ -101,25 +101,26 @@ def secrets_of(one: Peer) -> set[str]:
     return {value for value in found if len(value) > 5}
 
 
-def nothing_leaked(sinks: Sinks, *peers: Peer, more: tuple[str, ...] = (), least: int) -> None:
+def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
     text = sinks.text()
     secrets = {*more}.union(*(secrets_of(one) for one in peers))
     assert len(secrets) >= least, secrets
     assert sorted(secret for secret in secrets if secret in text) == []
 
 
-def inside(auth: OAuth, signed: SignedIn, keep: Keep) -> list[object]:
+def inside(auth: OAuthProvider, signed: StoredSignIn, keep: TokenStore) -> list[object]:
     """Every value of ours that holds one of them."""
     return [
-        auth, signed, signed.tokens, signed.client, signed.shown("memory"), keep, auth._target, auth._machine,
-        auth._signer, auth._flight,
+        auth, signed, signed.tokens, signed.client, signed.to_account("memory"), keep, auth._target, auth._client_grant,
+        auth._signer, auth._shared_sign_in,
     ]  # fmt: skip
 
 
-OPEN = {"name", "url", "issuer", "server", "grant", "kind", "address", "status"}
+OPEN = {"name", "url", "issuer", "server", "grant", "kind", "status", "verification_uri"}
 PUBLIC = {
-    "Account", "Challenge", "Chosen", "Discovered", "FoundIssuer", "IssuerDocument", "Kept", "Listed", "Progress",
-    "Resource", "ResourceDocument", "Terms", "_Sealed",
+    "Account", "AccountIndexContent", "AuthorizationServerMetadata", "Challenge", "ChosenAccount", "DiscoveredIssuer",
+    "DiscoverySummary", "ProtectedResource", "ProtectedResourceMetadata", "SignInProgress", "SignInTerms",
+    "StoredAccount", "_EncryptedContent",
 }  # fmt: skip
 
 
@@ -140,21 +141,21 @@ def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None
         fields = values[name].__struct_fields__
         made: dict[str, Any] = {field: "open" if field in OPEN else "a-canary" for field in fields}
         made |= {"params": {"code": "a-canary"}} if "params" in made else {}
-        made |= {"target": Target(server="open", url="a-canary")} if "target" in made else {}
+        made |= {"target": SignInTarget(server="open", url="a-canary")} if "target" in made else {}
         assert "canary" not in repr(values[name](**made)), name
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sinks) -> None:
     warnings: list[str] = []
-    keep = Keep(MemoryVault(), None, warnings.append)
+    keep = TokenStore(MemoryBackend(), None, warnings.append)
     document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with peer(lifetime=1, document=document) as one:
+    async with run_peer(lifetime=1, document=document) as one:
         person = Browser()
-        auth = oauth(one, person, keep, client_id="me", client_secret="a-configured-secret", issuer=one.origin)
-        assert await used(auth, one) == 200
+        auth = create_oauth(one, person, keep, client_id="me", client_secret="a-configured-secret", issuer=one.origin)
+        assert await send_with_sign_in(auth, one) == 200
         one.valid.clear()
-        assert await ask(auth, one) in (200, 401)
+        assert await send_request(auth, one) in (200, 401)
         signed = await auth.login()
         sinks.show(*inside(auth, signed, keep), *warnings, person.page, person.notes)
         secrets = secrets_of(one)
@@ -170,14 +171,14 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
 async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
     """An error that repeats the code, the verifier or a token is shown and logged without them."""
 
-    class Parrot(Peer):
-        async def token(self, one: Seen) -> None:
+    class Parrot(OAuthPeer):
+        async def token(self, one: ReceivedRequest) -> None:
             self.forms.append(query(f"?{one.body.decode()}"))
             await self.json(one, {"error": "invalid_request", "error_description": one.body.decode()[:250]}, 400)
 
-    async with peer(kind=Parrot) as one:
+    async with run_peer(kind=Parrot) as one:
         with pytest.raises(McpHostError) as caught:
-            await oauth(one, Browser()).login()
+            await create_oauth(one, Browser()).login()
     (form,) = one.forms
     shown = redact.redact(f"{caught.value} {caught.value.message}")
     assert form["code"] not in shown
@@ -189,22 +190,22 @@ async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
-    class Parrot(Peer):
-        async def token(self, one: Seen) -> None:
+    class Parrot(OAuthPeer):
+        async def token(self, one: ReceivedRequest) -> None:
             self.forms.append(query(f"?{one.body.decode()}"))
             verifier = self.forms[-1]["code_verifier"]
             await self.json(one, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
 
-    async with peer(kind=Parrot) as one:
+    async with run_peer(kind=Parrot) as one:
         with pytest.raises(McpHostError) as caught:
-            await oauth(one, Browser()).login()
+            await create_oauth(one, Browser()).login()
     (form,) = one.forms
     assert form["code_verifier"][:12] not in redact.redact(caught.value.message)
 
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_paste_flow(sinks: Sinks) -> None:
-    async with peer() as one:
+    async with run_peer() as one:
 
         def pasted(url: str) -> str:
             asked = query(url)
@@ -213,8 +214,8 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
             return f"{asked['redirect_uri']}?code=a-pasted-code&state={state}"
 
         person = Browser(visit=False, answer=pasted)
-        keep = Keep(MemoryVault(), None)
-        auth = oauth(one, person, keep)
+        keep = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(one, person, keep)
         signed = await auth.login()
         sinks.show(*inside(auth, signed, keep), person.notes)
     nothing_leaked(sinks, one, more=("a-pasted-code", query(person.urls[0])["state"]), least=4)
@@ -222,14 +223,14 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_authorization, "SHORTEST_INTERVAL", 0.01)
-    async with peer(kind=Counter) as one:
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    async with run_peer(kind=Counter) as one:
         assert isinstance(one, Counter)
         one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
-        keep = Keep(MemoryVault(), None)
-        auth = oauth(one, Reader(), keep)
-        sinks.show(*inside(auth, await auth.login(device=True), keep))
-        code = device_authorization.DeviceCode("a-device-code-77", "AB-CD", one.origin, 1, 1)
+        keep = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(one, Reader(), keep)
+        sinks.show(*inside(auth, await auth.login(use_device_code=True), keep))
+        code = device_authorization.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
         sinks.show(code)
     nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
 
@@ -238,9 +239,9 @@ async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("grant", ["secret", "key", "workload", "enterprise"])
 async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
     key = pem()
-    async with peer(kind=Bank) as company, peer(kind=Bank) as one:
+    async with run_peer(kind=Bank) as company, run_peer(kind=Bank) as one:
         common = {"server": "peer", "url": one.url, "client_id": "me", "issuer": one.origin}
-        target = Target(**common, client_secret="" if grant == "key" else "a-configured-secret")
+        target = SignInTarget(**common, client_secret="" if grant == "key" else "a-configured-secret")
         made: Any = {
             "secret": {"grant": "client_credentials"},
             "key": {"grant": "client_credentials", "key": key},
@@ -251,15 +252,20 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
                 "idp_token_endpoint": f"{company.origin}/token",
             },
         }[grant]
-        machine = Machine(target=target, **made)
-        auth = OAuth(target, Requests(Guard(one.url)), Keep(MemoryVault(), None), None, machine)
+        machine = ClientGrant(target=target, **made)
+        auth = OAuthProvider(
+            target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, machine
+        )
         signed = await auth.login()
-        assert await ask(auth, one) == 200
+        assert await send_request(auth, one) == 200
         config = OAuthConfig(
             client_secret="a-configured-secret", key=key, assertion="the.work.load", idp_token="the.id.token"
         )
         sinks.show(
-            *inside(auth, signed, Keep(MemoryVault(), None)), machine, config, ServerConfig(name="p", oauth=config)
+            *inside(auth, signed, TokenStore(MemoryBackend(), None)),
+            machine,
+            config,
+            ServerConfig(name="p", oauth=config),
         )
         one.answers["/token"] = (400, b'{"error": "invalid_client"}', "application/json")
         with pytest.raises(McpHostError) as caught:
@@ -271,11 +277,11 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
-    keep = Keep(MemoryVault(), None)
-    async with peer(kind=Bound) as one:
-        auth = oauth(one, Browser(), keep, client_id="me")
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(kind=Bound) as one:
+        auth = create_oauth(one, Browser(), keep, client_id="me")
         signed = await auth.login()
-        assert await ask(auth, one) == 200
+        assert await send_request(auth, one) == 200
         sinks.show(*inside(auth, signed, keep))
         private = json.loads(signed.key)["d"]
     nothing_leaked(sinks, one, more=(private, signed.key), least=6)

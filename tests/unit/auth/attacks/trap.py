@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from tests.unit.auth.peer import Peer
+from tests.unit.auth.peer import OAuthPeer
 from tests.unit.transport import raw_http
 from tests.unit.transport.raw_http import RawServer
 
 
-class Trap(Peer):
+class ForbiddenOrigin(OAuthPeer):
     """`connections` counts who came at all; `caught` is all that was said."""
 
     server: RawServer
@@ -18,14 +18,14 @@ class Trap(Peer):
         return self.server.connections
 
     @property
-    def caught(self) -> str:
-        return " ".join(f"{one.verb} {one.path} {one.headers} {one.body.decode('latin-1')}" for one in self.seen)
+    def received_text(self) -> str:
+        return " ".join(f"{one.method} {one.path} {one.headers} {one.body.decode('latin-1')}" for one in self.seen)
 
 
 @asynccontextmanager
-async def trap() -> AsyncIterator[Trap]:
+async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
     """Another origin: another port counts as one."""
-    one = Trap()
+    one = ForbiddenOrigin()
     async with raw_http.serve(one.handle) as server:
         one.server, one.origin = server, f"http://127.0.0.1:{server.port}"
         yield one
