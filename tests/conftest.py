@@ -56,7 +56,7 @@ QUICK_FOLDERS = ("unit", "spec", "house")
 PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "house": "floors imports patterns readme tracked",
+        "house": "commits floors imports patterns readme tracked",
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser files places secret_service tokens_over_time vault",
