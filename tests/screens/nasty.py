@@ -223,7 +223,7 @@ CHANGED = ReviewToolChanges(
 )
 ROOTS = ShareRoots(
     server=SERVER,
-    why=f"asked by its running tool {TOOL}",
+    why=f"its tool {TOOL} runs and asks for it",
     account=ACCOUNT,
     roots=tuple(
         Root(f"file:///mnt/shared/%E6%9D%B1%E4%BA%AC/projects/number-{n}/with/a/long/path/in/it", f"{WIDE_TEXT} {n}")
@@ -244,7 +244,7 @@ ROOTS_EACH = replace(
 )
 SAMPLING = ReviewSampling(
     server=SERVER,
-    why=f"asked by its running tool {TOOL}",
+    why=f"its tool {TOOL} runs and asks for it",
     account=ACCOUNT,
     messages=tuple(
         {"role": ("user", "assistant")[n % 2], "content": {"type": "text", "text": f"{MIXED_TEXT}\n{LINES[:900]}"}}
@@ -270,7 +270,7 @@ SAMPLING = ReviewSampling(
 )
 REPLY = ReviewReply(
     server=SERVER,
-    why=f"asked by its running tool {TOOL}",
+    why=f"its tool {TOOL} runs and asks for it",
     account=ACCOUNT,
     content=(
         {"type": "text", "text": f"{MIXED_TEXT}\n\n{LINES}"},
@@ -281,7 +281,7 @@ REPLY = ReviewReply(
 )
 FORM = FillForm(
     server=SERVER,
-    why=f"asked by its running tool {TOOL}",
+    why=f"its tool {TOOL} runs and asks for it",
     account=ACCOUNT,
     message=f"{MIXED_TEXT} Please fill in all of this, and do not forget what was said before. " * 4,
     fields=(
@@ -319,7 +319,7 @@ FORM = FillForm(
 )
 VISIT = VisitUrl(
     server=SERVER,
-    why=f"asked by its running tool {TOOL}",
+    why=f"its tool {TOOL} runs and asks for it",
     account=ACCOUNT,
     message=f"{MIXED_TEXT} Go there and sign in. " * 6,
     url=ADDRESS,

@@ -276,19 +276,19 @@ ROOTS = ShareRoots(
 )
 ROOTS_EACH = replace(
     ROOTS,
-    why="asked earlier; its tool read_file is about to run",
+    why="it asked for them, and its tool read_file is about to run",
     askers=(
         RequestingServer(
-            server="files", account="work", why="asked earlier; its tool read_file is about to run",
+            server="files", account="work", why="it asked for them, and its tool read_file is about to run",
             roots=ROOTS.roots,
         ),
-        RequestingServer(server="git", why="asked on its own; no tool was running", roots=ROOTS.roots[:1]),
-        RequestingServer(server="中文-search", why="asked on its own; no tool was running", roots=ROOTS.roots),
+        RequestingServer(server="git", why="it asked by itself, while no call of it ran", roots=ROOTS.roots[:1]),
+        RequestingServer(server="中文-search", why="it asked by itself, while no call of it ran", roots=ROOTS.roots),
     ),
 )  # fmt: skip
 SAMPLING = ReviewSampling(
     server="github",
-    why="asked by its running tool summarize_issue",
+    why="its tool summarize_issue runs and asks for it",
     messages=(
         {"role": "user", "content": {"type": "text", "text": "Summarize this issue:\n" + "A line of it.\n" * 12}},
         {"role": "assistant", "content": {"type": "text", "text": "It is about 中文 paths."}},
@@ -316,7 +316,7 @@ SAMPLING = ReviewSampling(
 )
 FORM = FillForm(
     server="github",
-    why="asked by its running tool create_issue",
+    why="its tool create_issue runs and asks for it",
     message="Who should be named as the reporter?",
     fields=(
         Field(name="name", kind="text", title="Your name", required=True, min_length=2),
@@ -328,13 +328,13 @@ FORM = FillForm(
 )
 LONG_FORM = FillForm(
     server="everything",
-    why="asked by its running tool trigger-elicitation-request",
+    why="its tool trigger-elicitation-request runs and asks for it",
     message="Please provide inputs for the following fields:",
     fields=everything_fields(),
 )
 SECRET_FORM = FillForm(
     server="github",
-    why="asked by its running tool create_issue",
+    why="its tool create_issue runs and asks for it",
     message="Sign in.",
     fields=(
         Field(name="user", kind="text", title="User", required=True),
@@ -345,7 +345,7 @@ SECRET_FORM = FillForm(
 )
 VISIT = VisitUrl(
     server="github",
-    why="asked by its running tool summarize_issue",
+    why="its tool summarize_issue runs and asks for it",
     message="Connect your account so that private issues can be read.",
     url="https://xn--gthub-cta.com/login/oauth/authorize?client_id=Iv1.8a61f9b3a7aba766&state=" + "k3" * 40,
     host="xn--gthub-cta.com",
@@ -353,7 +353,7 @@ VISIT = VisitUrl(
 )
 REPLY = ReviewReply(
     server="github",
-    why="asked by its running tool summarize_issue",
+    why="its tool summarize_issue runs and asks for it",
     content=(
         {"type": "text", "text": "Paths with **wide** letters are cut one cell too early."},
         {"type": "tool_use", "id": "1", "name": "read_comment", "input": {"number": 4}},

@@ -25,7 +25,9 @@ FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
 def form(*fields: Field, **more: Any) -> FillForm:
-    return FillForm(server="quiz", why="asked by its running tool ask", message="Who are you?", fields=fields, **more)
+    return FillForm(
+        server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=fields, **more
+    )
 
 
 async def sent(it: Any, asked: FillForm, *steps: str) -> Any:

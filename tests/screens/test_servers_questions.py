@@ -39,13 +39,13 @@ pytestmark = pytest.mark.anyio
 
 def roots(**more: Any) -> ShareRoots:
     shared = (Root("file:///home/me/al%20pha", "alpha"), Root("file:///srv/data"))
-    return ShareRoots(server="files", why="asked by its running tool list", roots=shared, **more)
+    return ShareRoots(server="files", why="its tool list runs and asks for it", roots=shared, **more)
 
 
 def sampling(text: str = "Capital of France?", **more: Any) -> ReviewSampling:
     message = {"role": "user", "content": {"type": "text", "text": text}}
     return ReviewSampling(
-        server="quiz", why="asked by its running tool ask", messages=(message,), model="m", label="Some model",
+        server="quiz", why="its tool ask runs and asks for it", messages=(message,), model="m", label="Some model",
         max_tokens=1200, **more,
     )  # fmt: skip
 
@@ -57,12 +57,12 @@ def reply(*blocks: dict[str, Any]) -> ReviewReply:
 
 def visit(**more: Any) -> VisitUrl:
     given = {"url": "https://example.com/in?x=1", "host": "example.com", **more}
-    return VisitUrl(server="quiz", why="asked by its running tool ask", message="Sign in there.", **given)
+    return VisitUrl(server="quiz", why="its tool ask runs and asks for it", message="Sign in there.", **given)
 
 
 def form(*more: Field) -> FillForm:
     age = Field(name="age", kind="integer", title="Your age", minimum=1, maximum=150, default=30)
-    return FillForm(server="quiz", why="asked by its running tool ask", message="Who are you?", fields=(age, *more))
+    return FillForm(server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=(age, *more))
 
 
 def again() -> RetryCall:
@@ -330,7 +330,7 @@ async def test_a_call_that_waits_for_the_user_shows_for_how_long(run: Run) -> No
 
 
 async def test_a_question_says_when_the_call_that_it_was_for_has_ended_and_keeps_what_was_typed(run: Run) -> None:
-    ended = "asked by its running tool ask; that call has ended"
+    ended = "its tool ask runs and asks for it; that call has ended"
     async with run(size=(100, 30)) as it:
         first, second = Asked(it, replace(form(), number=7)), Asked(it, replace(visit(), number=7))
         await it.enter_question()

@@ -28,7 +28,7 @@ class SecretStoragePrompts:
         verdict = await self._frontend.ask(
             ChooseSecretStorage(
                 server="",
-                why="you are signed in, but no keyring can store that",
+                why="a sign-in worked, and no keyring can keep it",
                 servers=servers,
                 reason=reason,
                 plain_file=plain_file,
@@ -44,6 +44,6 @@ class SecretStoragePrompts:
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
         """Return the passphrase, or None to leave the file locked."""
         verdict = await self._frontend.ask(
-            UnlockSecrets(server="", why="sign-ins are stored in an encrypted file", file=file, note=note)
+            UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file=file, note=note)
         )
         return verdict.pass_phrase if isinstance(verdict, EnterPassphrase) else None

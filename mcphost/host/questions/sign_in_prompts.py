@@ -86,7 +86,7 @@ class SignInPrompts:
             now = monotonic()
             question = SignInQuestion(
                 server=server,
-                why=f"the server {server} requires you to sign in",
+                why=f"the server {server} wants to know who you are",
                 url=url,
                 host=split_url(url).netloc,
                 issuer=issuer,
@@ -126,7 +126,7 @@ class SignInPrompts:
         verdict = await self._frontend.ask(
             EnterClientId(
                 server=server,
-                why=f"the server {server} requires you to sign in",
+                why=f"the server {server} wants to know who you are",
                 issuer=issuer,
                 redirect_uri=redirect_uri,
                 account=account,

@@ -227,11 +227,11 @@ def _deferred_reason(context: ServerRequestContext) -> str:
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "resources/read":
-            return f"asked earlier; you are about to read {name}"
+            return f"it asked for them, and you are about to read {name}"
         case "prompts/get":
-            return f"asked earlier; its prompt {name} is about to be used"
+            return f"it asked for them, and its prompt {name} is about to be filled"
         case _:
-            return f"asked earlier; its tool {name} is about to run"
+            return f"it asked for them, and its tool {name} is about to run"
 
 
 def _reason(context: ServerRequestContext) -> str:
@@ -239,12 +239,12 @@ def _reason(context: ServerRequestContext) -> str:
     name = sanitize(context.target[:200], keep_newlines=False)
     match context.method:
         case "tools/call":
-            return f"asked by its running tool {name}"
+            return f"its tool {name} runs and asks for it"
         case "resources/read":
-            return f"asked while reading {name}"
+            return f"it asks for it before it gives {name}"
         case "prompts/get":
-            return f"asked by its prompt {name}"
+            return f"it asks for it to fill the prompt {name}"
         case _:
             if context.candidate_calls:
-                return f"asked by one of its {len(context.candidate_calls)} running calls"
+                return f"one of its {len(context.candidate_calls)} calls that run asks for it, without saying which"
             return "asked on its own; no tool is running"

@@ -120,7 +120,7 @@ class SamplingHandler:
                     f"{self._server} requested sampling, but no model is selected.", "Select one with --model."
                 )
                 return ServerRequestRejection("No model is selected in this host.", INTERNAL_ERROR)
-            why = f"{why}, during an earlier sampling request" if depth > 1 else why
+            why = f"{why}, while an earlier sampling of it is not over" if depth > 1 else why
             return await self._review_and_ask(models, ask, request, why, context, depth)
 
     def _depth_error(self, depth: int, context: ServerRequestContext) -> str:

@@ -31,7 +31,7 @@ def make_question(server: ServerConfig, earlier: TrustedServer | None) -> TrustS
     environment, headers = masked_environment(server), masked_headers(server)
     return TrustServer(
         server=server.name,
-        why=f"it is configured in {server.file or 'your configuration'} and is not approved yet",
+        why=f"it is configured in {server.file or 'your configuration'} and was not approved yet",
         command=server.argv if server.is_stdio else (),
         cwd=server.cwd,
         url=server.url,

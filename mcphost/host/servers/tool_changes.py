@@ -263,11 +263,11 @@ class ToolChangeTracker:
         digests = {name: self._quarantined_digests[name] for name, _ in undecided}
         changes = tuple([await self._describe_change(name, listed, digests[name]) for name, listed in undecided])
         unknown = digests.keys() - (self._known or {}).keys()
-        subject = f"{len(changes)} of its tools" if len(changes) > 1 else "one of its tools"
+        subject = f"{len(changes)} of its tools are" if len(changes) > 1 else "one of its tools is"
         is_reverted = all(one.difference[:1] == (REVERTED_NOTE,) for one in changes)
-        change = "changed and changed back" if is_reverted else "changed"
+        change = "again what you saw, but something else in between" if is_reverted else "not what you saw before"
         if len(unknown) == len(digests):
-            change = f"cannot be remembered: the limit is {MAX_REMEMBERED_TOOLS:,} tools"
+            change = f"not known; only {MAX_REMEMBERED_TOOLS:,} tools of a server are remembered"
         verdict = await self._frontend.ask(
             ReviewToolChanges(server=self._server, why=f"{subject} {change}", changes=changes)
         )

@@ -467,7 +467,7 @@ async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
         assert not await bench.drift.wait_for_decision("old")
         tasks.cancel_scope.cancel()
     why = [question.why for question in bench.front.asked]
-    assert why == ["one of its tools cannot be remembered: the limit is 3 tools"] * 2
+    assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
     assert bench.followed == []
     again = Bench(path)
     await list_and_save(again.drift, offers({"name": "a"}, {"name": "new"}, {"name": "old"}))

@@ -71,7 +71,7 @@ async def test_the_question_says_who_asks_for_what_and_why(revision: str, tmp_pa
     assert question == FillForm(
         server="peer",
         number=1,
-        why="asked by its running tool ask",
+        why="its tool ask runs and asks for it",
         message="Who are you?",
         fields=(Field(name="name", kind="text", description="Your name"),),
     )

@@ -149,8 +149,8 @@ async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: P
         assert (await host.read_resource("peer", "a:b")).contents[0].text == "hello"
         assert len((await host.get_prompt("peer", "p", {"x": "y"})).messages) == 1
     assert [question.why for question in front.asked] == [
-        "asked while reading a:b",
-        "asked by its prompt p",
+        "it asks for it before it gives a:b",
+        "it asks for it to fill the prompt p",
     ]
     read, again = peer.asked("resources/read")
     assert (again["uri"], again["inputResponses"]) == (read["uri"], {"k": {"action": "decline"}})

@@ -126,7 +126,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
     assert asked == [
         ReviewSampling(
             server="peer", number=1,
-            why="asked by its running tool ask",
+            why="its tool ask runs and asks for it",
             messages=(user(words("Capital of France?")),),
             model="scripted",
             label="scripted",
@@ -146,7 +146,7 @@ async def test_request_and_reply_are_shown_whole_before_they_go_on(revision: str
             tokens=request.tokens,
         ),
         ReviewReply(
-            server="peer", number=1, why="asked by its running tool ask", content=(words("Paris"),),
+            server="peer", number=1, why="its tool ask runs and asks for it", content=(words("Paris"),),
             model="scripted", stop_reason="endTurn", usage=Usage(input_tokens=10, output_tokens=5, cost=0.001),
         ),
     ]  # fmt: skip
@@ -645,7 +645,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert "at most 2 nested sampling requests" in peer.results[2][1]["error"]["message"]
         assert "It counts for each concurrent call." in peer.results[2][1]["error"]["message"]
         shown = [one.why for one in front.asked if isinstance(one, ReviewSampling)]
-        assert shown[0] == "asked by one of its 2 running calls"
+        assert shown[0] == "one of its 2 calls that run asks for it, without saying which"
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.call_tool, "peer", "ask", {})
             while len(peer.calls) < 3:
@@ -656,7 +656,7 @@ async def test_of_calls_side_by_side_a_sampling_counts_for_each_and_later_for_no
         assert "result" in peer.results[3][1]
         assert [one.why for one in front.asked if isinstance(one, ReviewSampling)][
             -1
-        ] == "asked by its running tool ask"
+        ] == "its tool ask runs and asks for it"
 
 
 def test_how_deep_a_sampling_is_that_may_belong_to_several_calls() -> None:
