@@ -105,7 +105,7 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
         (replace(NOTE, format="email"), "ada", "must be an e-mail address", "@x.org"),
         (replace(NOTE, format="uri"), "x", "must be an address with its scheme", ":y"),
         (replace(NOTE, format="date"), "2026-02-3", "must be a date", "\b28"),
-        (replace(NOTE, format="date-time"), "2026", "must be a time with its zone", "-07-28T12:00:00Z"),
+        (replace(NOTE, format="date-time"), "2026", "must be a date and time with its zone", "-07-28T12:00:00Z"),
         (replace(AGE, default=None), "151", "must be at most 150", "\b"),
         (replace(AGE, default=None), "0", "must be at least 1", "\b1"),
         (replace(AGE, default=None), "1.5", "must be a whole number", "\b\b"),
