@@ -391,7 +391,7 @@ def test_tools_run_unasked_on_the_pipe_only_while_that_was_said(program: Program
         started = pipe.ask("autonomy", tools={"demo": ["add"]}, calls=3)
         assert (started["result"]["tools"], started["result"]["left"]["calls"]) == (1, 3)
         assert pipe.event("autonomy", on=True)["servers"] == ["demo"]
-        assert "cannot run unasked" in pipe.ask("autonomy", tools={"demo": ["clear_notes"]})["error"]["message"]
+        assert "cannot be auto-approved" in pipe.ask("autonomy", tools={"demo": ["clear_notes"]})["error"]["message"]
         assert pipe.ask("autonomy", tools=["demo/add"])["error"]["message"]
         assert pipe.ask("autonomy", tools={"demo": ["add"]}, calls="many")["error"]["message"]
         assert pipe.ask("autonomy")["result"] == {"stopped": True}

@@ -186,7 +186,7 @@ class FakeAutoApproval:
 
     def start(self, tools: list[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
         if not tools:
-            raise UsageError("No tool was picked.", "Name at least one that only reads.")
+            raise UsageError("No tool is selected.", "Select at least one read-only tool.")
         self.started.append((tools, budget))
         self.status = AutoApprovalStatus(left=budget, of=budget, tools=len(tools), servers=("files",))
         return self.status

@@ -39,7 +39,7 @@ async def test_nothing_starts_when_nothing_is_picked_or_a_limit_is_missing(run: 
         await it.pilot.press("f9")
         await it.until(lambda: "Let tools run unasked" in it.text())
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: "No tool was picked" in it.text())
+        await it.until(lambda: "No tool is selected" in it.text())
         await it.pilot.press("down", "space", "tab", "ctrl+u", "ctrl+s")
         await it.until(lambda: "The number of calls is missing" in it.text())
         await it.pilot.press("escape")

@@ -1,1 +1,1 @@
-"""Consent to tool calls: rules, grants, what runs on its own, and what was allowed."""
+"""Consent to tool calls: rules, grants and auto-approval."""

@@ -1,4 +1,4 @@
-"""What stands: grants of this run and stored ones, which of them count for a call, and what they say about a tool."""
+"""Active grants: session and stored grants, whether they cover a call, and a tool's history."""
 
 import secrets
 import time
@@ -15,27 +15,27 @@ from mcphost.serialization import Struct, replace
 from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantStore
 
 _CLOCK_SLACK = 300
-"""Seconds by which clocks differ for honest reasons."""
+"""Tolerated difference of clocks, in seconds."""
 _WRITE_SECONDS = 2.0
-"""How long uses of grants are collected before they are written."""
+"""Seconds for which uses of grants are collected before they are written."""
 
 
 class ToolHistory(Struct, frozen=True):
-    """What earlier answers say about a tool: never any, or given to something else than what stands there now."""
+    """The history of a tool: never granted before, or granted to a different definition."""
 
     first_use: bool
     changed: bool
 
 
 class CoveringGrant(Struct, frozen=True):
-    """A grant that covers a call; `by` is "session" or "grant"."""
+    """A grant that covers a call; `source` is "session" or "grant"."""
 
     source: str
     id: str
 
 
 class ActiveGrants:
-    """The user's grants as they count here and now."""
+    """The user's grants that are valid here and now."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class ActiveGrants:
         conversation: Callable[[], str],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """`conversation` gives the id of the open one.
+        """*conversation* returns the id of the open conversation.
 
-        `tell` hears of a store that fails: then nothing stored counts as allowed, and nothing else is lost.
+        *on_store_error* receives failures of the store; stored grants allow nothing then.
         """
         self._grants = grants
         self._matcher = matcher
@@ -58,40 +58,40 @@ class ActiveGrants:
         self._revoked_ids: set[str] = set()
 
     def grant_session(self, grant: Grant) -> Grant:
-        """Add a grant that lasts until the program ends, under a new id; it replaces one about the same calls."""
+        """Add a grant for this session under a new id, replacing one for the same calls."""
         # "s": the ids of stored grants are hexadecimal, so no prefix can mean one of each.
-        kept = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
-        self._session_grants = [one for one in self._session_grants if _grant_key(one) != _grant_key(kept)]
-        self._session_grants.append(kept)
-        return kept
+        stored = replace(grant, id=f"s{secrets.token_hex(4)}", created=time.time(), session=True)
+        self._session_grants = [other for other in self._session_grants if _grant_key(other) != _grant_key(stored)]
+        self._session_grants.append(stored)
+        return stored
 
     def session_grants(self) -> tuple[Grant, ...]:
-        """Return the grants that last until the program ends, oldest first."""
+        """Return the grants of this session, oldest first."""
         return tuple(self._session_grants)
 
     def revoke_session(self, ident: str) -> Grant | None:
-        """Revoke the session grant with this id prefix. Return it; None when no session grant has the prefix.
+        """Revoke the session grant with this id prefix; return it, or None if there is none.
 
-        Raises UsageError when several have it.
+        Raises UsageError when several match.
         """
-        found = [grant for grant in self._session_grants if ident and grant.id.startswith(ident)]
-        if len(found) > 1:
-            raise UsageError(f"{len(found)} grants begin with {ident!r}.", "Type more of the id.")
-        self._session_grants = [grant for grant in self._session_grants if grant not in found]
-        return replace(found[0], revoked=time.time()) if found else None
+        matches = [grant for grant in self._session_grants if ident and grant.id.startswith(ident)]
+        if len(matches) > 1:
+            raise UsageError(f"{len(matches)} grants begin with {ident!r}.", "Use a longer prefix of the id.")
+        self._session_grants = [grant for grant in self._session_grants if grant not in matches]
+        return replace(matches[0], revoked=time.time()) if matches else None
 
     def mark_revoked(self, ident: str) -> None:
         """Note that the stored grant with this id was revoked in this process."""
         self._revoked_ids.add(ident)
 
     def is_active(self, ident: str) -> bool:
-        """Whether the grant that allowed a call was not revoked in this process since; "" is none, and stands."""
+        """Return whether the grant was not revoked in this process; "" is no grant and active."""
         if ident.startswith("s"):
-            return any(one.id == ident for one in self._session_grants)
+            return any(grant.id == ident for grant in self._session_grants)
         return ident not in self._revoked_ids
 
     async def grant_persistent(self, grant: Grant) -> Grant:
-        """Keep it. When the store fails it counts until the program ends."""
+        """Store a grant; if the store fails, grant for this session."""
         places = {"conversation": self.conversation_id(), "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
@@ -101,7 +101,7 @@ class ActiveGrants:
             return self.grant_session(grant)
 
     async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """The user keeps a changed tool: what was given to exactly what it was, by digest, holds for what it is."""
+        """Carry grants for exactly the previous definition over to the accepted one."""
         self._session_grants = [
             replace(grant, tools={**grant.tools, tool: after})
             if (grant.server, grant.server_digest, grant.tools.get(tool)) == (server, server_digest, before)
@@ -116,7 +116,7 @@ class ActiveGrants:
     async def find_covering(
         self, identity: ToolIdentity, arguments: dict[str, Any]
     ) -> tuple[CoveringGrant | None, ToolHistory]:
-        """The grant that covers this call, whose use is counted then, and what is known of the tool."""
+        """Return the grant that covers this call, counting its use, and the tool's history."""
         stored = await self._load_grants(identity.server)
         await self._suspend_outdated(identity, stored)
         for grant in (*self._session_grants, *stored):
@@ -127,15 +127,15 @@ class ActiveGrants:
         return None, _tool_history(identity, (*self._session_grants, *stored))
 
     async def covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Whether this grant alone would allow the call now."""
+        """Return whether this grant alone would allow the call now."""
         return await self._covers(grant, identity, arguments, 0.0)
 
     async def tool_history(self, identity: ToolIdentity) -> ToolHistory:
-        """What is known of the tool. Raises StoreError."""
+        """Return the tool's history. Raises StoreError."""
         return _tool_history(identity, (*self._session_grants, *await self._grants.list_for_server(identity.server)))
 
     async def write_uses(self) -> None:
-        """Write how often grants were used, a little later than they were. Runs until it is cancelled."""
+        """Write the uses of grants with a delay, until cancelled."""
         try:
             while True:
                 await self._use_recorded.wait()
@@ -147,16 +147,16 @@ class ActiveGrants:
                 await self._write()
 
     def _count_use(self, grant: Grant) -> bool:
-        """Count one use of the grant. False: a session grant that was revoked while the call was matched."""
+        """Count one use; return False for a session grant that was revoked during the match."""
         if not grant.session:
             self._grants.count_use(grant.id)
             self._use_recorded.set()
             return True
-        at = next((at for at, one in enumerate(self._session_grants) if one.id == grant.id), None)
-        if at is None:
+        index = next((index for index, other in enumerate(self._session_grants) if other.id == grant.id), None)
+        if index is None:
             return False
-        self._session_grants[at] = replace(
-            self._session_grants[at], uses=self._session_grants[at].uses + 1, last_used=time.time()
+        self._session_grants[index] = replace(
+            self._session_grants[index], uses=self._session_grants[index].uses + 1, last_used=time.time()
         )
         return True
 
@@ -174,7 +174,7 @@ class ActiveGrants:
             return ()
 
     async def _suspend_outdated(self, identity: ToolIdentity, stored: tuple[Grant, ...]) -> None:
-        """What was given to another definition of the tool, or is over, counts no more, whatever comes later."""
+        """Suspend grants for another definition of the tool, and expired ones, permanently."""
         changed = [
             grant.id
             for grant in stored
@@ -189,15 +189,15 @@ class ActiveGrants:
             if not grant.suspended and grant.rule.expires is not None and grant.rule.expires <= now
         ]
         try:
-            for why, idents in ((CHANGED_REASON, changed), (EXPIRED_REASON, expired)):
-                if idents:
-                    await self._grants.suspend(idents, why)
+            for reason, ids in ((CHANGED_REASON, changed), (EXPIRED_REASON, expired)):
+                if ids:
+                    await self._grants.suspend(ids, reason)
         except StoreError as error:
             self._on_store_error(error)
 
     async def _covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], newest: float) -> bool:
         places = {"conversation": self.conversation_id(), "project": self._project_folder}
-        bound = (
+        applies = (
             grant.server_digest == identity.server_digest
             and grant.tools.get(identity.tool) == identity.digest
             and grant.account in (None, identity.account)
@@ -206,11 +206,11 @@ class ActiveGrants:
             and not grant.suspended
             and _is_unexpired(grant, max(newest, grant.created))
         )
-        return bound and await self._matcher.match(grant.rule, identity.to_rule_input(arguments)) == "yes"
+        return applies and await self._matcher.match(grant.rule, identity.to_rule_input(arguments)) == "yes"
 
 
 def project_folder() -> str:
-    """The folder that counts as the project: the one the program was started in; empty when it is gone."""
+    """Return the project folder, in which mcphost was started; "" if it is gone."""
     try:
         return str(Path.cwd())
     except OSError:
@@ -222,12 +222,12 @@ def _grant_key(grant: Grant) -> tuple[object, ...]:
 
 
 def _last_event_time(stored: tuple[Grant, ...]) -> float:
-    """When something last happened to a grant: the time cannot be earlier than that."""
+    """Return the time of the latest event of a grant; the present time cannot be earlier."""
     return max((max(grant.created, grant.last_used or 0.0) for grant in stored), default=0.0)
 
 
 def _is_unexpired(grant: Grant, newest: float) -> bool:
-    """Not expired. With a clock that was set back nobody can tell, so what expires does not count."""
+    """Return whether the grant is not expired; False if the clock was set back."""
     expires, now = grant.rule.expires, time.time()
     return expires is None or newest - _CLOCK_SLACK <= now < expires
 

@@ -1,4 +1,4 @@
-"""On its own: for one conversation, tools the user picked run unasked, within a budget, until anybody ends it."""
+"""Auto-approve: selected tools run without a question in one conversation, within a budget."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ BUDGET_FIELDS = ("calls", "seconds", "tokens")
 
 
 class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
-    """What may be used before somebody is asked again: tool calls, seconds, and tokens of the model."""
+    """Limits before the user is asked again: tool calls, seconds and model tokens."""
 
     calls: int = 50
     seconds: float = 1_800
@@ -31,7 +31,7 @@ class AutoApprovalBudget(Struct, frozen=True, kw_only=True):
 
 
 class AutoApprovalStatus(Struct, frozen=True, kw_only=True):
-    """The mode while it is on: what is left of its budget, how many tools it covers, and of which servers."""
+    """The active mode: the remaining budget, the number of tools and their servers."""
 
     left: AutoApprovalBudget
     of: AutoApprovalBudget
@@ -43,10 +43,10 @@ _Key = tuple[str, str, str, str, str]
 
 
 class AutoApproval:
-    """Only tools that their servers claim to be read-only can be picked, one by one, as they are defined now.
+    """Auto-approve mode for tools that their servers claim are read-only, as defined now.
 
-    A claim is not believed for being made: the user picked the tool. Whatever else a call needs is asked as ever, and
-    what the configuration never allows stays forbidden. It ends with its budget, with the conversation, by `stop`.
+    The claim alone is not enough: the user selects the tools. Other questions are asked as usual, and what the
+    configuration never allows stays forbidden. The mode ends with its budget, with the conversation, or by `stop`.
     """
 
     def __init__(
@@ -56,7 +56,10 @@ class AutoApproval:
         events: EventBus,
         audit: AuditLog,
     ) -> None:
-        """`offered` gives what the model can call now; `conversation` the open one, compared by identity."""
+        """*offered_tools* returns the tools of the model now.
+
+        *conversation* returns the open conversation, compared by identity.
+        """
         self._offered_tools = offered_tools
         self._conversation = conversation
         self._events = events
@@ -69,12 +72,12 @@ class AutoApproval:
         self._scope: anyio.CancelScope | None = None
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """The group in which its time runs out."""
+        """Set the task group of the timer."""
         self._tasks = tasks
 
     @property
     def status(self) -> AutoApprovalStatus | None:
-        """How it stands; None when it is off."""
+        """The active mode, None when it is off."""
         if self._scope is None:
             return None
         left = replace(self._remaining, seconds=max(0.0, self._seconds_left()))
@@ -82,42 +85,42 @@ class AutoApproval:
         return AutoApprovalStatus(left=left, of=self._budget, tools=len(self._selected), servers=servers)
 
     def candidates(self) -> tuple[OfferedTool, ...]:
-        """The tools that can be picked now: claimed to be read-only, and not held back."""
-        return tuple(one for one in self._offered_tools() if has_read_only_hint(one.definition.tool))
+        """Return the tools that can be selected: claimed read-only, and not quarantined."""
+        return tuple(tool for tool in self._offered_tools() if has_read_only_hint(tool.definition.tool))
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
-        """Let these tools, by server and name, run unasked from now on. Raises UsageError, and then it is as before."""
+        """Auto-approve these tools, by server and name. Raises UsageError, without any effect then."""
         _check_budget(budget)
         if self._tasks is None:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
-        known = {(one.connection.config.name, one.definition.name): one for one in self.candidates()}
-        wanted = dict.fromkeys(tools)
-        for server, tool in wanted:
+        known = {
+            (candidate.connection.config.name, candidate.definition.name): candidate for candidate in self.candidates()
+        }
+        selected = dict.fromkeys(tools)
+        for server, tool in selected:
             if (server, tool) not in known:
                 raise UsageError(
-                    f"The tool {tool!r} of {server!r} cannot run unasked.",
-                    "Only a tool of a ready server can that the server says is read-only and that has not changed.",
+                    f"The tool {tool!r} of {server!r} cannot be auto-approved.",
+                    "Select unchanged tools of ready servers that the server declares read-only.",
                 )
-        if not wanted:
-            raise UsageError("No tool was picked.", "Name at least one that only reads.")
+        if not selected:
+            raise UsageError("No tool is selected.", "Select at least one read-only tool.")
         self.stop("started anew")
-        self._selected = frozenset(_key(identify_tool(known[one])) for one in wanted)
+        self._selected = frozenset(_key(identify_tool(known[candidate])) for candidate in selected)
         self._budget = self._remaining = budget
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
         self._bound_conversation = self._conversation()
         self._scope = anyio.CancelScope()
         self._tasks.start_soon(self._expire, self._scope, name="autonomy")
-        tools_of = [f"{server}/{tool}" for server, tool in wanted]
-        self._record(
-            "on", {"tools": tools_of, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens}
-        )
+        names = [f"{server}/{tool}" for server, tool in selected]
+        self._record("on", {"tools": names, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens})
         self._publish("")
-        running = self.status
-        assert running is not None  # noqa: S101 - it was just started
-        return running
+        status = self.status
+        assert status is not None  # noqa: S101 - it was just started
+        return status
 
     def stop(self, why: str) -> bool:
-        """End it; False when it is off. `why` is one short phrase for people."""
+        """End the mode; return False when it is off. *why* is a short phrase for people."""
         scope, self._scope = self._scope, None
         if scope is None:
             return False
@@ -128,8 +131,8 @@ class AutoApproval:
         return True
 
     def approve(self, subject: ToolIdentity, arguments: dict[str, Any]) -> bool:
-        """Whether this call may run unasked, which then counts as one call of the budget."""
-        del arguments  # a picked tool may be called with any; what is forbidden was looked at before
+        """Return whether this call is auto-approved, counting it in the budget."""
+        del arguments  # any arguments are allowed; never-rules were checked before
         if not self._is_active() or _key(subject) not in self._selected:
             return False
         self._remaining = replace(self._remaining, calls=self._remaining.calls - 1)
@@ -137,11 +140,11 @@ class AutoApproval:
         return True
 
     def can_continue(self) -> bool:
-        """Whether the model may go on past its rounds without a question."""
+        """Return whether the model may exceed its rounds without a question."""
         return self._is_active()
 
     def count_usage(self, usage: Usage) -> None:
-        """The model used so much in the open conversation."""
+        """Count the model's usage in the open conversation."""
         if self._is_active():
             tokens = self._remaining.tokens - usage.input_tokens - usage.output_tokens
             self._remaining = replace(self._remaining, tokens=max(0, tokens))
@@ -165,7 +168,7 @@ class AutoApproval:
         return "its time is over" if self._seconds_left() <= 0 else ""
 
     def _seconds_left(self) -> float:
-        """What is left of its time by either clock: one stands still while the machine sleeps, one can be set back."""
+        """Return the time left by the earlier clock: one stops during sleep, the other can be set back."""
         return min(self._deadline - time.monotonic(), self._wall_deadline - time.time())
 
     async def _expire(self, scope: anyio.CancelScope) -> None:
@@ -178,17 +181,17 @@ class AutoApproval:
         self._audit.queue_event(AuditSubject(kind="mode", name="unasked"), event, detail=detail)
 
     def _publish(self, why: str) -> None:
-        now = self.status
+        status = self.status
         self._events.publish(
             AutoApprovalChanged(
-                on=now is not None,
+                on=status is not None,
                 why=why,
-                tools=now.tools if now else 0,
-                servers=now.servers if now else (),
-                calls_left=now.left.calls if now else 0,
+                tools=status.tools if status else 0,
+                servers=status.servers if status else (),
+                calls_left=status.left.calls if status else 0,
                 calls=self._budget.calls,
-                seconds_left=round(now.left.seconds) if now else 0,
-                tokens_left=now.left.tokens if now else 0,
+                seconds_left=round(status.left.seconds) if status else 0,
+                tokens_left=status.left.tokens if status else 0,
             )
         )
 
@@ -198,10 +201,10 @@ def _key(subject: ToolIdentity) -> _Key:
 
 
 def _check_budget(budget: AutoApprovalBudget) -> None:
-    for name, value, most in (
+    for name, value, limit in (
         ("calls", budget.calls, MAX_CALLS),
         ("seconds", budget.seconds, MAX_SECONDS),
         ("tokens", budget.tokens, MAX_TOKENS),
     ):
-        if not 0 < value <= most:
-            raise UsageError(f"The budget of {name} is {value:g}, not above 0 and at most {most:,}.")
+        if not 0 < value <= limit:
+            raise UsageError(f"The budget of {name} is {value:g}; it must be above 0 and at most {limit:,}.")

@@ -1,4 +1,4 @@
-"""The user's grants, stored and of this session: list, search, revoke; the earlier calls that a rule would cover."""
+"""The user's grants, stored and of this session: list, search, revoke, and preview of a rule."""
 
 import time
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from mcphost.store.grants import CHANGED_REASON, EXPIRED_REASON, Grant, GrantSto
 from mcphost.store.roots import FolderAnswer, FolderAnswerStore
 
 MAX_PAST_CALLS = 200
-"""Earlier calls that a rule is compared with, the newest ones."""
+"""Number of the newest calls that a rule is compared with."""
 PREVIEW_SECONDS = 5.0
 SERVER_NOT_CONFIGURED = "its server is not configured"
 OTHER_ACCOUNT = "it is for another account"
@@ -30,10 +30,10 @@ GrantState = Literal["counts", "elsewhere", "suspended"]
 
 
 class GrantStatus(Struct, frozen=True):
-    """A grant and whether it counts here and now; `why` says in half a sentence why it does not.
+    """A grant and whether it is valid here and now; `why` gives the reason if it is not.
 
-    "elsewhere": it is for another conversation, folder, account or server; "suspended": it counts nowhere until it is
-    given again.
+    "elsewhere": it is for another conversation, folder, account or server; "suspended": it is not valid until granted
+    again.
     """
 
     grant: Grant
@@ -42,7 +42,7 @@ class GrantStatus(Struct, frozen=True):
 
 
 class FolderAnswerStatus(Struct, frozen=True):
-    """A lasting answer about a folder and whether it counts here and now; see Permission."""
+    """A lasting answer about a folder and whether it is valid; see GrantStatus."""
 
     answer: FolderAnswer
     state: GrantState
@@ -50,7 +50,7 @@ class FolderAnswerStatus(Struct, frozen=True):
 
 
 class PastCall(Struct, frozen=True):
-    """An earlier call of the rule's server that a model made, and whether the rule covers it as things are now."""
+    """An earlier call by a model, and whether the rule covers it now."""
 
     conversation: str
     title: str
@@ -61,7 +61,7 @@ class PastCall(Struct, frozen=True):
 
 
 class GrantRegistry:
-    """The user's grants. Every method may take a moment; none is for the drawing of a screen."""
+    """The user's grants. Methods may take a moment and are not for drawing a screen."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class GrantRegistry:
         audit: AuditLog,
         folder_answers: FolderAnswerStore,
     ) -> None:
-        """`standing` has the grants that last until the program ends, and knows the open conversation."""
+        """*active_grants* has the session grants and knows the open conversation."""
         self._audit = audit
         self._folder_answers = folder_answers
         self._active_grants = active_grants
@@ -83,7 +83,7 @@ class GrantRegistry:
         self._servers = servers
 
     async def list_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return the grants that stand, newest first: of one server, with that text in them, or both.
+        """Return the grants, newest first, optionally of one server or with a text.
 
         Those of this session come first. Raises StoreError.
         """
@@ -91,7 +91,7 @@ class GrantRegistry:
         return (*self.list_session_grants(server=server, text=text), *self._search(stored, server, text))
 
     def list_session_grants(self, *, server: str = "", text: str = "") -> tuple[GrantStatus, ...]:
-        """Return only the grants of this session, newest first; they are known also while the store fails."""
+        """Return only the grants of this session, newest first; this works even if the store fails."""
         return self._search(reversed(self._active_grants.session_grants()), server, text)
 
     def _search(self, grants: Iterable[Grant], server: str, text: str) -> tuple[GrantStatus, ...]:
@@ -103,68 +103,68 @@ class GrantRegistry:
         )
 
     async def list_folder_answers(self, *, server: str = "", text: str = "") -> tuple[FolderAnswerStatus, ...]:
-        """Return the lasting answers about folders, newest first: of one server, with that text, or both.
+        """Return the lasting answers about folders, newest first, optionally of one server or with a text.
 
         Raises StoreError.
         """
         wanted = text.casefold()
         return tuple(
-            self._folder_status(one)
-            for one in await self._folder_answers.list_all()
-            if server in ("", one.server) and wanted in f"{one.id} {one.text} folder".casefold()
+            self._folder_status(answer)
+            for answer in await self._folder_answers.list_all()
+            if server in ("", answer.server) and wanted in f"{answer.id} {answer.text} folder".casefold()
         )
 
     async def revoke(self, ident: str) -> Grant | FolderAnswer:
-        """Revoke the grant with this id prefix; a stored one in every running mcphost. Raises UsageError, StoreError.
+        """Revoke the grant with this id prefix, in every running mcphost if stored.
 
-        It may be a lasting answer about a folder: the server is then asked about again.
-        It is recorded afterwards, and whether or not that can be done: nothing stands in the way of revoking.
+        It may be a lasting answer about a folder: the server is then asked about again. It is recorded afterwards, as a
+        failing audit log must not prevent it. Raises UsageError or StoreError.
         """
         if ident.startswith("r"):
             answer = await self._folder_answers.revoke(ident)
-            about = AuditSubject(
+            subject = AuditSubject(
                 kind="roots",
                 server=answer.server,
                 name=replace_surrogates(answer.path),
                 definition=answer.server_digest,
             )
-            self._audit.queue_event(about, "revoked", grant=answer.id)
+            self._audit.queue_event(subject, "revoked", grant=answer.id)
             return answer
         grant = self._active_grants.revoke_session(ident)
         if grant is None:
             await self._grants.write_uses()
             grant = await self._grants.revoke(ident)
             self._active_grants.mark_revoked(grant.id)
-        act = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
-        self._audit.queue_event(act, "revoked", grant=grant.id)
+        subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
+        self._audit.queue_event(subject, "revoked", grant=grant.id)
         return grant
 
     async def preview(self, rule: Rule) -> tuple[PastCall, ...]:
-        """The newest calls that models made of the rule's server, in stored conversations, newest first.
+        """Return the newest calls that models made of the rule's server in stored conversations.
 
-        At most 200, and what can be judged within seconds. Raises StoreError.
+        At most 200, newest first, as many as can be matched within seconds. Raises StoreError.
         """
-        judged: list[PastCall] = []
+        calls: list[PastCall] = []
         with anyio.move_on_after(PREVIEW_SECONDS):
-            for made in await self._conversations.list_calls(rule.server, MAX_PAST_CALLS):
-                judged.append(await self._match_past_call(rule, made))  # noqa: PERF401 - what was judged in time stays
-        return tuple(judged)
+            for call in await self._conversations.list_calls(rule.server, MAX_PAST_CALLS):
+                calls.append(await self._match_past_call(rule, call))  # noqa: PERF401 - calls matched in time are kept
+        return tuple(calls)
 
     async def match(self, rule: Rule, tool: str, arguments: dict[str, Any]) -> RuleMatch:
-        """Whether it covers such a call of its server as things are now. Raises nothing but cancellation."""
+        """Return whether the rule covers this call now. Raises nothing but cancellation."""
         connection = self._find_connection(rule.server)
-        asked = RuleInput(
+        rule_input = RuleInput(
             server=rule.server,
             tool=tool,
             arguments=arguments,
             account=connection.account if connection else "",
             folder=connection.folder if connection else None,
         )
-        return await self._matcher.match(rule, asked)
+        return await self._matcher.match(rule, rule_input)
 
-    async def _match_past_call(self, rule: Rule, made: RecordedCall) -> PastCall:
-        answer = await self.match(rule, made.tool, made.arguments)
-        return PastCall(made.conversation, made.title, made.at, made.tool, made.arguments, answer)
+    async def _match_past_call(self, rule: Rule, call: RecordedCall) -> PastCall:
+        answer = await self.match(rule, call.tool, call.arguments)
+        return PastCall(call.conversation, call.title, call.at, call.tool, call.arguments, answer)
 
     def _status(self, grant: Grant) -> GrantStatus:
         if grant.suspended:

@@ -1,4 +1,4 @@
-"""Is what a server will read as a path inside a folder? By every way of reading it, or nobody can tell."""
+"""Whether a path argument is inside a folder, by every way in which a server may read it."""
 
 import os
 import re
@@ -13,41 +13,41 @@ PATH_LIMIT = 4096
 _MAX_LINKS = 40
 _MAX_NAMES = 500
 _AMBIGUOUS = re.compile(r"[\x00-\x1f\x7f\\$`*?\[\]{}%]|^\s|\s$|^[A-Za-z][A-Za-z0-9+.-]*:|(?:^|/)\.{3,}(?:/|$)")
-"""What servers read in their own ways: separators of Windows, variables, globs, codes and addresses such as file:///x;
-white space at the ends, which some cut off; names of dots, out of which careless cleaning makes `..`."""
+"""Text that servers read differently: Windows separators, variables, globs, percent codes, addresses such as file:///x;
+surrounding white space, which some strip; names of dots, which careless cleaning turns into `..`."""
 _JOINED = re.compile(r"""[:;,|&<>"'=^#!]|^[-@+]|^//|\s(?=[-@+/~.])""")
-"""Where a text may be more than one path, an option, or a file that a sign refers to: `/a:/b`, `-o`, `@file`."""
+"""Text that may be several paths, an option, or a reference to a file: `/a:/b`, `-o`, `@file`."""
 _SEPARATORS = re.compile(r"""[:;,|&<>"'=^#!@+\s]+""")
 _MAX_PARTS = 50
 _PER_PROCESS = ("/proc", "/dev")
-"""What these lead to depends on who asks: the server's /proc/self/cwd is not ours."""
+"""Folders that depend on the process: the server's /proc/self/cwd is not the host's."""
 
 
 class _AmbiguousPath(Exception):
-    """A path that may lead somewhere else for the server."""
+    """A path that a server may resolve differently."""
 
 
 def check_containment(value: str, folder: str, working_directory: str) -> Containment:
-    """Whether `value`, read by a server that runs in `runs_in`, names `folder` or something in it.
+    """Return whether *value*, read by a server in *working_directory*, is *folder* or inside it.
 
     Links and `..` are resolved in both orders, because programs do either: `link/../x` is beside the link for one and
-    beside its target for another. What does not exist yet is judged by the part that does. Looks at the file system,
-    so it may block; raises nothing.
+    beside its target for another. A path that does not exist is judged by its existing part. Reads the file system, so
+    it may block; never raises.
     """
     if not value or len(value) > PATH_LIMIT:
         return "unsure"
-    plain = normalize("NFKC", value)
-    if _is_ambiguous(value, plain):
+    normalized = normalize("NFKC", value)
+    if _is_ambiguous(value, normalized):
         return "unsure"
     try:
         top = _resolve(_expand_home(folder), "/")
         inside = _all_or_any_inside(_interpretations(value, working_directory), top, working_directory)
-        if not (_JOINED.search(value) or _JOINED.search(plain)):
+        if not (_JOINED.search(value) or _JOINED.search(normalized)):
             return "inside" if inside[0] else "unsure" if inside[1] else "outside"
-        # A rule that forbids looks at "unsure", too; one that allows must be certain of how the text is read.
+        # A deny rule also applies to "unsure"; an allow rule requires a single reading.
         parts = [
             text
-            for part in {*_split_paths(value), *_split_paths(plain)}
+            for part in {*_split_paths(value), *_split_paths(normalized)}
             for text in _interpretations(part, working_directory)
         ]
         return "unsure" if inside[1] or _all_or_any_inside(parts, top, working_directory)[1] else "outside"
@@ -60,17 +60,17 @@ def _all_or_any_inside(texts: list[str], top: str, working_directory: str) -> tu
     return all(inside), any(inside)
 
 
-def _is_ambiguous(value: str, plain: str) -> bool:
-    """Whether nobody can tell how a server reads it; `plain` is the value in Unicode's form NFKC."""
+def _is_ambiguous(value: str, normalized: str) -> bool:
+    """Return whether servers may read it differently; *normalized* is the value in Unicode form NFKC."""
     return (
-        bool(_AMBIGUOUS.search(value) or _AMBIGUOUS.search(plain))
+        bool(_AMBIGUOUS.search(value) or _AMBIGUOUS.search(normalized))
         or sanitize(value, keep_newlines=False) != value
-        or any(value.count(sign) != plain.count(sign) for sign in "./~")
+        or any(value.count(char) != normalized.count(char) for char in "./~")
     )
 
 
 def _split_paths(text: str) -> list[str]:
-    """The paths that may be joined in a text, each also from its first slash on: `-I/etc` names `/etc`."""
+    """Return the paths that may be joined in a text, each also from its first slash: `-I/etc` names `/etc`."""
     parts = [part for part in _SEPARATORS.split(text) if part]
     if len(parts) > _MAX_PARTS:
         raise _AmbiguousPath
@@ -78,10 +78,10 @@ def _split_paths(text: str) -> list[str]:
 
 
 def _interpretations(value: str, working_directory: str) -> list[str]:
-    """The texts that a server may make of it."""
+    """Return the texts that a server may read it as."""
     texts = [value]
     if value.startswith("~"):
-        # Most programs leave the sign alone, some take it for the home folder.
+        # Most programs keep the "~", some expand it to the home folder.
         texts.append(_expand_home(value))
     return [*texts, *(os.path.normpath(os.path.join(working_directory, text)) for text in texts)]
 
@@ -91,44 +91,44 @@ def _expand_home(path: str) -> str:
 
 
 def _resolve(path: str, working_directory: str) -> str:
-    """Absolute, without links and `..`. Raises _Unclear, OSError."""
-    waiting = [name for name in reversed(os.path.join(working_directory, path).split("/")) if name not in ("", ".")]
-    at, links = "/", 0
-    while waiting:
-        if len(waiting) > _MAX_NAMES:
+    """Return the absolute path without links and `..`. Raises _AmbiguousPath or OSError."""
+    pending = [name for name in reversed(os.path.join(working_directory, path).split("/")) if name not in ("", ".")]
+    current, links = "/", 0
+    while pending:
+        if len(pending) > _MAX_NAMES:
             raise _AmbiguousPath
-        name = waiting.pop()
+        name = pending.pop()
         if name == "..":
-            at = os.path.dirname(at)
+            current = os.path.dirname(current)
             continue
-        here = os.path.join(at, name)
-        if here in _PER_PROCESS:
+        candidate = os.path.join(current, name)
+        if candidate in _PER_PROCESS:
             raise _AmbiguousPath
         try:
-            target = os.readlink(here)
+            target = os.readlink(candidate)
         except OSError:
-            # No link, not there, or not for us to see; then what the server would find there stays open.
-            if os.path.lexists(here) or _is_searchable(at):
-                at = here
+            # Not a link, missing, or not accessible; if not accessible, the server may find something else.
+            if os.path.lexists(candidate) or _is_searchable(current):
+                current = candidate
                 continue
             raise
         links += 1
         if links > _MAX_LINKS:
             raise _AmbiguousPath
-        at = "/" if target.startswith("/") else at
-        waiting.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
-    return at
+        current = "/" if target.startswith("/") else current
+        pending.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
+    return current
 
 
 def _is_searchable(folder: str) -> bool:
-    """Whether we would see what is in that folder; one that does not exist has nothing in it."""
+    """Return whether the content of this folder is visible; a missing folder has none."""
     return not os.path.isdir(folder) or os.access(folder, os.X_OK)
 
 
 def _is_within(path: str, top: str) -> bool:
     if path == top or path.startswith(top.rstrip("/") + "/"):
         return True
-    # The same folder by another name: a mount, or a file system that takes upper and lower case for one.
+    # The same folder by another name: a mount, or a case-insensitive file system.
     try:
         wanted = os.stat(top)
     except OSError:

@@ -1,4 +1,4 @@
-"""The one consent path for tool calls: what is never allowed, rules and grants, and then the question."""
+"""Consent policy for tool calls: never-rules, grants and rules, then the question."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,11 +23,11 @@ RULE_MISMATCH = "The rule that was given with the answer does not cover this cal
 
 
 class Approval(Struct, frozen=True):
-    """The call may run with these arguments; `by` says what allowed it.
+    """Permission for a call with these arguments; `source` says what allowed it.
 
-    "once", "session" and "always" are the user's answers, now or earlier; "rule" is one that came with the command;
-    "grant" is a stored rule; "claim" is the server's own claim that the tool only reads, where the user chose to trust
-    it for that; "autonomy" is what the user picked to run unasked for now. `grant` is the id of the grant.
+    "once", "session" and "always" are the user's answers, now or earlier; "rule" is a rule from the command line;
+    "grant" is a stored rule; "claim" is the server's claim that the tool only reads, where the user trusts it;
+    "autonomy" is auto-approval. `grant_id` is the id of the grant.
     """
 
     source: str
@@ -36,16 +36,16 @@ class Approval(Struct, frozen=True):
 
 
 class ConfigRules(Struct, frozen=True):
-    """Rules from before any call: those that allow, and those that no other rule, no answer and no mode overrides."""
+    """Configured rules: `allow`, and `never`, which no rule, answer or mode overrides."""
 
     allow: tuple[Rule, ...] = ()
     never: tuple[Rule, ...] = ()
     file: str = "config.toml"
-    """Where the never-list is written."""
+    """The file of the never-rules."""
 
 
 class _OpenQuestion:
-    """A question that is open."""
+    """An open question."""
 
     def __init__(self, subject: ToolIdentity, arguments: dict[str, Any]) -> None:
         self.identity, self.arguments = subject, arguments
@@ -55,11 +55,11 @@ class _OpenQuestion:
 QuestionFactory = Callable[[ToolHistory], ApproveTool]
 ArgumentsCheck = Callable[[dict[str, Any]], Awaitable[bool]]
 AutoApprovalCheck = Callable[[ToolIdentity, dict[str, Any]], bool]
-"""Whether a call may run without a question for now; asked only when nothing else allows it, and it counts then."""
+"""Returns whether a call is auto-approved, counting it; called only when nothing else allows the call."""
 
 
 class ConsentPolicy:
-    """Decides; an answer that widens also settles the questions that already wait, as far as it covers them."""
+    """The decision on tool calls; a new grant also answers open questions that it covers."""
 
     def __init__(
         self,
@@ -91,14 +91,13 @@ class ConsentPolicy:
     ) -> Approval | Deny:
         """Allow or deny one call; cancelling withdraws the question.
 
-        `changed` says that this very call was allowed already, when the tool was something else; `fault`, that the
-        user edited its arguments into these, and what in them does not fit. `fits` is asked about arguments that were
-        edited before a rule is kept that came with them.
+        *has_changed*: this call was already approved, for a previous definition. *fault*: what is invalid in the
+        arguments that the user edited. *is_valid* checks edited arguments before a rule that came with them is stored.
         """
         subject = identify_tool(offered)
 
-        def question(seen: ToolHistory) -> ApproveTool:
-            return replace(_make_question(offered, subject, arguments, call, why, seen), fault=fault)
+        def question(history: ToolHistory) -> ApproveTool:
+            return replace(_make_question(offered, subject, arguments, call, why, history), fault=fault)
 
         return await self.authorize_call(
             subject, arguments, question, call=call, has_changed=has_changed, is_valid=is_valid
@@ -114,17 +113,17 @@ class ConsentPolicy:
         has_changed: bool = False,
         is_valid: ArgumentsCheck | None = None,
     ) -> Approval | Deny:
-        """Allow or deny a call of `subject`; `ask` makes the question from what earlier answers say about it."""
-        act = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
+        """Allow or deny a call; *make_question* creates the question from the tool's history."""
+        subject = AuditSubject(kind="tool", server=identity.server, name=identity.tool, call=call, arguments=arguments,
                   definition=identity.digest)  # fmt: skip
         while True:
             forbidden = await self._find_never_rule(identity, arguments)
             if forbidden is not None:
-                return await self._record_decision(act, _config_denial(forbidden), "config", format_rule(forbidden))
-            allowed, seen = await self._find_approval(identity, arguments, has_changed=has_changed)
-            if allowed is not None:
-                return await self._record_decision(act, allowed, allowed.source, allowed.grant_id)
-            waiting, question = _OpenQuestion(identity, arguments), make_question(seen)
+                return await self._record_decision(subject, _config_denial(forbidden), "config", format_rule(forbidden))
+            approval, history = await self._find_approval(identity, arguments, has_changed=has_changed)
+            if approval is not None:
+                return await self._record_decision(subject, approval, approval.source, approval.grant_id)
+            waiting, question = _OpenQuestion(identity, arguments), make_question(history)
             verdict = None
             with waiting.scope:
                 self._open_questions.append(waiting)
@@ -134,21 +133,21 @@ class ConsentPolicy:
                     self._open_questions.remove(waiting)
             match verdict:
                 case AllowOnce() | AllowRule():
-                    return await self._approve_edited(act, identity, question, verdict, is_valid)
+                    return await self._approve_edited(subject, identity, question, verdict, is_valid)
                 case AllowSession() | AllowAlways():
                     grant = make_grant(identity, Rule(server=identity.server, tool=exact_pattern(identity.tool)))
-                    lasting = isinstance(verdict, AllowAlways)
+                    is_permanent = isinstance(verdict, AllowAlways)
                     grant = (
                         await self._active_grants.grant_persistent(grant)
-                        if lasting
+                        if is_permanent
                         else self._active_grants.grant_session(grant)
                     )
                     await self._record_grant(grant)
-                    return Approval("always" if lasting else "session", arguments, grant.id)
+                    return Approval("always" if is_permanent else "session", arguments, grant.id)
                 case Deny():
                     return verdict
                 case None if waiting.scope.cancelled_caught:
-                    pass  # Another answer covers this call; look again.
+                    pass  # Another answer covers this call; decide again.
                 case _:
                     return Deny()
 
@@ -160,7 +159,7 @@ class ConsentPolicy:
         verdict: AllowOnce | AllowRule,
         is_valid: ArgumentsCheck | None,
     ) -> Approval | Deny:
-        """An answer that may have brought other arguments: all that was looked at before holds for those."""
+        """Apply an answer that may have edited arguments, which are checked again."""
         arguments = question.arguments if verdict.arguments is None else verdict.arguments
         is_edited = arguments_digest(arguments) != arguments_digest(question.arguments)
         if is_edited and not question.editable:
@@ -173,27 +172,27 @@ class ConsentPolicy:
         if isinstance(verdict, AllowOnce):
             return Approval("once", arguments)
         if is_edited and is_valid is not None and not await is_valid(arguments):
-            return Approval("once", arguments)  # whoever calls finds the fault, too, and asks again: no rule yet
+            return Approval("once", arguments)  # the caller finds the fault and asks again: no rule yet
         return await self._approve_with_rule(identity, arguments, verdict.rule)
 
     async def _approve_with_rule(
         self, identity: ToolIdentity, arguments: dict[str, Any], rule: Rule
     ) -> Approval | Deny:
-        """The answer was a rule. One that does not cover the very call it was given for is a mistake, and not kept."""
+        """Store the rule of an answer, unless it does not cover the call itself."""
         if await self._matcher.match(rule, identity.to_rule_input(arguments)) != "yes":
             return Deny(RULE_MISMATCH)
-        # Digests of every tool of a server take a while when there are thousands.
+        # The digests of thousands of tools take a while.
         grant = await anyio.to_thread.run_sync(make_grant, identity, rule)
         grant = await self._active_grants.grant_persistent(grant)
         if not await self._active_grants.covers(grant, identity, arguments):
-            return Deny(RULE_MISMATCH)  # it had expired before it was given
+            return Deny(RULE_MISMATCH)  # it was already expired
         await self._record_grant(grant)
         return Approval("grant", arguments, grant.id)
 
     async def _record_decision(
         self, subject: AuditSubject, verdict: Approval | Deny, who: str, grant: str
     ) -> Approval | Deny:
-        """What nobody was asked about, once it is recorded."""
+        """Record a decision without a question and return it."""
         try:
             decision = "deny" if isinstance(verdict, Deny) else "allow"
             await self._audit.record_decision(subject, decision, who=who, grant=grant)
@@ -202,59 +201,57 @@ class ConsentPolicy:
         return verdict
 
     async def _record_grant(self, grant: Grant) -> None:
-        """Record which grant an answer became, and apply it to what waits."""
-        act = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
+        """Record a new grant and apply it to the open questions."""
+        subject = AuditSubject(kind="grant", server=grant.server, name=grant.text, definition=grant.server_digest)
         scope = "session" if grant.session else grant.rule.scope
-        self._audit.queue_event(act, "given", grant=grant.id, detail={"scope": scope})
+        self._audit.queue_event(subject, "given", grant=grant.id, detail={"scope": scope})
         await self._recheck_open_questions(grant)
 
     async def _recheck_open_questions(self, grant: Grant) -> None:
-        """Look again at the open questions that the grant covers, and at no other."""
+        """Decide again about the open questions that the grant covers."""
         for waiting in tuple(self._open_questions):
             if await self._active_grants.covers(grant, waiting.identity, waiting.arguments):
                 waiting.scope.cancel()
 
     async def check_manual_call(self, offered: OfferedTool, arguments: dict[str, Any]) -> None:
-        """For a call that is the user's own act. Raises ConsentDenied: it is never allowed, or the tool changed."""
+        """Check the user's own call. Raises ConsentDenied if it is never allowed or the tool changed."""
         subject = identify_tool(offered)
         forbidden = await self._find_never_rule(subject, arguments)
         if forbidden is not None:
             where = self._config_rules.file
-            raise ConsentDenied(
-                _config_denial(forbidden).reason, f"If that is not what you want, change [consent] never in {where}."
-            )
+            raise ConsentDenied(_config_denial(forbidden).reason, f"To allow it, change [consent] never in {where}.")
         if (await self._active_grants.tool_history(subject)).changed:
             raise ConsentDenied(
-                f"The tool {subject.tool!r} of {subject.server!r} is not what it was when it was allowed for longer.",
-                "Let the model ask for it in a chat: the question there says that it changed.",
+                f"The tool {subject.tool!r} of {subject.server!r} changed after it was allowed.",
+                "Let the model call it in a chat and review the change there.",
             )
 
     async def _find_never_rule(self, identity: ToolIdentity, arguments: dict[str, Any]) -> Rule | None:
-        """The rule of the never-list that the call is against, also when nobody can tell whether it is."""
-        asked = identity.to_rule_input(arguments)
+        """Return the never-rule that covers the call or may cover it, or None."""
+        rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.never:
-            if await self._matcher.match(rule, asked) != "no":
+            if await self._matcher.match(rule, rule_input) != "no":
                 return rule
         return None
 
     async def _find_approval(
         self, identity: ToolIdentity, arguments: dict[str, Any], *, has_changed: bool
     ) -> tuple[Approval | None, ToolHistory]:
-        grant, seen = await self._active_grants.find_covering(identity, arguments)
-        seen = replace(seen, changed=has_changed or seen.changed)
+        grant, history = await self._active_grants.find_covering(identity, arguments)
+        history = replace(history, changed=has_changed or history.changed)
         if grant is not None:
-            return Approval(grant.source, arguments, grant.id), seen
-        if seen.changed:
-            # What became something else needs eyes on it, whatever was written before anybody saw that.
-            return None, seen
-        asked = identity.to_rule_input(arguments)
+            return Approval(grant.source, arguments, grant.id), history
+        if history.changed:
+            # The user must see a changed tool, whatever rules were written before the change.
+            return None, history
+        rule_input = identity.to_rule_input(arguments)
         for rule in self._config_rules.allow:
-            if await self._matcher.match(rule, asked) == "yes":
-                return Approval("rule", arguments), seen
+            if await self._matcher.match(rule, rule_input) == "yes":
+                return Approval("rule", arguments), history
         if identity.is_read_only_trusted:
-            return Approval("claim", arguments), seen
-        unasked = self._auto_approve is not None and self._auto_approve(identity, arguments)
-        return (Approval("autonomy", arguments) if unasked else None), seen
+            return Approval("claim", arguments), history
+        auto_approved = self._auto_approve is not None and self._auto_approve(identity, arguments)
+        return (Approval("autonomy", arguments) if auto_approved else None), history
 
 
 def _config_denial(rule: Rule) -> Deny:

@@ -1,7 +1,7 @@
-"""Does a rule cover a call? Yes, no, or nobody can tell, which then means that a person is asked.
+"""Matching of rules and calls: yes, no, or unsure, in which case the user is asked.
 
-A rule that was written to allow must never cover more than its words say, so everything that a server may read in
-another way than we do counts as "unsure". A rule that forbids is obeyed for "yes" and for "unsure".
+An allow rule must never cover more than it says, so everything that a server may read differently is "unsure". A deny
+rule applies to "yes" and "unsure".
 """
 
 import math
@@ -20,10 +20,10 @@ from mcphost.unicode_forms import normalize
 
 RuleMatch = Literal["yes", "no", "unsure"]
 PATH_SECONDS = 1.0
-"""What looking at the file system may take; a folder of a network that is gone could take minutes."""
+"""Timeout for the file system; an unreachable network folder could take minutes."""
 TEXT_LIMIT = 64 * 1024
 _MAX_DEPTH = 20
-"""Levels of objects that are searched for similar names; what lies deeper cannot be judged."""
+"""Levels of objects that are searched for similar names; deeper levels are "unsure"."""
 _PROTOTYPES = ("__proto__", "constructor")
 _LIST_INDEX = re.compile(r"\[[0-9]*\]")
 _WHITESPACE = re.compile(r"\s+")
@@ -32,7 +32,7 @@ _BOOLEAN_WORDS: dict[str, str] = {**dict.fromkeys(["true", "yes", "on", "y", "t"
 
 
 class RuleInput(Struct, frozen=True, kw_only=True):
-    """A call as rules see it. `folder` is where its server runs; None: not on this machine, as far as we know."""
+    """A call as rules see it; `folder` is where its server runs, None if not on this machine."""
 
     server: str
     tool: str
@@ -42,29 +42,32 @@ class RuleInput(Struct, frozen=True, kw_only=True):
 
 
 class RuleMatcher:
-    """Compares rules with calls; patterns run in the child of `checker`, where they can be killed."""
+    """Matcher of rules and calls; patterns run in the validator's child process, which can be killed."""
 
     def __init__(self, validator: SchemaValidator) -> None:
         self._validator = validator
 
     async def match(self, rule: Rule, call: RuleInput) -> RuleMatch:
-        """Whether `call` is covered, whatever the rule's scope and expiry. Raises nothing but cancellation."""
+        """Return whether the rule covers the call, ignoring its scope and expiry.
+
+        Raises nothing but cancellation.
+        """
         if not rule.covers(call.server, call.tool) or rule.account not in (None, call.account):
             return "no"
         answer: RuleMatch = "yes"
         for condition in rule.conditions:
-            found = await self._match_condition(condition, call)
-            if found == "no":
+            result = await self._match_condition(condition, call)
+            if result == "no":
                 return "no"
-            answer = "unsure" if found == "unsure" else answer
+            answer = "unsure" if result == "unsure" else answer
         return answer
 
     async def _match_condition(self, condition: Condition, call: RuleInput) -> RuleMatch:
-        found, value, in_doubt = _find_argument(call.arguments, condition.argument)
-        if in_doubt:
-            # A server that takes "Path" for "path" may act on the other one, or on that alone.
+        is_present, value, is_ambiguous = _find_argument(call.arguments, condition.argument)
+        if is_ambiguous:
+            # A server that reads "Path" as "path" may act on either.
             return "unsure"
-        if not found:
+        if not is_present:
             return "no"
         match condition.operator:
             case "under":
@@ -76,9 +79,9 @@ class RuleMatcher:
 
     async def _match_pattern(self, value: Any, pattern: Value) -> RuleMatch:
         if not isinstance(value, str) or len(value) > TEXT_LIMIT or sanitize(value, keep_newlines=False) != value:
-            # A dot does not match a line break, and `[^;]` does: neither is what people mean by it.
+            # A dot does not match a line break, but `[^;]` does: neither is what users expect.
             return "unsure"
-        # Also by itself: `a)|(b` would be two patterns in the brackets that hold it to the whole text.
+        # Also alone: in the group that anchors it, `a)|(b` would be two patterns.
         schema = {"type": "string", "allOf": [{"pattern": pattern}, {"pattern": f"^(?:{pattern})$"}]}
         verdict = await self._validator.validate(encode(schema), value)
         return {"fits": "yes", "misfit": "no"}.get(verdict.outcome, "unsure")  # pyright: ignore[reportReturnType]
@@ -91,7 +94,7 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
     value: Any = arguments
     for name in path:
         if not isinstance(value, dict):
-            # Some servers read JSON in a text as the object that it stands for, or take the first of a list.
+            # Some servers parse JSON in a text, or use the first item of a list.
             return False, None, True
         members = cast("dict[str, Any]", value)
         if name not in members:
@@ -101,31 +104,33 @@ def _find_argument(arguments: dict[str, Any], path: tuple[str, ...]) -> tuple[bo
 
 
 def _has_similar_name(members: dict[str, Any], path: tuple[str, ...], wanted: str, depth: int = 0) -> bool:
-    """Whether a member that is not on the way may be read as the argument, whose plain name is `wanted` from here on.
+    """Return whether another member may be read as the argument whose remaining name is *wanted*.
 
-    By a similar name on any level (`Path`, `path[]`, `path` with an invisible character), by the whole way as one name
-    (`options.depth`) or by one name as a way, and by the prototype that JavaScript takes members from.
+    That is a similar name on any level (`Path`, `path[]`, `path` with an invisible character), the whole path as one
+    name (`options.depth`) or one name as a path, or the prototype from which JavaScript inherits members.
     """
     if depth > _MAX_DEPTH:
         return True
     for name, member in members.items():
-        plain = _normalize_name(name)
+        normalized = _normalize_name(name)
         if path and name == path[0]:
             step = path[1:]
-        elif name in _PROTOTYPES or (wanted.startswith(plain) and plain in (wanted, *map(_normalize_name, path[:1]))):
+        elif name in _PROTOTYPES or (
+            wanted.startswith(normalized) and normalized in (wanted, *map(_normalize_name, path[:1]))
+        ):
             return True
         else:
             step = ()
-        on_way = bool(step) or not (path and name == path[0])
-        if on_way and wanted.startswith(plain) and isinstance(member, dict):
+        is_on_path = bool(step) or not (path and name == path[0])
+        if is_on_path and wanted.startswith(normalized) and isinstance(member, dict):
             inner = cast("dict[str, Any]", member)
-            if _has_similar_name(inner, step, wanted[len(plain) :], depth + 1):
+            if _has_similar_name(inner, step, wanted[len(normalized) :], depth + 1):
                 return True
     return False
 
 
 def _normalize_name(name: str) -> str:
-    """The letters and digits of a name, without case, accents, invisible characters and the index of a list."""
+    """Return the letters and digits of a name without case, accents, invisible characters and index."""
     folded = normalize("NFKD", normalize("NFKD", _LIST_INDEX.sub("", name)).casefold())
     return "".join(filter(str.isalnum, strip_unsafe(folded)))
 
@@ -145,35 +150,39 @@ def _value_kind(value: Any) -> str:
 
 
 def _compare(condition: Condition, value: Any) -> RuleMatch:
-    """Numbers with numbers, text with text; a value of another kind is one the server may still take for it."""
+    """Compare numbers with numbers and text with text; other kinds may be converted by the server."""
     kind = _value_kind(value)
-    wanted = {_value_kind(one) for one in condition.values}
+    kinds = {_value_kind(expected) for expected in condition.values}
     if not kind:
         return "unsure"
     if condition.operator in ("is", "in"):
-        if any(_value_kind(one) == kind and one == value for one in condition.values):
+        if any(_value_kind(expected) == kind and expected == value for expected in condition.values):
             return "yes"
-        return "unsure" if kind not in wanted or any(_is_equivalent(value, one) for one in condition.values) else "no"
+        return (
+            "unsure"
+            if kind not in kinds or any(_is_equivalent(value, expected) for expected in condition.values)
+            else "no"
+        )
     if kind != "number":
         return "unsure"
     bound = cast("float", condition.values[0])
     match condition.operator:
         case "<":
-            held = value < bound
+            is_true = value < bound
         case "<=":
-            held = value <= bound
+            is_true = value <= bound
         case ">":
-            held = value > bound
+            is_true = value > bound
         case _:
-            held = value >= bound
-    return "yes" if held else "no"
+            is_true = value >= bound
+    return "yes" if is_true else "no"
 
 
 def _is_equivalent(value: Value, wanted: Value) -> bool:
-    """Whether a server may take one for the other: other case, white space, quotes, or the text of a number."""
+    """Return whether a server may treat both as equal: case, white space, quotes, or a number as text."""
     try:
-        one, other = _to_text(value), _to_text(wanted)
-        return one == other or float(one) == float(other)
+        left, right = _to_text(value), _to_text(wanted)
+        return left == right or float(left) == float(right)
     except (ValueError, OverflowError):
         return False
 
@@ -189,9 +198,9 @@ def _to_text(value: Value) -> str:
 async def _match_folder(value: Any, folder: Value, working_directory: str | None) -> RuleMatch:
     if not isinstance(value, str) or not isinstance(folder, str) or working_directory is None:
         return "unsure"
-    place: Containment = "unsure"
+    containment: Containment = "unsure"
     with anyio.move_on_after(PATH_SECONDS):
-        place = await anyio.to_thread.run_sync(
+        containment = await anyio.to_thread.run_sync(
             check_containment, value, folder, working_directory, abandon_on_cancel=True
         )
-    return {"inside": "yes", "outside": "no"}.get(place, "unsure")  # pyright: ignore[reportReturnType]
+    return {"inside": "yes", "outside": "no"}.get(containment, "unsure")  # pyright: ignore[reportReturnType]

@@ -1,4 +1,4 @@
-"""What consent is about: one tool of one server, each with the digest of what it is now."""
+"""Identity of a tool for consent: the server and the tool, each with its present digest."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from mcphost.store.grants import Grant
 
 
 class ToolIdentity(Struct, frozen=True, kw_only=True):
-    """A tool, and beside it everything that its server offered when the question arose.
+    """A tool, and all tools that its server offered when the question was asked.
 
-    A rule about several tools is bound to those: what a server adds while its question is open was not seen.
-    `claim_counts`: the server claims that the tool only reads, and the user chose to believe it.
+    A rule about several tools is bound to these: tools added while the question is open were not shown.
+    `is_read_only_trusted`: the server claims that the tool only reads, and the user trusts its claims.
     """
 
     server: str
@@ -28,14 +28,14 @@ class ToolIdentity(Struct, frozen=True, kw_only=True):
     is_read_only_trusted: bool = False
 
     def to_rule_input(self, arguments: dict[str, Any]) -> RuleInput:
-        """A call of it, as rules see it."""
+        """Return a call of the tool for rules."""
         return RuleInput(
             server=self.server, tool=self.tool, arguments=arguments, account=self.account, folder=self.folder
         )
 
 
 def identify_tool(offered: OfferedTool) -> ToolIdentity:
-    """That tool now."""
+    """Return the present identity of a tool."""
     connection, listed = offered.connection, offered.definition
     return ToolIdentity(
         server=connection.config.name,
@@ -50,13 +50,13 @@ def identify_tool(offered: OfferedTool) -> ToolIdentity:
 
 
 def has_read_only_hint(tool: Tool) -> bool:
-    """Whether its server claims that it only reads: a claim, which nobody checked."""
+    """Return whether the server claims that the tool only reads; the claim is unverified."""
     claims = tool.annotations
     return claims is not None and claims.read_only_hint is True and claims.destructive_hint is not True
 
 
 def make_grant(identity: ToolIdentity, rule: Rule) -> Grant:
-    """The grant of that rule, bound to what it covers now."""
+    """Return the grant of this rule, bound to the tools it covers now."""
     tools = {name: listed.digest for name, listed in identity.server_tools.items() if pattern_covers(rule.tool, name)}
     if pattern_covers(rule.tool, identity.tool):
         tools[identity.tool] = identity.digest

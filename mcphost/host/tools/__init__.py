@@ -1,1 +1,1 @@
-"""One call of the model: found, asked about, sent, and what the model gets of it; the host's own tools."""
+"""Tool calls: the pipeline, the executor, the review of results, and the host's own tools."""

@@ -1,4 +1,4 @@
-"""The host's own tools for the model: skills, and the rest of results that were too big for it."""
+"""The host's own tools for the model: skills, and the rest of truncated results."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,7 +17,7 @@ from mcphost.store.results import ResultStore
 
 
 class BuiltinTools:
-    """Which of them the model is offered now, and the way to each."""
+    """The host's own tools: which ones are offered now, and their calls."""
 
     def __init__(
         self,
@@ -29,20 +29,20 @@ class BuiltinTools:
         reviewer: ResultReviewer,
         audit: AuditLog,
     ) -> None:
-        """`said`: the messages of the open conversation."""
+        """*messages* returns the messages of the open conversation."""
         self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
         self.result_tool = ResultTool(result_store, messages, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Those that there is something to do for."""
+        """Return the tools that have something to do."""
         return (*self.skill_tool.specs(), *self.result_tool.specs())
 
     def has_tool(self, name: str) -> bool:
-        """Whether the model may call the tool of that name now."""
+        """Return whether the model may call the tool of this name now."""
         return any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """One call of one of them. Raises nothing but cancellation."""
+        """Run one call of a builtin tool. Raises nothing but cancellation."""
         if use.name == LOAD_SKILL:
             return await self.skill_tool.run(use, why)
         return await self.result_tool.run(use, why)

@@ -1,4 +1,4 @@
-"""One call that was allowed: sent as what it was allowed as, its result checked, how it ended told and recorded."""
+"""Executor of approved tool calls: sends, validates the result, reports and records the outcome."""
 
 import itertools
 import logging
@@ -28,16 +28,16 @@ from mcphost.serialization import Struct, dumps
 
 MAY_HAVE_RUN = "The tool may have run."
 RELISTING_PROGRESS = ProgressNotification(
-    progress_token="", progress=0, message="The server's tools changed and are being listed anew."
+    progress_token="", progress=0, message="The server's tools changed and are being listed again."
 )
 LOGGED_ARGUMENTS_LIMIT = 4_000
 _log = logging.getLogger(__name__)
 
 
 class CallExecution(Struct, frozen=True):
-    """A call that was made and answered; `failed` when the tool says so, or when it broke its own promise.
+    """A completed call; `is_error` if the tool reported an error or its result violates its schema.
 
-    `kept` is the file that holds all of a result that is too big for the model.
+    `stored_file` is the file with the whole result when it is too big for the model.
     """
 
     result: CallToolResult
@@ -50,11 +50,11 @@ class CallExecution(Struct, frozen=True):
 
 
 class ToolChanged(ConsentDenied):
-    """The tool is no longer what the consent was given to."""
+    """The tool differs from the one that was approved."""
 
 
 class AccountChanged(ToolChanged):
-    """The server is used with another account than the one that the consent was given for."""
+    """The server is used with another account than the approved one."""
 
 
 class GrantRevoked(ToolChanged):
@@ -62,7 +62,7 @@ class GrantRevoked(ToolChanged):
 
 
 class ToolExecutor:
-    """Sends calls and hears of them to their end."""
+    """Executor of calls; it follows each one until it ends."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ToolExecutor:
         audit: AuditLog,
         is_grant_active: Callable[[str], bool],
     ) -> None:
-        """`stands` says whether the grant with that id still counts; "" is none."""
+        """*is_grant_active* returns whether the grant with this id is active; "" is no grant."""
         self._is_grant_active = is_grant_active
         self._events = events
         self._validator = validator
@@ -83,65 +83,65 @@ class ToolExecutor:
         self._manual_numbers = itertools.count(1)
 
     async def execute_manual(self, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
-        """The user's own call; raises what `perform` does."""
+        """Run the user's own call; raises what `execute` does."""
         return await self.execute(f"hand-{next(self._manual_numbers)}", offered, arguments, "user")
 
     async def execute(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], by: str, grant: str = ""
     ) -> CallExecution:
-        """Send a call that was allowed, check what came, and tell how it went. Raises ServerError, Declined.
+        """Send an approved call, validate and report the result. Raises ServerError or ConsentDenied.
 
-        Right before each sending the definition, the account and the grant are looked at, also when the call is sent
-        again with answers, or because somebody signed in: what was allowed is what runs. Otherwise ToolChanged is
-        raised, and the ledger has an end that says so.
+        The definition, the account and the grant are checked directly before each request, also when it is repeated
+        with answers or after a sign-in, so that only the approved call runs. Otherwise ToolChanged is raised, and the
+        audit row of the end says so.
         """
         server, tool = offered.connection.config.name, offered.definition.name
-        kept = self._orphaned_tasks.track(server, offered.connection.identity, tool)
-        act = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
+        tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
+        subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
                   definition=offered.definition.digest)  # fmt: skip
-        effect = AuditSpan(self._audit, act)
-        sending = _PendingCall(
-            self._events, call, offered, arguments, by, kept, effect, lambda: self._is_grant_active(grant)
+        span = AuditSpan(self._audit, subject)
+        pending = _PendingCall(
+            self._events, call, offered, arguments, by, tracked_task, span, lambda: self._is_grant_active(grant)
         )
         try:
             await offered.connection.refresh_if_stale()
-            await sending.wait_for_listing()
+            await pending.wait_for_listing()
             session = await offered.connection.session()
-            await effect.start(who=by, grant=grant)
-            sending.check_allowed()
+            await span.start(who=by, grant=grant)
+            pending.check_allowed()
             self._events.publish(ToolStarted(call, server, tool, arguments, by))
-            session, result = await sending.send(session, CallTool(tool, arguments))
-            kept.finish(None)
+            session, result = await pending.send(session, CallTool(tool, arguments))
+            tracked_task.finish(None)
             revision = session.facts.revision
-            checked = await validate_output(self._validator, offered.definition.tool, result, revision)
-            parts = await make_parts_async(result, null_counts=revision.has_non_object_output, note=checked.text)
+            validation = await validate_output(self._validator, offered.definition.tool, result, revision)
+            parts = await make_parts_async(result, null_counts=revision.has_non_object_output, note=validation.text)
         except ToolChanged as error:
-            kept.finish(error)
-            effect.end(sending.unsent_reason(error))
+            tracked_task.finish(error)
+            span.end(pending.unsent_reason(error))
             raise
         except McpHostError as error:
-            kept.finish(error)
+            tracked_task.finish(error)
             if isinstance(error, RequestRefused) and error.code == INVALID_PARAMS:
                 offered.connection.mark_stale()
-            sending.finish("failed", RenderedResult(error_text(error)))
+            pending.finish("failed", RenderedResult(error_text(error)))
             if error_text(error) != error.message and "may have" not in error.hint:
                 error.hint = f"{error.hint} {MAY_HAVE_RUN}".strip()
             raise
         except BaseException as error:
-            kept.finish(error)
-            sending.finish("stopped", RenderedResult("Stopped; the server was told."))
+            tracked_task.finish(error)
+            pending.finish("stopped", RenderedResult("Stopped; the server was told."))
             raise
-        rendered, kept = join_parts(parts), ""
-        # What the user calls by hand goes to no model; what the user reviews is kept once that is over, if it is given.
+        rendered, stored_file = join_parts(parts), ""
+        # The user's own calls are not for the model; reviewed results are stored after the review.
         if by != "user" and not offered.connection.config.review_results:
-            rendered, kept = await self._result_tool.store(rendered)
-        failed = result.is_error or checked.outcome == "misfit"
-        seconds = sending.finish("error" if failed else "ok", rendered, _result_size(result), kept)
-        return CallExecution(result, parts, rendered, checked, seconds, failed, kept)
+            rendered, stored_file = await self._result_tool.store(rendered)
+        is_error = result.is_error or validation.outcome == "misfit"
+        seconds = pending.finish("error" if is_error else "ok", rendered, _result_size(result), stored_file)
+        return CallExecution(result, parts, rendered, validation, seconds, is_error, stored_file)
 
 
 class _PendingCall:
-    """One call on its way: what is heard of it, whether it may be sent again, and how it ended."""
+    """One call in progress: its notifications, the checks before each request, and its outcome."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class _PendingCall:
         self._progress = ProgressTracker(call, offered.connection.config.name)
 
     def on_notification(self, notification: Notification) -> None:
-        """What the server says meanwhile."""
+        """Publish or log a notification of the call."""
         event = self._progress.to_event(notification)
         if event is not None:
             self._events.publish(event)
@@ -178,7 +178,7 @@ class _PendingCall:
             self._offered.connection.log(notification, self._call)
 
     async def send(self, session: Session, call: CallTool) -> tuple[Session, CallToolResult]:
-        """The result, and the session that gave it: another one when the first had ended before anything was sent."""
+        """Return the result and its session; reconnect once if the first session ended before the request."""
         for last in (False, True):
             try:
                 return session, await session.request(
@@ -192,10 +192,10 @@ class _PendingCall:
         raise AssertionError("the second time is the last")
 
     async def authorize_send(self, has_new_session: bool) -> None:
-        """See BeforeSendFn. Raises ToolChanged."""
+        """Check the call before a request; see BeforeSendFn. Raises ToolChanged."""
         if has_new_session:
             await self._offered.connection.relist()
-            # Whoever nobody was signed in for may just have been asked to sign in for this very call.
+            # The user may just have signed in for this call.
             self._account = self._offered.account or self._offered.connection.account
         await self.wait_for_listing()
         try:
@@ -207,24 +207,24 @@ class _PendingCall:
         self._is_sent = True
 
     async def wait_for_listing(self) -> None:
-        """Wait for the tools of a server that said that they changed. Raises ServerError."""
+        """Wait for the new tools after a change notification. Raises ServerError."""
         if not self._offered.connection.is_listing_current:
             self.on_notification(RELISTING_PROGRESS)
             await self._offered.connection.wait_for_listing()
 
     def check_allowed(self) -> None:
-        """Whether the call may be sent now. Raises ToolChanged."""
+        """Check that the call may be sent now. Raises ToolChanged."""
         _check_unchanged(self._offered, self._account)
         if not self._is_grant_active():
             raise GrantRevoked(
-                f"What allowed the tool {self._offered.definition.name!r}"
+                f"The permission for the tool {self._offered.definition.name!r}"
                 f" of {self._offered.connection.config.name!r} was "
                 "revoked before the call was sent; it did not run.",
-                "Repeat the call to be asked about it.",
+                "Repeat the call to be asked again.",
             )
 
     def unsent_reason(self, error: ToolChanged) -> str:
-        """How the call ended, for the ledger."""
+        """Return the outcome of an unsent call for the audit log."""
         why: dict[type[ToolChanged], str] = {
             GrantRevoked: "its grant was revoked",
             AccountChanged: "another account is used",
@@ -232,7 +232,7 @@ class _PendingCall:
         return f"not sent{' again' * self._is_sent}: {why.get(type(error), 'the tool changed')}"
 
     def finish(self, outcome: Any, shown: RenderedResult, size: int = 0, stored_file: str = "") -> float:
-        """Tell and record it; after how many seconds that was."""
+        """Publish and record the outcome; return the seconds it took."""
         self._span.end(outcome, size=size)
         seconds = time.monotonic() - self._started_at
         server, tool = self._offered.connection.config.name, self._offered.definition.name
@@ -245,20 +245,19 @@ class _PendingCall:
 
 
 def _check_unchanged(offered: OfferedTool, account: str) -> None:
-    """Whether the tool is still what the call was allowed for, and used with that account, unless nobody is signed in
-    now. Raises ToolChanged."""
-    now = offered.connection.account
-    if now not in ("", account):
+    """Check that tool and account are the approved ones; signed out is allowed. Raises ToolChanged."""
+    account_now = offered.connection.account
+    if account_now not in ("", account):
         raise AccountChanged(
-            f"The server {offered.connection.config.name!r} is used with the account {now!r} now, not with "
-            f"{account or 'none'!r}, which the call was allowed for; it did not run.",
-            "Repeat the call, if it is meant for that account.",
+            f"The server {offered.connection.config.name!r} now uses the account {account_now!r}, but the call was "
+            f"approved for {account or 'none'!r}; it did not run.",
+            "Repeat the call to use that account.",
         )
     if not offered.is_current:
         raise ToolChanged(
-            f"The tool {offered.definition.name!r} of {offered.connection.config.name!r} is not what it was when the "
-            "call was allowed; it did not run.",
-            "Look at it again, and repeat the call.",
+            f"The tool {offered.definition.name!r} of {offered.connection.config.name!r} changed after the call was "
+            "approved; it did not run.",
+            "Review the tool and repeat the call.",
         )
 
 
@@ -267,20 +266,22 @@ def _result_size(result: CallToolResult) -> int:
 
 
 def error_text(error: McpHostError) -> str:
-    """What the user and the model are told of a failed call."""
+    """Return the message of a failed call for the user and the model."""
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
 
 
 def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Log who wanted what of whom, what allowed it and how it ended; the log has the time, and takes secrets out.
+    """Log a call with its approval and outcome; the log adds the time and redacts secrets.
 
-    Of the arguments the size and the digest that the ledger has, too; their text only at the level debug.
+    Arguments are logged as size and digest, as in the audit log, and as text only at the level debug.
     """
     text = dumps(arguments)
     if _log.isEnabledFor(logging.DEBUG):
-        given = text[:LOGGED_ARGUMENTS_LIMIT]
+        description = text[:LOGGED_ARGUMENTS_LIMIT]
     else:
-        given = f"of {len(text)} characters (sha256 {arguments_digest(arguments)})" if arguments is not None else "none"
-    _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, given, decision, outcome)
+        description = (
+            f"of {len(text)} characters (sha256 {arguments_digest(arguments)})" if arguments is not None else "none"
+        )
+    _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, description, decision, outcome)

@@ -1,4 +1,4 @@
-"""One call that the model proposed: resolve, ask, perform, and the part that goes back to the model."""
+"""Pipeline of a proposed tool call: resolve, validate, authorize, execute, present."""
 
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,14 @@ from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import replace
 
-STOPPED_TEXT = "The user stopped this call before its result came."
+STOPPED_TEXT = "The user stopped this call before its result arrived."
 
 
-DISABLED_TEXT = "The user switched this tool off; it was not called."
+DISABLED_TEXT = "The user turned this tool off; it was not called."
 
 
 class ToolPipeline:
-    """Runs calls; several may run side by side."""
+    """The pipeline of proposed calls; calls may run concurrently."""
 
     def __init__(
         self,
@@ -64,14 +64,14 @@ class ToolPipeline:
         self._limiter = anyio.CapacityLimiter(max_parallel)
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """One call the model proposed. Raises nothing but cancellation."""
+        """Run one call that the model proposed. Raises nothing but cancellation."""
         if use.name in RESERVED_TOOL_NAMES and self._builtin_tools.has_tool(use.name):
             return await self._builtin_tools.run(use, why)
         offered = self._tool_registry.resolve(use.name)
         server, tool = (offered.connection.config.name, offered.definition.name) if offered else ("", use.name)
         self._events.publish(ToolProposed(use.id, server, tool, use.arguments, use.raw))
         if offered is None:
-            return self._reject(use, server, tool, f"There is no tool named {use.name!r} now.")
+            return self._reject(use, server, tool, f"There is no tool named {use.name!r}.")
         if offered.is_disabled():
             return self._reject(use, server, tool, DISABLED_TEXT)
         if use.arguments is None:
@@ -81,7 +81,7 @@ class ToolPipeline:
     async def _authorize_and_execute(
         self, use: ToolUsePart, offered: OfferedTool, arguments: dict[str, Any], why: str
     ) -> ToolCallOutcome:
-        """A tool that turns out to be another one when it is called is asked about again, as what it is then."""
+        """Authorize and execute; ask again about a tool that changes before it is called."""
         server, tool = offered.connection.config.name, offered.definition.name
         changed = False
         while True:
@@ -104,28 +104,28 @@ class ToolPipeline:
             try:
                 return add_edit_note(await self._execute(use, offered, arguments, verdict, why), use, arguments)
             except ToolChanged as error:
-                # The consent was for what the tool was: resolve it anew and ask about what it is.
-                now = self._tool_registry.resolve(use.name)
+                # The approval was for the previous definition: resolve the tool again and ask about the new one.
+                current = self._tool_registry.resolve(use.name)
                 changed = changed or not isinstance(error, AccountChanged | GrantRevoked)
-                if now is None or now.is_disabled():
-                    return self._reject(use, server, tool, DISABLED_TEXT if now else error.message)
-                offered = now
+                if current is None or current.is_disabled():
+                    return self._reject(use, server, tool, DISABLED_TEXT if current else error.message)
+                offered = current
 
     async def _authorize(
         self, call: str, offered: OfferedTool, arguments: dict[str, Any], why: str, *, changed: bool
     ) -> Approval | Deny | str:
-        """What came of asking; a sentence when the arguments do not fit. Edited ones are asked about again."""
+        """Return the decision, or the error of invalid arguments; ask again about edited ones."""
         edited = False
 
-        async def fits(given: dict[str, Any]) -> bool:
-            return not await self.validate_arguments(offered, given)
+        async def is_valid(values: dict[str, Any]) -> bool:
+            return not await self.validate_arguments(offered, values)
 
         while True:
             fault = await self.validate_arguments(offered, arguments)
             if fault and not edited:
                 return fault.sentence
             verdict = await self._consent.authorize(
-                offered, arguments, call=call, why=why, has_changed=changed, fault=fault.sentence, is_valid=fits
+                offered, arguments, call=call, why=why, has_changed=changed, fault=fault.sentence, is_valid=is_valid
             )
             if isinstance(verdict, Deny):
                 return verdict
@@ -138,11 +138,11 @@ class ToolPipeline:
     async def _execute(
         self, use: ToolUsePart, offered: OfferedTool, arguments: dict[str, Any], approval: Approval, why: str
     ) -> ToolCallOutcome:
-        """Raises ToolChanged; any other failure is in the part."""
+        """Execute an approved call. Raises ToolChanged; other failures are in the outcome."""
         server, tool = offered.connection.config.name, offered.definition.name
         review = offered.connection.config.review_results
         try:
-            # What waits to be reviewed holds up no other call.
+            # The review is outside the limiter, so that it does not block other calls.
             async with self._limiter:
                 outcome = await self._executor.execute(use.id, offered, arguments, approval.source, approval.grant_id)
         except ToolChanged:
@@ -151,16 +151,16 @@ class ToolPipeline:
             text = f"The call failed: {error_text(error)}"
             if not review or not isinstance(error, ServerError):
                 return ToolCallOutcome(make_tool_return(use, server, tool, text, outcome="failed"))
-            parts, failed = (ResultPart(kind="error", text=text, size=len(text)),), True
+            parts, is_error = (ResultPart(kind="error", text=text, size=len(text)),), True
         else:
-            parts, failed = outcome.parts, outcome.is_error
+            parts, is_error = outcome.parts, outcome.is_error
             if not review:
-                rendered, kept = outcome.rendered, outcome.stored_file
-                text = rendered.bounded_model_text(Path(kept).stem)
+                rendered, stored_file = outcome.rendered, outcome.stored_file
+                text = rendered.bounded_model_text(Path(stored_file).stem)
                 return ToolCallOutcome(
-                    _make_tool_return(use, server, tool, text, rendered.images, kept, is_error=failed)
+                    _make_tool_return(use, server, tool, text, rendered.images, stored_file, is_error=is_error)
                 )
-        return await self._review(use, offered, arguments, parts, why, is_error=failed)
+        return await self._review(use, offered, arguments, parts, why, is_error=is_error)
 
     async def _review(
         self,
@@ -172,7 +172,7 @@ class ToolPipeline:
         *,
         is_error: bool,
     ) -> ToolCallOutcome:
-        """What the model gets of a call that ended, once the user has read that."""
+        """Have the user review the result and return the reviewed outcome."""
         server, tool = offered.connection.config.name, offered.definition.name
         reviewed = await self._reviewer.review(server, use.id, tool, arguments, parts, why, is_error=is_error)
         if reviewed.replacement:
@@ -180,19 +180,19 @@ class ToolPipeline:
             return ToolCallOutcome(
                 make_tool_return(use, server, tool, reviewed.replacement, outcome="ok"), is_declined=True
             )
-        rendered, kept = await self._builtin_tools.result_tool.store(reviewed.rendered)
-        self._reviewer.publish(use.id, server, tool, reviewed, parts, kept)
-        text = rendered.bounded_model_text(Path(kept).stem)
-        returned = _make_tool_return(use, server, tool, text, rendered.images, kept, is_error=is_error)
+        rendered, stored_file = await self._builtin_tools.result_tool.store(reviewed.rendered)
+        self._reviewer.publish(use.id, server, tool, reviewed, parts, stored_file)
+        text = rendered.bounded_model_text(Path(stored_file).stem)
+        returned = _make_tool_return(use, server, tool, text, rendered.images, stored_file, is_error=is_error)
         return ToolCallOutcome(replace(returned, reviewed=True))
 
     def make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
-        """What the model gets of a call that was stopped: that it ran, when it did, and nothing of its result."""
+        """Return the result of a stopped call for the model: whether it ran, without its result."""
         text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
         return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")
 
     async def _refresh_definition(self, use: ToolUsePart, offered: OfferedTool) -> OfferedTool:
-        """The tool as its server lists it after a change that it told of: what is asked about is what it is now.
+        """Return the tool from the listing after a change notification, so that the question shows it.
 
         Raises ServerError when it cannot be listed in time.
         """
@@ -206,22 +206,22 @@ class ToolPipeline:
         return self._tool_registry.resolve(use.name) or offered
 
     async def _wait_for_quarantine(self, offered: OfferedTool) -> str:
-        """Wait until the user has looked at a tool that changed; what to say when it stays held back."""
+        """Wait for the user's decision on a changed tool; return why it cannot be called, or ""."""
         name = offered.definition.name
         if await offered.connection.tool_changes.wait_for_decision(name):
             return ""
-        return f"The tool {name!r} changed and is held back until the user has looked at it; it was not called."
+        return f"The tool {name!r} changed and is quarantined until the user reviews it; it was not called."
 
     async def validate_arguments(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
-        """What must be corrected before anybody is asked; nothing when the arguments fit or nobody can tell."""
+        """Return what must be corrected before the question; nothing if valid or unchecked."""
         tool = offered.definition.tool
         verdict = await tool_schemas.validate_arguments(self._validator, tool, arguments)
         if verdict.outcome == "unchecked":
             offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.summary}.")
         if verdict.outcome != "misfit":
             return SchemaErrors()
-        words = f"The arguments do not fit the tool's inputSchema; the tool was not called. {verdict.summary}."
-        return SchemaErrors(strip_hidden_text(words), verdict.violations)
+        message = f"The arguments do not match the tool's inputSchema; the tool was not called. {verdict.summary}."
+        return SchemaErrors(strip_hidden_text(message), verdict.violations)
 
     def _decline(self, use: ToolUsePart, server: str, tool: str, reason: str) -> ToolCallOutcome:
         text = "The user declined this call; the tool did not run."

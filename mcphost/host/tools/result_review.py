@@ -1,7 +1,7 @@
-"""What a server gave back, read by the user before the model may have it, where the user wants that of its server.
+"""Review of results by the user before the model receives them, for servers configured so.
 
-Every way by which something of such a server could reach the conversation asks here: results of calls, words of calls
-that failed, the rest of a result that was kept before, skills, resources attached to a message.
+Everything of such a server that could reach the conversation is reviewed here: results, errors, the rest of truncated
+results, skills and attached resources.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ READ_METHOD = "resources/read"
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """What came of it: the parts that the model gets, or none and what it is told instead."""
+    """The reviewed parts for the model, or a replacement text if withheld."""
 
     parts: tuple[ResultPart, ...]
     replacement: str = ""
@@ -50,13 +50,16 @@ class ReviewOutcome(Struct, frozen=True):
 
 
 class ResultReviewer:
-    """Asks; what is not given in so many words is withheld."""
+    """Reviewer of results; anything not explicitly passed is withheld."""
 
     def __init__(
         self, frontend: Frontend, audit: AuditLog, events: EventBus, servers: Servers, matcher: RuleMatcher,
         pass_rules: tuple[Rule, ...], question_budget: QuestionBudget | None = None,
     ) -> None:  # fmt: skip
-        """`passes`: rules about calls whose results are given unread in this run; `questions` bounds what is open."""
+        """*pass_rules* are rules of this run for results that pass without review.
+
+        *question_budget* limits open questions.
+        """
         self._frontend = frontend
         self._audit = audit
         self._events = events
@@ -67,52 +70,52 @@ class ResultReviewer:
         self._unreviewed: set[str] = set()
 
     def is_required(self, server: str) -> bool:
-        """Whether what comes from this server is to be reviewed; not for one that is not configured any more."""
+        """Return whether results of this server are reviewed; False for an unknown server."""
         try:
             return self._servers.find(server).config.review_results
         except UsageError:
             return False
 
     def pop_interrupted(self, call: str) -> bool:
-        """Whether a call ran, and its review was ended by the end of the turn; said once."""
-        was = call in self._unreviewed
+        """Return, once, whether a call ran and the end of the turn interrupted its review."""
+        interrupted = call in self._unreviewed
         self._unreviewed.discard(call)
-        return was
+        return interrupted
 
     async def review(
         self, server: str, call: str, tool: str, arguments: dict[str, Any], parts: tuple[ResultPart, ...], why: str,
         *, is_error: bool = False,
     ) -> ReviewOutcome:  # fmt: skip
-        """Ask about the parts; cancelling withdraws the question, and then nothing was given."""
+        """Ask about the parts; cancelling withdraws the question and withholds the result."""
         self._unreviewed.add(call)
         parts = hide_user_only_parts(parts)
         connection = self._servers.find(server)
-        asked = RuleInput(
+        rule_input = RuleInput(
             server=server, tool=tool, arguments=arguments, account=connection.account, folder=connection.folder
         )
         question = ReviewResult(
             server=server, account=connection.account, why=why, call=call, tool=tool, arguments=arguments, parts=parts,
             is_error=is_error,
         )  # fmt: skip
-        answer = await self._apply_rules(asked, call) if parts else PassResult()
+        answer = await self._apply_rules(rule_input, call) if parts else PassResult()
         if answer is None:
             try:
-                with self._question_budget.reserve(server, sum(len(one.text) + _image_size(one) for one in parts)):
+                with self._question_budget.reserve(server, sum(len(part.text) + _image_size(part) for part in parts)):
                     answer = await self._frontend.ask(question)
             except TooManyQuestions as error:
                 self._unreviewed.discard(call)
                 return ReviewOutcome((), f"{REVIEW_UNAVAILABLE} {error.message}")
         self._unreviewed.discard(call)
-        got = passed_parts(question, answer)
-        if got or not parts:
-            return ReviewOutcome(got)
+        passed = passed_parts(question, answer)
+        if passed or not parts:
+            return ReviewOutcome(passed)
         reason = answer.reason if isinstance(answer, WithholdResult) else ""
         return ReviewOutcome((), f"{WITHHELD} The user says: {reason}" if reason else WITHHELD)
 
     async def _apply_rules(self, rule_input: RuleInput, call: str) -> PassResult | WithholdResult | None:
         for rule in self._pass_rules:
             if await self._matcher.match(rule, rule_input) == "yes":
-                act = AuditSubject(
+                subject = AuditSubject(
                     kind="result",
                     server=rule_input.server,
                     name=rule_input.tool,
@@ -120,7 +123,7 @@ class ResultReviewer:
                     arguments=rule_input.arguments,
                 )
                 try:
-                    await self._audit.record_decision(act, "passed", who="rule", grant=format_rule(rule))
+                    await self._audit.record_decision(subject, "passed", who="rule", grant=format_rule(rule))
                 except ConsentDenied as error:
                     return WithholdResult(error.message)
                 return PassResult()
@@ -135,7 +138,7 @@ class ResultReviewer:
         before: tuple[ResultPart, ...],
         stored_file: str,
     ) -> None:
-        """Tell what the model got of a call."""
+        """Publish what the model received of a call."""
         outcome = (
             "withheld"
             if reviewed.replacement
@@ -147,7 +150,7 @@ class ResultReviewer:
         self._events.publish(ResultReviewed(call, server, tool, outcome, text, stored_file))
 
     async def review_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """What goes to the model with a message: resources of such servers as far as they were given."""
+        """Return the attachments for the model; resources of reviewed servers only as far as passed."""
         return tuple([await self._review_attachment(part) for part in parts])
 
     async def _review_attachment(self, part: Part) -> Part:
@@ -159,7 +162,7 @@ class ResultReviewer:
         return replace(part, text=ATTACHMENT_WITHHELD if reviewed.replacement else reviewed.rendered.text)
 
     def withhold_attachments(self, parts: Sequence[Part]) -> tuple[Part, ...]:
-        """The same when nobody got to read them."""
+        """Return the attachments with unreviewed resources withheld."""
         return tuple(
             replace(part, text=ATTACHMENT_WITHHELD)
             if isinstance(part, ResourcePart) and self.is_required(part.server)

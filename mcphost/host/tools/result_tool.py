@@ -1,4 +1,4 @@
-"""The host's own tool with which the model reads on in a result that was too big for it, and the keeping of those."""
+"""The host's own tool for reading on in truncated results, and the storage of those results."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -33,10 +33,10 @@ _READ_RESULT_SPEC = ToolSpec(
 
 
 class ResultTool:
-    """Keeps what is too big, and gives parts of it: to the model, of results of the open conversation only.
+    """Storage of results that are too big for the model, and reading them in the open conversation.
 
-    Nobody is asked for that: the call that brought the result was allowed, and the model was given its beginning. Only
-    where the user wants to read what comes of a server, and has not read that one, it is shown first.
+    No approval is asked: the call was approved, and the model received the beginning of its result. Only an unreviewed
+    result of a server with review is shown to the user first.
     """
 
     def __init__(
@@ -52,52 +52,52 @@ class ResultTool:
         self._reviewer = reviewer
 
     async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
-        """Keep a result that is too big for the model: what is to be said of it, and its file. Raises nothing."""
+        """Store a result that is too big; return it with a note, and its file. Never raises."""
         if not rendered.is_too_big:
             return rendered, ""
         try:
             return rendered, await self._result_store.save(rendered.model_text)
         except StoreError as error:
-            said = f"The model got the beginning of this result only, and the whole could not be kept: {error.message}"
-            return replace(rendered, note=f"{rendered.note} {said}".strip()), ""
+            note = f"The model received only the beginning of this result, and the rest was not stored: {error.message}"
+            return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tool for the model, once a result of the conversation was too big."""
+        """Return the tool once a result of the conversation was truncated."""
         return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
 
     def _stored_results(self) -> Iterable[ToolReturnPart]:
         for message in self._messages():
             if message.role == "tool":
-                for one in message.parts:
-                    if isinstance(one, ToolReturnPart) and one.kept:
-                        yield one
+                for part in message.parts:
+                    if isinstance(part, ToolReturnPart) and part.kept:
+                        yield part
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """One call the model proposed. Raises nothing but cancellation."""
-        given = use.arguments or {}
-        name, offset, limit = given.get("result"), given.get("offset", 0), given.get("limit", MODEL_TEXT_LIMIT)
-        source = next((one for one in self._stored_results() if Path(one.kept).stem == name), None)
+        """Run one call that the model proposed. Raises nothing but cancellation."""
+        args = use.arguments or {}
+        name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
+        source = next((result for result in self._stored_results() if Path(result.kept).stem == name), None)
         server = source.server if source else ""
         self._events.publish(ToolProposed(use.id, server, READ_RESULT, use.arguments, use.raw))
         if source is None or not isinstance(name, str):
-            return self._fail(use, server, "No result of this conversation is kept by that name.", is_invalid=True)
+            return self._fail(use, server, "No result of this conversation is stored under that name.", is_invalid=True)
         if not _is_count(offset, 0) or not _is_count(limit, 1):
             return self._fail(use, server, "offset and limit are whole numbers of bytes.", is_invalid=True)
-        self._events.publish(ToolStarted(use.id, server, READ_RESULT, given, "session"))
+        self._events.publish(ToolStarted(use.id, server, READ_RESULT, args, "session"))
         try:
-            found = await self._result_store.read(name, offset, min(limit, MODEL_TEXT_LIMIT))
+            chunk = await self._result_store.read(name, offset, min(limit, MODEL_TEXT_LIMIT))
         except StoreError as error:
             return self._fail(use, server, f"{error.message} {error.hint}".strip())
-        after = f"; it goes on at offset {found.end}" if found.end < found.size else "; that is its end"
-        head = f"[mcphost: bytes {found.offset} to {found.end} of {found.size} of this result{after}]"
-        text = f"{head}\n{found.text}"
+        continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is its end"
+        head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
+        text = f"{head}\n{chunk.text}"
         self._events.publish(ToolFinished(use.id, server, READ_RESULT, "ok", text))
         if not source.reviewed and self._reviewer.is_required(server):
-            shown = (ResultPart(kind="text", text=found.text, size=len(found.text)),)
-            reviewed = await self._reviewer.review(server, use.id, READ_RESULT, given, shown, why)
+            shown = (ResultPart(kind="text", text=chunk.text, size=len(chunk.text)),)
+            reviewed = await self._reviewer.review(server, use.id, READ_RESULT, args, shown, why)
             self._reviewer.publish(use.id, server, READ_RESULT, reviewed, shown, "")
             text = reviewed.replacement or f"{head}\n{reviewed.rendered.text}"
-        # Not cut again: the part is within the bound, and what says where it goes on stands before it.
+        # Not truncated again: the part is within the limit, and the heading says where it continues.
         return ToolCallOutcome(make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok"))
 
     def _fail(self, use: ToolUsePart, server: str, text: str, *, is_invalid: bool = False) -> ToolCallOutcome:

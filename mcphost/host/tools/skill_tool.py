@@ -1,4 +1,4 @@
-"""The host's own tool: the model loads a skill that a server listed, once the user allowed it."""
+"""The host's own tool that loads a listed skill for the model, once the user allowed it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -48,25 +48,25 @@ _LOAD_SKILL_SPEC = ToolSpec(
 
 
 def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
-    """What the model is told of skills before it asks for one: server, name, description; bounded. Empty for none."""
-    every = [(server, skill) for server, skills in offered for skill in skills]
-    if not every:
+    """Return the prompt that lists server, name and description of skills, bounded; "" for none."""
+    entries = [(server, skill) for server, skills in offered for skill in skills]
+    if not entries:
         return ""
-    names = [(server, skill.name) for server, skill in every]
+    names = [(server, skill.name) for server, skill in entries]
     lines = [_INTRODUCTION]
-    for (server, skill), name in zip(every[:MAX_SKILLS_IN_PROMPT], names, strict=False):
-        which = f" ({skill.uri[:DESCRIPTION_LIMIT]})" if names.count(name) > 1 else ""
-        words = " ".join(skill.description.split())[:DESCRIPTION_LIMIT]
-        lines.append(f"- server {server!r}, skill {skill.name!r}{which}: {words}")
-    if len(every) > MAX_SKILLS_IN_PROMPT:
-        lines.append(f"- and {len(every) - MAX_SKILLS_IN_PROMPT} more that are not named here")
+    for (server, skill), name in zip(entries[:MAX_SKILLS_IN_PROMPT], names, strict=False):
+        address = f" ({skill.uri[:DESCRIPTION_LIMIT]})" if names.count(name) > 1 else ""
+        description = " ".join(skill.description.split())[:DESCRIPTION_LIMIT]
+        lines.append(f"- server {server!r}, skill {skill.name!r}{address}: {description}")
+    if len(entries) > MAX_SKILLS_IN_PROMPT:
+        lines.append(f"- and {len(entries) - MAX_SKILLS_IN_PROMPT} more that are not named here")
     return strip_hidden_text("\n".join(lines))
 
 
 class SkillTool:
-    """Runs the tool. Loading asks the user; the files of what was loaded need no further question.
+    """The tool that loads skills: loading asks the user, reading files of a loaded skill does not.
 
-    Before the answer nothing is sent and no server is started: only what a ready server listed can be loaded.
+    Nothing is sent and no server is started before the answer: only skills that a ready server lists can be loaded.
     """
 
     def __init__(
@@ -79,86 +79,88 @@ class SkillTool:
         self._events = events
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tool for the model, while any server lists a skill."""
+        """Return the tool while any server lists a skill."""
         return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
-        """One call the model proposed, while the tool is offered. Raises nothing but cancellation."""
-        given = use.arguments or {}
-        server, which, path = (given.get(name, "") for name in ("server", "skill", "file"))
-        words = all(isinstance(one, str) for one in (server, which, path))
+        """Run one call that the model proposed. Raises nothing but cancellation."""
+        args = use.arguments or {}
+        server, which, path = (args.get(name, "") for name in ("server", "skill", "file"))
+        is_valid = all(isinstance(value, str) for value in (server, which, path))
         server = server if isinstance(server, str) else ""
         self._events.publish(ToolProposed(use.id, server, TOOL_NAME, use.arguments, use.raw))
-        if not words or not server or not which:
+        if not is_valid or not server or not which:
             return self._fail(
-                use, "", f"{TOOL_NAME} takes the name of a server and of a skill; nothing was loaded.", is_invalid=True
+                use, "", f"{TOOL_NAME} requires the names of a server and a skill; nothing was loaded.", is_invalid=True
             )
-        ours = ""
+        heading = ""
         try:
             skill, account = self._skills.find_listed(server, which), self._skills.account(server)
-            held = self._skills.find_loaded(server, skill) if path else None
-            allowed = Approval("session", given) if held else await self._ask(use, server, skill, account, why)
-            if isinstance(allowed, Deny):
-                reason = f" Reason: {allowed.reason}" if allowed.reason else ""
+            loaded = self._skills.find_loaded(server, skill) if path else None
+            approval = Approval("session", args) if loaded else await self._ask(use, server, skill, account, why)
+            if isinstance(approval, Deny):
+                reason = f" Reason: {approval.reason}" if approval.reason else ""
                 return self._fail(use, server, f"The user declined to load this skill.{reason}", is_declined=True)
-            content = await self._load(use, server, held or skill, account, allowed, is_loaded=held is not None)
-            ours, theirs = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
+            content = await self._load(use, server, loaded or skill, account, approval, is_loaded=loaded is not None)
+            heading, content_part = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
         except McpHostError as error:
             text = f"{error.message} {error.hint}"
             if not isinstance(error, ServerError) or not self._reviewer.is_required(server):
                 return self._fail(use, server, text)
             self._fail(use, server, text)
-            theirs = ResultPart(kind="error", text=text, size=len(text))
+            content_part = ResultPart(kind="error", text=text, size=len(text))
         except BaseException:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "stopped", "Stopped."))
             raise
-        return await self._present(use, server, ours, theirs, why)
+        return await self._present(use, server, heading, content_part, why)
 
     async def _load(
         self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
     ) -> SkillContent:
-        """The file that was asked for, between two rows of the ledger. Raises what Skills does, and Declined."""
-        given = use.arguments or {}
-        path = given.get("file", "")
-        act = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=given,
+        """Return the requested file, between two audit rows. Raises what Skills does, and ConsentDenied."""
+        args = use.arguments or {}
+        path = args.get("file", "")
+        subject = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=args,
                   definition=contents_digest(skill))  # fmt: skip
-        effect = await self._audit.start_span(act, who=approval.source, grant=approval.grant_id)
+        span = await self._audit.start_span(subject, who=approval.source, grant=approval.grant_id)
 
-        async def again(_doubtful: bool) -> None:
+        async def check_current(_doubtful: bool) -> None:
             if not self._skills.is_current(server, skill, account):
                 raise ConsentDenied(
-                    f"The skill {skill.name!r} of {server!r} is not what it was when it was allowed; it was not read.",
-                    "Load it again, if it is still wanted.",
+                    f"The skill {skill.name!r} of {server!r} changed after it was allowed; it was not read.",
+                    "Load it again to review it.",
                 )
 
         outcome, size = "stopped", 0
         try:
-            await again(False)
-            self._events.publish(ToolStarted(use.id, server, TOOL_NAME, given, approval.source))
-            content = None if is_loaded else await self._skills.load(server, skill, for_model=True, before_send=again)
+            await check_current(False)
+            self._events.publish(ToolStarted(use.id, server, TOOL_NAME, args, approval.source))
+            content = (
+                None if is_loaded else await self._skills.load(server, skill, for_model=True, before_send=check_current)
+            )
             if content is None or path:
-                content = await self._skills.read(server, skill, path, before_send=again)
+                content = await self._skills.read(server, skill, path, before_send=check_current)
             outcome, size = "ok", len(content.raw)
         except McpHostError:
             outcome = "failed"
             raise
         finally:
-            effect.end(outcome, size=size)
+            span.end(outcome, size=size)
         return content
 
     async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
-        """The consent for this skill with exactly these files: another file, or another content, asks again."""
+        """Ask for consent to this skill with exactly these files; any changed file asks again."""
         paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
-        shown: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
+        details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
         if len(paths) > MAX_PATHS:
-            shown["more_files"] = len(paths) - MAX_PATHS
+            details["more_files"] = len(paths) - MAX_PATHS
 
-        def question(seen: ToolHistory) -> ApproveTool:
+        def question(history: ToolHistory) -> ApproveTool:
             return ApproveTool(
-                server=server, why=why, call=use.id, tool=TOOL_NAME, arguments=shown,
+                server=server, why=why, call=use.id, tool=TOOL_NAME, arguments=details,
                 account=account, skill=skill.uri,
                 description=f"A skill: instructions that the model will follow. {skill.description}",
-                first_use=seen.first_use, drifted=seen.changed, editable=False,
+                first_use=history.first_use, drifted=history.changed, editable=False,
             )  # fmt: skip
 
         subject = ToolIdentity(
@@ -168,16 +170,16 @@ class SkillTool:
             digest=contents_digest(skill),
             account=account,
         )
-        return await self._consent.authorize_call(subject, shown, question, call=use.id)
+        return await self._consent.authorize_call(subject, details, question, call=use.id)
 
     async def _present(
         self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
     ) -> ToolCallOutcome:
-        """What was read, for the model, after our own words about it; the user reads it first who wants that."""
-        failed = content.kind == "error"
-        if not failed:
+        """Return the content for the model after a heading; the user reviews it first where configured."""
+        is_error = content.kind == "error"
+        if not is_error:
             self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
-        words = content.text
+        body = content.text
         if self._reviewer.is_required(server):
             reviewed = await self._reviewer.review(server, use.id, TOOL_NAME, use.arguments or {}, (content,), why)
             self._reviewer.publish(use.id, server, TOOL_NAME, reviewed, (content,), "")
@@ -185,9 +187,9 @@ class SkillTool:
                 return ToolCallOutcome(
                     make_tool_return(use, server, TOOL_NAME, reviewed.replacement, outcome="ok"), is_declined=True
                 )
-            words = reviewed.rendered.text
-        text = RenderedResult(f"{heading}\n\n{words}" if heading else words).bounded_model_text()
-        return ToolCallOutcome(make_tool_return(use, server, TOOL_NAME, text, outcome="error" if failed else "ok"))
+            body = reviewed.rendered.text
+        text = RenderedResult(f"{heading}\n\n{body}" if heading else body).bounded_model_text()
+        return ToolCallOutcome(make_tool_return(use, server, TOOL_NAME, text, outcome="error" if is_error else "ok"))
 
     def _fail(
         self, use: ToolUsePart, server: str, text: str, *, is_declined: bool = False, is_invalid: bool = False
@@ -201,12 +203,12 @@ class SkillTool:
 
 
 def _audit_name(skill: Skill) -> str:
-    """Return what rules, grants and the ledger call it."""
+    """Return the skill's name in rules, grants and the audit log."""
     return f"{TOOL_NAME}:{skill.uri}"
 
 
 def _heading(content: SkillContent) -> str:
-    """What we say before a file of a skill."""
+    """Return the heading before a file of a skill."""
     server, skill = content.server, content.skill
     head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
     if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:

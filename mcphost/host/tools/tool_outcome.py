@@ -1,4 +1,4 @@
-"""What a call that the model proposed came to, and the part of the conversation that says so."""
+"""The outcome of a proposed call and its part of the conversation."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _ARGUMENTS_LIMIT = 4_000
 
 
 class ToolCallOutcome(Struct, frozen=True):
-    """What one proposed call came to."""
+    """The outcome of one proposed call."""
 
     part: ToolReturnPart
     is_declined: bool = False
@@ -19,13 +19,13 @@ class ToolCallOutcome(Struct, frozen=True):
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
-    """The return of a call that is text alone; an error's words may be the server's, so nothing is hidden in them."""
+    """Return a text-only tool result without hidden text, as an error may have a server's text."""
     is_error = outcome != "ok"
     return ToolReturnPart(use.id, use.name, strip_hidden_text(text), is_error, server, tool, outcome=outcome)
 
 
 def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[str, Any]) -> ToolCallOutcome:
-    """The same, beginning with what ran instead when the user changed the arguments."""
+    """Return the outcome, preceded by the arguments that ran if the user edited them."""
     if arguments_digest(arguments) == arguments_digest(use.arguments):
         return outcome
     text = dumps(arguments)
@@ -34,5 +34,5 @@ def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[st
         if len(text) <= _ARGUMENTS_LIMIT
         else f"{text[:_ARGUMENTS_LIMIT]}… ({len(text) - _ARGUMENTS_LIMIT:,} more characters)"
     )
-    told = f"The user changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
-    return replace(outcome, part=replace(outcome.part, text=told + outcome.part.text))
+    note = f"The user changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
+    return replace(outcome, part=replace(outcome.part, text=note + outcome.part.text))

@@ -56,7 +56,7 @@ async def test_the_model_reads_on_where_the_beginning_ended(tmp_path: Path) -> N
     assert len(first.text.encode()) < MODEL_TEXT_LIMIT + 300
     head, _, rest = second.text.partition("\n")
     assert rest == BIG[MODEL_TEXT_LIMIT : MODEL_TEXT_LIMIT + 100_000]
-    assert "goes on at offset 362144" in head
+    assert "continues at offset 362144" in head
     assert [sum(spec.name == READ_RESULT for spec in request.tools) for request in model.requests] == [0, 1, 1]
     assert len(list(path.parent.iterdir())) == 1, "what the user calls by hand goes to no model and is not kept"
 
@@ -86,10 +86,10 @@ async def test_a_result_of_another_conversation_cannot_be_read(tmp_path: Path) -
 
 async def test_a_result_that_could_not_be_kept_is_told_to_both(tmp_path: Path) -> None:
     model, finished = await exchange(tmp_path, None)
-    assert "could not be kept" in finished[0].text
+    assert "was not stored" in finished[0].text
     told = last(model.requests[1])
     assert (told.kept, READ_RESULT in told.text) == ("", False)
-    assert "could not be kept" in told.text
+    assert "was not stored" in told.text
     assert told.text.endswith("The rest is left out]")
 
 
