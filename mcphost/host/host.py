@@ -274,8 +274,8 @@ class Host:
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
             raise ConsentDenied(
-                f"The tool {tool!r} of {server!r} is not what it was before, and is held back.",
-                f"See how it changed, and keep it or not: mcphost servers changes {quote(server)}",
+                f"The tool {tool!r} of {server!r} changed and is quarantined.",
+                f"Review the change: mcphost servers changes {quote(server)}",
             )
         await self._assembly.consent.check_manual_call(offered, arguments)
         done = await self._assembly.executor.execute_manual(offered, arguments)

@@ -287,7 +287,7 @@ async def by_hand_of_another_command(scene: AttackSetup) -> None:
     await allow_in_earlier_run(scene, server, AllowAlways())
     scene.write_plan("s", tool_definition("t", "evil"))
     async with scene.open_host(None, SelectiveFrontend(), replace(server, args=(*server.args, "--evil"))) as host:
-        with pytest.raises(ConsentDenied, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="changed after it was allowed"):
             await host.call_tool("s", "t", {})
 
 

@@ -39,8 +39,8 @@ async def revoked(host: Host, _peer: AskingServer) -> None:
 CHANGES = pytest.mark.parametrize(
     ("change", "why", "told"),
     [
-        (redefined, "the tool changed", "is held back"),
-        (switched_off, "the tool changed", "switched this tool off"),
+        (redefined, "the tool changed", "is quarantined"),
+        (switched_off, "the tool changed", "turned this tool off"),
         (revoked, "its grant was revoked", "declined"),
     ],
 )

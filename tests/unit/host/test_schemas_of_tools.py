@@ -357,5 +357,5 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allow
     async with open_host_with(tmp_path, peer, model, front) as host:
         await host.send("count")
     assert peer.asked("tools/call") == []
-    assert "do not fit" in told(model).text
+    assert "do not match" in told(model).text
     assert len(front.asked) == 2

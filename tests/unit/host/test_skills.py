@@ -376,7 +376,7 @@ async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: 
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
         await host.send("go")
     assert model.requests[0].tools == ()
-    assert returned(model).text == f"There is no tool named {name!r} now."
+    assert returned(model).text == f"There is no tool named {name!r}."
     assert it.seen == []
 
 
@@ -421,7 +421,7 @@ async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about
 
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(meanwhile)) as host:
         await host.send("go")
-    assert "not what it was when it was allowed" in returned(model).text
+    assert "changed after it was allowed" in returned(model).text
     assert it.asked("resources/read") == []
 
 

@@ -86,7 +86,7 @@ async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(
         await host.set_tool_enabled("peer", "burn", enabled=False)
         await host.send("go")
     assert returned(model).is_error
-    assert "switched this tool off" in returned(model).text
+    assert "turned this tool off" in returned(model).text
     assert at.asked("tools/call") == []
     assert front.asked == []
 
@@ -118,7 +118,7 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
         hosts.append(host)
         await host.send("go")
     assert at.asked("tools/call") == []
-    assert "switched this tool off" in returned(model).text
+    assert "turned this tool off" in returned(model).text
 
 
 async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:

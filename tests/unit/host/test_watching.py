@@ -243,7 +243,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
         await host.call_tool("peer", "t", {})
         server.words = "does something else"
         now += 10
-        with pytest.raises(ConsentDenied, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="changed (after|and is quarantined)"):
             await host.call_tool("peer", "t", {})
         assert server.count("tools/call") == 1
 
@@ -297,7 +297,7 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
         server.words = "does something else"
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(ConsentDenied, match="not what it was"):
+        with pytest.raises(ConsentDenied, match="changed (after|and is quarantined)"):
             await host.call_tool("peer", "t", {})
     assert server.count("tools/call") == 1
 
