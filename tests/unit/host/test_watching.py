@@ -243,7 +243,7 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
         await host.call_tool("peer", "t", {})
         server.words = "does something else"
         now += 10
-        with pytest.raises(ConsentDenied, match="changed (after|and is quarantined)"):
+        with pytest.raises(ConsentDenied, match="changed after the call was approved"):
             await host.call_tool("peer", "t", {})
         assert server.count("tools/call") == 1
 
@@ -297,7 +297,7 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
         server.words = "does something else"
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
-        with pytest.raises(ConsentDenied, match="changed (after|and is quarantined)"):
+        with pytest.raises(ConsentDenied, match="changed after the call was approved"):
             await host.call_tool("peer", "t", {})
     assert server.count("tools/call") == 1
 
@@ -352,7 +352,7 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
         await anyio.wait_all_tasks_blocked()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.send, "go")
-            assert "listed anew" in (await until(feed, ToolProgress)).message
+            assert "listed again" in (await until(feed, ToolProgress)).message
             assert (await until(feed, CatalogChanged)).changed == ("t",)
             await anyio.wait_all_tasks_blocked()
             assert not any(isinstance(event, ToolStarted) for event in feed.drain())
