@@ -17,7 +17,9 @@ MAX_UNREAD = 10_000
 
 def matches_any(uris: tuple[str, ...], uri: str) -> bool:
     """Return whether *uri* equals one of *uris* or lies below one of them."""
-    return uri in uris or any(uri.startswith(one) and (one[-1:] in "/#?" or uri[len(one)] in "/#?") for one in uris)
+    return uri in uris or any(
+        uri.startswith(prefix) and (prefix[-1:] in "/#?" or uri[len(prefix)] in "/#?") for prefix in uris
+    )
 
 
 class ChangeNotifications(WakeupFuture):

@@ -96,32 +96,32 @@ class ClientSessionOpener:
         if self._oauth_registry is not None and not server.is_stdio:
             await self._oauth_registry.apply_account_choice(server)
         oauth = self._oauth_for(server, observer)
-        dialer = self._create_connector(server, observer)
-        tried: ServerError | None = None
-        until = anyio.current_time() + self._limits.connect_timeout
-        only = server.revision
-        again = False
-        known: ServerEras | None = None
+        connector = self._create_connector(server, observer)
+        first_error: ServerError | None = None
+        deadline = anyio.current_time() + self._limits.connect_timeout
+        required = server.revision
+        is_restarted = False
+        known_eras: ServerEras | None = None
         plan: NegotiationPlan | None = None
-        pinned = False
+        is_era_fixed = False
         attempts = 0
         while True:
-            async with _open_channel(dialer, tried, oauth) as channel, CancellingTaskGroup() as tasks:
+            async with _open_channel(connector, first_error, oauth) as channel, CancellingTaskGroup() as tasks:
                 await prepare()
                 if plan is None:
-                    known = self._eras.get(server.name, digest)
-                    plan, pinned = self._choose_plan(server, known)
-                early = PreInitHandler(channel, observer, tasks)
-                caller = RequestSender(channel, server.name, self._timeouts(server), early.handle, observer.warn)
-                negotiation = Negotiation(channel, caller, responder)
+                    known_eras = self._eras.get(server.name, digest)
+                    plan, is_era_fixed = self._choose_plan(server, known_eras)
+                pre_init = PreInitHandler(channel, observer, tasks)
+                sender = RequestSender(channel, server.name, self._timeouts(server), pre_init.handle, observer.warn)
+                negotiation = Negotiation(channel, sender, responder)
                 try:
-                    async with CancellingTaskGroup() as reading:
-                        reading.start_soon(early.serve)
-                        run = negotiation.run(plan, is_era_fixed=pinned, required=only)
-                        facts = await self._negotiate(run, until, server)
+                    async with CancellingTaskGroup() as read_group:
+                        read_group.start_soon(pre_init.serve)
+                        run = negotiation.run(plan, is_era_fixed=is_era_fixed, required=required)
+                        facts = await self._negotiate(run, deadline, server)
                 except ConnectionLost as error:
-                    if not (again or pinned) and server.is_stdio:
-                        again, plan = True, negotiation.next_plan(plan)
+                    if not (is_restarted or is_era_fixed) and server.is_stdio:
+                        is_restarted, plan = True, negotiation.next_plan(plan)
                         continue
                     raise StartupError(error.message, error.hint, server=server.name) from error
                 except Unauthorized as error:
@@ -129,20 +129,20 @@ class ClientSessionOpener:
                         raise
                     attempts += 1
                     await oauth.sign_in(error.challenge, attempts)
-                    until = anyio.current_time() + self._limits.connect_timeout
+                    deadline = anyio.current_time() + self._limits.connect_timeout
                     continue
                 except (StartupError, HttpStatusError) as error:
-                    if tried is not None or not _may_be_sse(server, error):
+                    if first_error is not None or not _may_be_sse(server, error):
                         raise
-                    tried, plan, pinned = error, "handshake", True
-                    dialer = self._create_http_connector(server, observer, sse=True)
+                    first_error, plan, is_era_fixed = error, "handshake", True
+                    connector = self._create_http_connector(server, observer, sse=True)
                     continue
-                if (eras := negotiation.eras_to_store(facts, known)) is not None:
+                if (eras := negotiation.eras_to_store(facts, known_eras)) is not None:
                     self._eras.put(server.name, digest, eras)
-                caller.sign_in = oauth.sign_in if oauth is not None else None
-                session = self._create_session(server, facts, channel, caller, responder, observer, tasks, oauth)
-                caller.on_unsolicited = session.handle_unsolicited
-                for message, context in early.pending:
+                sender.sign_in = oauth.sign_in if oauth is not None else None
+                session = self._create_session(server, facts, channel, sender, responder, observer, tasks, oauth)
+                sender.on_unsolicited = session.handle_unsolicited
+                for message, context in pre_init.pending:
                     session.handle_unsolicited(message, context)
                 tasks.start_soon(session.serve)
                 yield session
@@ -233,13 +233,15 @@ class ClientSessionOpener:
         )
 
     async def _renew(self, negotiation: Negotiation, server: ServerConfig) -> ServerFacts:
-        until = anyio.current_time() + self._limits.connect_timeout
-        renewing = negotiation.run("handshake", is_era_fixed=True, required=server.revision)
-        return await self._negotiate(renewing, until, server)
+        deadline = anyio.current_time() + self._limits.connect_timeout
+        negotiating = negotiation.run("handshake", is_era_fixed=True, required=server.revision)
+        return await self._negotiate(negotiating, deadline, server)
 
-    async def _negotiate(self, negotiation: Awaitable[ServerFacts], until: float, server: ServerConfig) -> ServerFacts:
+    async def _negotiate(
+        self, negotiation: Awaitable[ServerFacts], deadline: float, server: ServerConfig
+    ) -> ServerFacts:
         try:
-            with time_limit(max(0.0, until - anyio.current_time())):
+            with time_limit(max(0.0, deadline - anyio.current_time())):
                 return await negotiation
         except ServerError as error:
             error.server = error.server or server.name

@@ -46,17 +46,17 @@ def map_error(server: str, method: str, error: ErrorData) -> RequestRefused:
 
     `server_message` is the server's text alone, cut to 2,000 characters.
     """
-    said = error.message[:MAX_ERROR_LENGTH] or "no reason given"
+    text = error.message[:MAX_ERROR_LENGTH] or "no reason given"
     data = _decode_data(bytes(error.data))
-    made = RequestRefused(
-        f"The server {server!r} refused {method} with error {error.code}: {said}",
+    refusal = RequestRefused(
+        f"The server {server!r} refused {method} with error {error.code}: {text}",
         _hint(error.code, method, data),
         code=error.code,
         data=data,
-        server_message=said,
+        server_message=text,
     )
-    made.server = server
-    return made
+    refusal.server = server
+    return refusal
 
 
 def _decode_data(raw: bytes) -> Any:
@@ -70,12 +70,12 @@ def _decode_data(raw: bytes) -> Any:
 
 def _hint(code: int, method: str, data: Any) -> str:
     if code == MISSING_REQUIRED_CLIENT_CAPABILITY:
-        wanted = _join_names(data, "requiredCapabilities")
-        named = f"The server wants the client capability {wanted or 'that it names'}, which was not offered to it."
-        return f"{named} {NO_USER_HINT}" if wanted.partition(".")[0] in _USER_CAPABILITIES else named
+        required = _join_names(data, "requiredCapabilities")
+        hint = f"The server wants the client capability {required or 'that it names'}, which was not offered to it."
+        return f"{hint} {NO_USER_HINT}" if required.partition(".")[0] in _USER_CAPABILITIES else hint
     if code == UNSUPPORTED_PROTOCOL_VERSION:
-        theirs = _join_names(data, "supported") or "none that it names"
-        return f"It speaks {theirs}; mcphost speaks {', '.join(revision.value for revision in Revision)}."
+        supported = _join_names(data, "supported") or "none that it names"
+        return f"It speaks {supported}; mcphost speaks {', '.join(revision.value for revision in Revision)}."
     if code == INVALID_PARAMS:
         return _INVALID_PARAMS_HINTS.get(method, "The server does not accept these parameters.")
     if code == RESOURCE_NOT_FOUND and method == "resources/read":
@@ -85,12 +85,12 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 def _join_names(data: Any, member: str) -> str:
     """Return the names in a member of the error's data, a list of strings or an object, joined with dots if nested."""
-    held: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
+    value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
-    if isinstance(held, list):
-        names = [one for one in cast("list[Any]", held) if isinstance(one, str)]
-    elif isinstance(held, dict):
-        for name, below in cast("dict[str, Any]", held).items():
-            deeper = cast("dict[str, Any]", below) if isinstance(below, dict) else {}
-            names += [f"{name}.{one}" for one in deeper] or [name]
+    if isinstance(value, list):
+        names = [item for item in cast("list[Any]", value) if isinstance(item, str)]
+    elif isinstance(value, dict):
+        for name, nested in cast("dict[str, Any]", value).items():
+            children = cast("dict[str, Any]", nested) if isinstance(nested, dict) else {}
+            names += [f"{name}.{item}" for item in children] or [name]
     return ", ".join(name[:100] for name in names[:_MAX_NAMES])

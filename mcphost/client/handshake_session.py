@@ -155,8 +155,8 @@ class HandshakeSession:
 
         Raises RequestTimeout if user time counts.
         """
-        patience = self._sender.timeouts
-        limit = None if not patience.includes_user_time else patience.request if deadline is None else deadline
+        timeouts = self._sender.timeouts
+        limit = None if not timeouts.includes_user_time else timeouts.request if deadline is None else deadline
         with pause_time_limits(), anyio.move_on_after(limit) as scope:
             if await self._handler.prepare(context):
                 with anyio.move_on_after(ROOTS_RESPONSE_TIMEOUT):

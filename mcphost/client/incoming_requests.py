@@ -55,8 +55,8 @@ ContextResolver = Callable[[], Awaitable[ServerRequestContext]]
 
 def allowed_error_code(code: int) -> int:
     """Return *code*, or a plain refusal if JSON-RPC or the specification reserve it."""
-    own = code not in _RESERVED_CODES and abs(code) < 2**53
-    return code if own or code in _STANDARD_CODES else DECLINED
+    is_unreserved = code not in _RESERVED_CODES and abs(code) < 2**53
+    return code if is_unreserved or code in _STANDARD_CODES else DECLINED
 
 
 class ServerRequestDispatcher:
@@ -134,8 +134,8 @@ class ServerRequestDispatcher:
 
     async def wait_for_roots(self) -> None:
         """Wait until every pending roots/list request is answered or cancelled."""
-        for over in tuple(self._pending_roots_requests):
-            await over.wait()
+        for done in tuple(self._pending_roots_requests):
+            await done.wait()
 
     async def _run(
         self,
@@ -145,15 +145,17 @@ class ServerRequestDispatcher:
         size: int,
         has_room: bool,
     ) -> None:
-        over = anyio.Event()
+        done = anyio.Event()
         if request.method == ListRoots.METHOD:
-            self._pending_roots_requests.add(over)
+            self._pending_roots_requests.add(done)
         try:
             with scope:
                 await anyio.lowlevel.checkpoint_if_cancelled()  # cancelled before it began
-                answer = await self._respond(request, resolve_context) if has_room else self._too_many_requests(request)
+                response = (
+                    await self._respond(request, resolve_context) if has_room else self._too_many_requests(request)
+                )
                 async with self._sending:
-                    await self._send(self._recheck_roots(request, answer))
+                    await self._send(self._recheck_roots(request, response))
         except ConnectionLost:
             return  # the channel's reader handles it
         except McpHostError:
@@ -162,8 +164,8 @@ class ServerRequestDispatcher:
             if scope.cancel_called:
                 self._handler.on_request_cancelled(request.method)
             self._pending -= 1
-            self._pending_roots_requests.discard(over)
-            over.set()
+            self._pending_roots_requests.discard(done)
+            done.set()
             self._pending_bytes -= size
             if self._scopes.get(request.id) is scope:
                 del self._scopes[request.id]
@@ -190,16 +192,18 @@ class ServerRequestDispatcher:
         if self._pending > MAX_PENDING_REQUESTS:
             return self._too_many_requests(request)
         try:
-            asked = await run_steps_cooperatively(parse_server_request(request.method, request.params))
+            server_request = await run_steps_cooperatively(parse_server_request(request.method, request.params))
             if self._server_tasks.is_task_request(request):
-                answer = self._server_tasks.create(request, lambda: self._call_handler(request, asked, resolve_context))
+                response = self._server_tasks.create(
+                    request, lambda: self._call_handler(request, server_request, resolve_context)
+                )
             else:
-                answer = await self._call_handler(request, asked, resolve_context)
+                response = await self._call_handler(request, server_request, resolve_context)
         except MalformedMessage as error:
             return self._error_response(request, INVALID_PARAMS, error.message[:500])
-        if isinstance(answer, JsonRpcResponse):
-            return JsonRpcResponse(answer.id, add_related_task(answer.result, read_related_task(request.params)))
-        return answer
+        if isinstance(response, JsonRpcResponse):
+            return JsonRpcResponse(response.id, add_related_task(response.result, read_related_task(request.params)))
+        return response
 
     async def _call_handler(
         self, request: JsonRpcRequest, server_request: ServerRequest, resolve_context: ContextResolver

@@ -42,16 +42,16 @@ async def resolve_input(
     """
     wait = _FIRST_DELAY
     for _ in range(MAX_ROUNDS):
-        question = decode(raw, InputRequiredResult, "input_required result")
+        result = decode(raw, InputRequiredResult, "input_required result")
         extra: dict[str, Any] = {}
-        wanted = await run_steps_cooperatively(parse_input_requests(question.input_requests))
-        if wanted:
-            extra["inputResponses"] = await answer_input_requests(wanted, handler, context)
-        if is_set(question.request_state):
-            extra["requestState"] = question.request_state
+        requests = await run_steps_cooperatively(parse_input_requests(result.input_requests))
+        if requests:
+            extra["inputResponses"] = await answer_input_requests(requests, handler, context)
+        if is_set(result.request_state):
+            extra["requestState"] = result.request_state
         if not extra:
             raise MalformedMessage("The server asked for input without saying which.")
-        if not wanted:
+        if not requests:
             await anyio.sleep(wait)  # without input requests the server wants to be polled
             wait = min(wait * 2, _MAX_DELAY)
         raw = await resend(extra)
@@ -76,7 +76,7 @@ async def answer_input_requests(
             raise MalformedMessage(
                 f"The server asked for {entry.method[:200]!r}, which was not offered to it.", NO_USER_HINT
             )
-    asks = {
+    requests = {
         key: await run_steps_cooperatively(parse_server_request(entry.method, entry.params))
         for key, entry in input_requests.items()
     }
@@ -85,9 +85,9 @@ async def answer_input_requests(
 
     async with anyio.create_task_group() as group:
 
-        async def one(key: str) -> None:
+        async def answer_one(key: str) -> None:
             try:
-                reply = await handler.answer(asks[key], context)
+                reply = await handler.answer(requests[key], context)
                 if isinstance(reply, ServerRequestRejection):
                     raise _rejection_error(reply)
             except McpHostError as error:
@@ -101,12 +101,12 @@ async def answer_input_requests(
             else:
                 replies[key] = reply
 
-        for key in asks:
-            group.start_soon(one, key)
+        for key in requests:
+            group.start_soon(answer_one, key)
     if failures:
         raise failures[0]
     # A reply may have waited for minutes while another question was open.
-    return {key: handler.filter_reply(replies[key]) for key in asks}
+    return {key: handler.filter_reply(replies[key]) for key in requests}
 
 
 def _rejection_error(reply: ServerRequestRejection) -> McpHostError:

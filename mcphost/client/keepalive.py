@@ -54,23 +54,23 @@ class Keepalive:
                 await anyio.sleep(self._interval - quiet)
                 continue
             try:
-                why = await self._ping()
+                failure = await self._ping()
             except SessionExpired:
                 try:
                     await self._renew()
                 except ConnectionLost:
                     return  # the session was already aborted
                 continue
-            missed = missed + 1 if why else 0
-            if why:
+            missed = missed + 1 if failure else 0
+            if failure:
                 self.missed_count += 1
                 self._observer.warn(
-                    f"The server {self._sender.server!r} missed a ping ({missed} of {MAX_MISSED_PINGS}): {why}"
+                    f"The server {self._sender.server!r} missed a ping ({missed} of {MAX_MISSED_PINGS}): {failure}"
                 )
             if missed == MAX_MISSED_PINGS:
                 self._abort(self._lost_error())
                 return
-            if why:
+            if failure:
                 await anyio.sleep(self._timeout)
             else:
                 self._sender.last_received_at = loop.time()

@@ -94,10 +94,10 @@ class Negotiation:
             facts = await self._handshake_first(is_era_fixed)
         else:
             # HTTP does not allow both at once. With a fixed era the server may use the whole connect timeout.
-            found = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
-            if found is None and is_era_fixed:
+            discovered = await self.discover(timeout=_NO_TIMEOUT if is_era_fixed else PROBE_TIMEOUT)
+            if discovered is None and is_era_fixed:
                 raise self._unsupported_revision(())
-            facts = found or await self._initialize_after_probe()
+            facts = discovered or await self._initialize_after_probe()
         self._channel.set_revision(facts.revision)
         if facts.era == "handshake":
             try:
@@ -141,14 +141,14 @@ class Negotiation:
                 self._is_probe_inconclusive = isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES
                 self._refusals.append(f"server/discover: {error.server_message}")
                 return None
-            theirs = _supported_versions(error)
-            if not theirs:
+            supported = _supported_versions(error)
+            if not supported:
                 raise
-            if revision.value in theirs and revision not in self._retried_revisions:
+            if revision.value in supported and revision not in self._retried_revisions:
                 # The server refused a revision that it lists as supported; retry once.
                 self._retried_revisions.add(revision)
                 return await self.discover(revision, timeout=timeout)
-            return await self._retry_with_common_revision(theirs, revision)
+            return await self._retry_with_common_revision(supported, revision)
         except (MalformedMessage, RequestTimeout) as error:
             self._has_probe_timed_out = self._is_probe_inconclusive = isinstance(error, RequestTimeout)
             self._refusals.append(f"server/discover: {error.message}")
@@ -168,12 +168,12 @@ class Negotiation:
         try:
             result = await self._sender.send(call, deadline=_NO_TIMEOUT)
         except RequestRefused as error:
-            theirs = _supported_versions(error)
-            common = _latest_common(theirs, HANDSHAKE_REVISIONS)
-            if error.code in {INVALID_PARAMS, *STATELESS_ERRORS} and theirs:
+            supported = _supported_versions(error)
+            common = _latest_common(supported, HANDSHAKE_REVISIONS)
+            if error.code in {INVALID_PARAMS, *STATELESS_ERRORS} and supported:
                 if common is not None and common != offer and self._required_revision is None:
                     return await self.initialize(common)
-                raise self._unsupported_revision(theirs) from error
+                raise self._unsupported_revision(supported) from error
             raise
         revision = parse_revision(result.protocol_version)
         if revision is None or revision.era != "handshake" or self._required_revision not in (None, revision):
@@ -194,14 +194,14 @@ class Negotiation:
             return await self.initialize()
         except (UnsupportedRevision, RequestRefused) as error:
             # A stateless server may only have been slow to start.
-            found = await self.discover() if self._has_probe_timed_out else None
-            if found is not None:
-                return found
+            discovered = await self.discover() if self._has_probe_timed_out else None
+            if discovered is not None:
+                return discovered
             if not isinstance(error, HttpStatusError):
                 raise
-            tried = "; ".join([*self._refusals, f"initialize: {error.message}"])
+            attempts = "; ".join([*self._refusals, f"initialize: {error.message}"])
             raise StartupError(
-                f"No way to speak to the server {self._sender.server!r} was found. Tried {tried}",
+                f"No way to speak to the server {self._sender.server!r} was found. Tried {attempts}",
                 "Check the address.",
             ) from error
 
@@ -209,10 +209,10 @@ class Negotiation:
         try:
             return await self.initialize()
         except (RequestRefused, UnsupportedRevision, MalformedMessage):
-            found = None if is_era_fixed else await self.discover()
-            if found is None:
+            discovered = None if is_era_fixed else await self.discover()
+            if discovered is None:
                 raise
-            return found
+            return discovered
 
     async def _retry_with_common_revision(
         self, server_revisions: tuple[str, ...], tried: Revision
@@ -225,18 +225,19 @@ class Negotiation:
         raise self._unsupported_revision(server_revisions)
 
     def _unsupported_revision(self, server_revisions: tuple[str, ...]) -> UnsupportedRevision:
-        ours = tuple(
+        client_revisions = tuple(
             revision.value for revision in (Revision if self._required_revision is None else (self._required_revision,))
         )
-        spoken = ", ".join(server_revisions) if server_revisions else "no revision we know"
-        demanded = "" if self._required_revision is None else " here, as its configuration demands"
+        supported = ", ".join(server_revisions) if server_revisions else "no revision we know"
+        configured = "" if self._required_revision is None else " here, as its configuration demands"
         error = UnsupportedRevision(
-            f"The server {self._sender.server!r} speaks {spoken}; mcphost speaks {', '.join(ours)}{demanded}.",
+            f"The server {self._sender.server!r} speaks {supported}; "
+            f"mcphost speaks {', '.join(client_revisions)}{configured}.",
             "Update the server or mcphost."
             if self._required_revision is None
             else "Remove the revision from its configuration.",
             server_revisions=server_revisions,
-            client_revisions=ours,
+            client_revisions=client_revisions,
         )
         error.server = self._sender.server
         return error

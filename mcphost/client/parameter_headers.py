@@ -36,8 +36,8 @@ class ParameterHeaders(Struct, frozen=True):
         if not self.headers:
             return {}
         arguments = call.arguments if isinstance(call.arguments, dict) else loads(call.arguments)
-        found = ((name, _argument_at(arguments, path)) for path, name in self.headers)
-        return {PREFIX + name: _format_value(value, name) for name, value in found if value is not None}
+        values = ((name, _argument_at(arguments, path)) for path, name in self.headers)
+        return {PREFIX + name: _format_value(value, name) for name, value in values if value is not None}
 
 
 class _Definition(WireStruct, frozen=True):

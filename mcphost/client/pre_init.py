@@ -70,11 +70,11 @@ class PreInitHandler:
                 error = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
                 self._respond(JsonRpcErrorResponse(message.id, error))
         elif isinstance(message, JsonRpcNotification):
-            said = parse_notification(message.method, message.params)
-            if isinstance(said, LoggingMessageNotification):
-                self._observer.log(said)
-            elif isinstance(said, _LIST_CHANGES) and all(
-                one.method != message.method for one, _ in self._pending_notifications()
+            notification = parse_notification(message.method, message.params)
+            if isinstance(notification, LoggingMessageNotification):
+                self._observer.log(notification)
+            elif isinstance(notification, _LIST_CHANGES) and all(
+                other.method != message.method for other, _ in self._pending_notifications()
             ):
                 self.pending.append((JsonRpcNotification(message.method), context))
 
@@ -84,7 +84,7 @@ class PreInitHandler:
         return len(self.pending) < MAX_PENDING_MESSAGES and fits
 
     def _pending_notifications(self) -> list[tuple[JsonRpcNotification, ServerRequestContext]]:
-        return [(one, context) for one, context in self.pending if isinstance(one, JsonRpcNotification)]
+        return [(message, context) for message, context in self.pending if isinstance(message, JsonRpcNotification)]
 
     def _respond(self, answer: JsonRpcResponse | JsonRpcErrorResponse) -> None:
         """Send a response, unless too many are already waiting to be read by the server."""

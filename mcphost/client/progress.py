@@ -58,7 +58,7 @@ class ProgressThrottle:
 
     def _flush(self) -> None:
         self._timer = None
-        held, self._pending = self._pending, None
-        if held is not None and not self._closed:
+        progress, self._pending = self._pending, None
+        if progress is not None and not self._closed:
             self._sent_at = asyncio.get_running_loop().time()
-            self._on_notification(held)
+            self._on_notification(progress)

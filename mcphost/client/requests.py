@@ -165,14 +165,14 @@ class RequestSender:
         *progress_token* is a `next_id()` taken before. *before_send* is awaited last before each attempt, because the
         caller may have waited for the user since the call was allowed.
         """
-        ident = progress_token
+        request_id = progress_token
         retries: RetryPolicy | None = None
         refusals = 0
         await run_before_send(before_send)
         while True:
             try:
                 return await self._send_once(
-                    call, deadline, on_notification, meta, headers, extra_params, ident, progress_token
+                    call, deadline, on_notification, meta, headers, extra_params, request_id, progress_token
                 )
             except Unauthorized as error:
                 if self.sign_in is None:
@@ -181,12 +181,12 @@ class RequestSender:
                 with pause_time_limits():
                     await self.sign_in(error.challenge, refusals)
                 await run_before_send(before_send, has_context_changed=True)
-                ident = None
+                request_id = None
             except (HttpStatusError, ResponseInterrupted, RequestNotSent) as error:
                 retries = retries or RetryPolicy(self.server, call.METHOD, self._warn, on_notification)
                 await retries.wait_before_retry(error)
                 await run_before_send(before_send)
-                ident = None
+                request_id = None
 
     async def _send_once(
         self,
@@ -196,25 +196,25 @@ class RequestSender:
         meta: bytes,
         headers: Mapping[str, str],
         extra_params: Mapping[str, Any] | None,
-        ident: int | None,
+        request_id: int | None,
         progress_token: int | None,
     ) -> Raw:
-        ident = self.next_id() if ident is None else ident
+        request_id = self.next_id() if request_id is None else request_id
         request = JsonRpcRequest(
-            ident,
+            request_id,
             call.METHOD,
-            self._build_params(call, (progress_token or ident) if on_notification else None, meta, extra_params),
+            self._build_params(call, (progress_token or request_id) if on_notification else None, meta, extra_params),
         )
         start = self._now()
-        until = start + (self.timeouts.request if deadline is None else deadline)
-        most = start + self.timeouts.max_request if deadline is None else until
+        end = start + (self.timeouts.request if deadline is None else deadline)
+        max_deadline = start + self.timeouts.max_request if deadline is None else end
         exchange = self._channel.exchange(request, headers=headers)
         clock = exchange if isinstance(exchange, PipeExchange) else anyio.CancelScope()
-        attempt = self.in_flight[ident] = InFlightRequest(
-            clock, until, most, self.timeouts.request, call, ident, on_notification
+        attempt = self.in_flight[request_id] = InFlightRequest(
+            clock, end, max_deadline, self.timeouts.request, call, request_id, on_notification
         )
         try:
-            clock.deadline = until
+            clock.deadline = end
             if isinstance(clock, PipeExchange):
                 return await self._read_exchange(exchange, attempt)
             with clock:
@@ -225,8 +225,8 @@ class RequestSender:
             error.server = error.server or self.server
             raise
         finally:
-            del self.in_flight[ident]
-            self.on_request_end(ident)
+            del self.in_flight[request_id]
+            self.on_request_end(request_id)
             if on_notification is not None:
                 self.dropped_progress_count += attempt.close()
         if attempt.error is not None:
@@ -333,17 +333,17 @@ class InFlightRequest(PausableDeadline):
 
         Progress extends the deadline even without a listener.
         """
-        said = parse_notification(message.method, message.params)
-        if said is None:
+        notification = parse_notification(message.method, message.params)
+        if notification is None:
             return True
-        is_progress = isinstance(said, ProgressNotification)
+        is_progress = isinstance(notification, ProgressNotification)
         if is_progress:
             self.extend(now)
         if is_progress and self._meter is not None:
-            self._meter.put(said)
+            self._meter.put(notification)
             return True
-        if isinstance(said, LoggingMessageNotification) and self._on_notification is not None:
-            self._on_notification(said)
+        if isinstance(notification, LoggingMessageNotification) and self._on_notification is not None:
+            self._on_notification(notification)
             return True
         return False
 

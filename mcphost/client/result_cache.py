@@ -74,9 +74,9 @@ class ResultCache:
     def get(self, call: ClientRequest[Any]) -> Any:
         """Return the cached result while it is fresh; None otherwise."""
         for key in self._keys(call):
-            kept = self._entries.get(key)
-            if kept is not None and now() < kept.expires_at:
-                return kept.result
+            entry = self._entries.get(key)
+            if entry is not None and now() < entry.expires_at:
+                return entry.result
             self._drop(key)
         return None
 

@@ -48,9 +48,11 @@ class RetryPolicy:
             self._waited_seconds += wait
             await self._wait_with_progress(wait, error.status)
             return
-        passing = isinstance(error, HttpStatusError) and error.status in _TRANSIENT_STATUSES
-        broken = isinstance(error, ResponseInterrupted | RequestNotSent) and not isinstance(error, SessionExpired)
-        if self._method not in _LIST_METHODS or not (passing or broken) or self._try_count >= MAX_TRIES:
+        is_transient = isinstance(error, HttpStatusError) and error.status in _TRANSIENT_STATUSES
+        is_interrupted = isinstance(error, ResponseInterrupted | RequestNotSent) and not isinstance(
+            error, SessionExpired
+        )
+        if self._method not in _LIST_METHODS or not (is_transient or is_interrupted) or self._try_count >= MAX_TRIES:
             raise error
         await anyio.sleep(FIRST_DELAY * 2 ** (self._try_count - 1))
         self._try_count += 1

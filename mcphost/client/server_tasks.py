@@ -199,12 +199,12 @@ class ServerTaskRunner:
 
     def _evict_finished(self) -> None:
         """Evict fetched results first, then the oldest."""
-        over = sorted(
+        finished = sorted(
             (task for task in self._tasks.values() if task.finished.is_set()), key=lambda task: not task.is_fetched
         )
-        size = sum(task.result_bytes for task in over)
-        for number, task in enumerate(over[:-1]):
-            if len(over) - number <= MAX_FINISHED and size <= MAX_RESULT_BYTES:
+        size = sum(task.result_bytes for task in finished)
+        for number, task in enumerate(finished[:-1]):
+            if len(finished) - number <= MAX_FINISHED and size <= MAX_RESULT_BYTES:
                 return
             size -= task.result_bytes
             del self._tasks[task.task_id]

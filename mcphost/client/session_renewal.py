@@ -49,11 +49,11 @@ class SessionRenewal:
 
     async def send(self, send: Callable[[], Awaitable[T]]) -> T:
         """Return the result of *send*, called again if the session expired. Raises the errors of `resend`."""
-        count = self.generation or await self.wait_for_renewal()
+        generation = self.generation or await self.wait_for_renewal()
         try:
             return await send()
         except SessionExpired:
-            return await self.resend(count, send)
+            return await self.resend(generation, send)
 
     @property
     def generation(self) -> int:
@@ -63,9 +63,9 @@ class SessionRenewal:
     async def wait_for_renewal(self) -> int:
         """Wait for a running renewal and return the generation. Raises ConnectionLost if it fails."""
         async with self._lock:
-            count, torn = self._generation, self._is_interrupted
-        if torn:
-            await self._renew_once(count)
+            generation, is_interrupted = self._generation, self._is_interrupted
+        if is_interrupted:
+            await self._renew_once(generation)
         return self._generation
 
     async def resend(self, generation: int, send: Callable[[], Awaitable[T]]) -> T:

@@ -124,9 +124,9 @@ class StatelessSession:
             check_capability(call.METHOD, self._facts, self._sender.server)
             self._checked_methods.add(call.METHOD)
         if call.METHOD in CACHEABLE_METHODS:
-            kept = self._cache.get(call)
-            if kept is not None:
-                return kept
+            cached = self._cache.get(call)
+            if cached is not None:
+                return cached
         try:
             return await self._send_request(call, deadline, on_notification, before_send)
         except RequestRefused as error:
@@ -158,29 +158,31 @@ class StatelessSession:
         before_send: BeforeSendFn | None,
     ) -> R:
         headers = self._headers(call)
-        said = self._request_meta + b"," + self._log_level_meta if self._log_level_meta else self._request_meta
+        meta = self._request_meta + b"," + self._log_level_meta if self._log_level_meta else self._request_meta
 
         def send(extra: dict[str, Any] | None) -> Coroutine[Any, Any, Raw]:
             return self._sender.send_raw(
                 call, deadline=deadline, on_notification=on_notification, before_send=before_send,
-                meta=said, headers=headers, extra_params=extra,
+                meta=meta, headers=headers, extra_params=extra,
             )  # fmt: skip
 
         if isinstance(call, ResumeTask):
-            first = Task(task_id=call.task_id)
+            created = Task(task_id=call.task_id)
             return cast(
                 "R",
                 self._sender.decode_result(
-                    await self._run_task(first, call.tool, deadline, on_notification, True), call
+                    await self._run_task(created, call.tool, deadline, on_notification, True), call
                 ),
             )
-        is_kept = call.METHOD in CACHEABLE_METHODS
-        mark, asker = (self._cache.generation(call.METHOD), self._cache.credential) if is_kept else (0, "")
+        is_cacheable = call.METHOD in CACHEABLE_METHODS
+        generation, requester = (
+            (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
+        )
         raw = await send(None)
         result = self._sender.decode_result(raw, call)
         kind = getattr(result, "result_type", "")
-        asked = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
-        if asked:
+        had_questions = kind == INPUT_REQUIRED and call.METHOD in _INPUT_METHODS
+        if had_questions:
             from mcphost.client.input_required import resolve_input  # imported with the first input request
 
             context = ServerRequestContext(
@@ -206,8 +208,8 @@ class StatelessSession:
             )
         if self._has_parameter_headers and isinstance(result, ListToolsResult):
             result = cast("R", await run_steps_cooperatively(self._record_parameter_headers(result)))
-        if is_kept and not asked:
-            self._cache.put(call, result, memoryview(raw).nbytes, mark, asker)
+        if is_cacheable and not had_questions:
+            self._cache.put(call, result, memoryview(raw).nbytes, generation, requester)
         return result
 
     @cached_property
@@ -237,7 +239,7 @@ class StatelessSession:
         try:
             limit = self._sender.timeouts.task if deadline is None else deadline
             number = self._sender.next_id()
-            following = TaskPoller(
+            poller = TaskPoller(
                 task,
                 send,
                 TaskContext(
@@ -252,10 +254,10 @@ class StatelessSession:
                 warn=self._observer.warn,
                 is_connected=lambda: not self._closed.is_set(),
             )
-            tells = has_tasks_extension(self._facts.capabilities.extensions)
-            stream = self._open_subscription if tells else None
-            work = partial(run_extension_task, following, send, self._handler, self._sender, stream)
-            return await self._task_registry.track(following, work)
+            has_notifications = has_tasks_extension(self._facts.capabilities.extensions)
+            stream = self._open_subscription if has_notifications else None
+            work = partial(run_extension_task, poller, send, self._handler, self._sender, stream)
+            return await self._task_registry.track(poller, work)
         except ServerError as error:
             error.server = error.server or self._sender.server
             raise
@@ -276,30 +278,30 @@ class StatelessSession:
         """Record the parameter headers of each tool and drop invalid tools, with a warning for the first 20."""
         from mcphost.client.parameter_headers import parse_parameter_headers
 
-        kept: list[Raw] = []
-        left_out, ends = 0, time.perf_counter() + TIME_SLICE
+        tools: list[Raw] = []
+        skipped_count, slice_end = 0, time.perf_counter() + TIME_SLICE
         for definition in page.tools:
-            if time.perf_counter() > ends:
+            if time.perf_counter() > slice_end:
                 yield
-                ends = time.perf_counter() + TIME_SLICE
+                slice_end = time.perf_counter() + TIME_SLICE
             try:
-                name, wanted = parse_parameter_headers(definition)
+                name, parameter_headers = parse_parameter_headers(definition)
             except MalformedMessage as error:
-                left_out += 1
-                if left_out <= MAX_TOOL_WARNINGS:
+                skipped_count += 1
+                if skipped_count <= MAX_TOOL_WARNINGS:
                     self._observer.warn(error.message)
                 continue
             self._parameter_headers.pop(name, None)
-            if wanted.headers:
-                self._parameter_headers[name] = wanted
+            if parameter_headers.headers:
+                self._parameter_headers[name] = parameter_headers
                 if len(self._parameter_headers) > MAX_ITEMS:  # a server may rename its tools on every list
                     del self._parameter_headers[next(iter(self._parameter_headers))]
-            kept.append(definition)
-        if left_out > MAX_TOOL_WARNINGS:
+            tools.append(definition)
+        if skipped_count > MAX_TOOL_WARNINGS:
             self._observer.warn(
-                f"{left_out - MAX_TOOL_WARNINGS:,} more tools of {self._sender.server!r} were left out."
+                f"{skipped_count - MAX_TOOL_WARNINGS:,} more tools of {self._sender.server!r} were left out."
             )
-        return page if len(kept) == len(page.tools) else replace(page, tools=tuple(kept))
+        return page if len(tools) == len(page.tools) else replace(page, tools=tuple(tools))
 
     async def changes(self, wanted: WatchedChanges) -> AsyncIterator[Notification]:
         """See Session. A broken subscription is reopened with increasing delays."""

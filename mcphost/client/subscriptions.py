@@ -245,25 +245,25 @@ class SubscriptionStream:
                     and message.method == SubscriptionsAcknowledgedNotification.METHOD
                 ):
                     await self._check_acknowledgement(message)
-                said = _parse(message) if isinstance(message, JsonRpcNotification) else None
-                if isinstance(said, CancelledNotification):
+                notification = _parse(message) if isinstance(message, JsonRpcNotification) else None
+                if isinstance(notification, CancelledNotification):
                     return active
-                if isinstance(said, SubscriptionsAcknowledgedNotification):
+                if isinstance(notification, SubscriptionsAcknowledgedNotification):
                     if not active:
                         active = True
-                        self._handle_acknowledged(said)
-                elif active and said is not None and _is_requested(said, self.granted):
-                    self._owner.changes.put(said)
+                        self._handle_acknowledged(notification)
+                elif active and notification is not None and _is_requested(notification, self.granted):
+                    self._owner.changes.put(notification)
         return active
 
     async def _check_acknowledgement(self, message: JsonRpcNotification) -> None:
         """Raise MalformedMessage before decoding an acknowledgement of more than was requested."""
-        asked = len(self.wanted.resource_subscriptions)
+        requested = len(self.wanted.resource_subscriptions)
         try:
-            await run_steps_cooperatively(check_value_count(bytes(message.params), asked + EXTRA_VALUES))
+            await run_steps_cooperatively(check_value_count(bytes(message.params), requested + EXTRA_VALUES))
         except JsonLimitExceeded as error:
             raise MalformedMessage(
-                f"The server {self._owner.server!r} acknowledged far more than the {asked:,} resources asked for.",
+                f"The server {self._owner.server!r} acknowledged far more than the {requested:,} resources asked for.",
                 server=self._owner.server,
             ) from error
 

@@ -117,16 +117,16 @@ class TaskPoller:
 
     async def step(self) -> None:
         """Wait for an update, or until the next poll and poll. Raises ServerError to give up the task."""
-        began, asked = anyio.current_time(), self.is_asking()
+        began, was_asking = anyio.current_time(), self.is_asking()
         wait = min(self._next_poll, began + self._time_left()) - began
         with anyio.move_on_after(max(0.0, wait)):
             await self._updated.wait()
-        news, self._updated = self._updated.is_set(), anyio.Event()
+        is_updated, self._updated = self._updated.is_set(), anyio.Event()
         if anyio.current_time() >= self._next_poll and not self.task.is_terminal:
             await self.poll()
-        elif not news:
+        elif not is_updated:
             self._time_left()
-        if asked:
+        if was_asking:
             self._user_seconds += anyio.current_time() - began
 
     async def poll(self) -> None:

@@ -99,21 +99,21 @@ class CoreTaskRunner:
             return True
         if message.method == ProgressNotification.METHOD and self._progress_by_token:
             try:
-                said = decode(message.params, ProgressNotification, message.method)
+                notification = decode(message.params, ProgressNotification, message.method)
             except MalformedMessage:
                 return True
-            if meter := self._progress_by_token.get(said.progress_token):
-                meter.put(said)
+            if meter := self._progress_by_token.get(notification.progress_token):
+                meter.put(notification)
             return True
         return False
 
     async def resolve_context(self, params: Raw, default: ServerRequestContext) -> ServerRequestContext:
         """Return the call that a server request belongs to, by its task."""
-        ident, known = read_related_task(params), self.registry.by_id
+        task_id, known = read_related_task(params), self.registry.by_id
         with anyio.move_on_after(TASK_LOOKUP_TIMEOUT):
-            while ident and ident not in known and self._creating_count:
+            while task_id and task_id not in known and self._creating_count:
                 await self._task_created.wait()
-        following = known.get(ident)
+        following = known.get(task_id)
         if following is None:
             return default
         return replace(

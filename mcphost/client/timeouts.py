@@ -86,10 +86,10 @@ class PausableDeadline:
         """Restart the clock."""
         self._pause_depth -= 1
         if not self._pause_depth:
-            stood = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0
-            self._pause_seconds_left -= stood
-            self._deadline += stood
-            self._max_deadline += stood
+            paused = min(now - self._paused_at, self._pause_seconds_left) if self._pause_count <= MAX_PAUSES else 0.0
+            self._pause_seconds_left -= paused
+            self._deadline += paused
+            self._max_deadline += paused
             self.target.deadline = self._deadline
 
 
@@ -114,14 +114,14 @@ def time_limit(seconds: float) -> Generator[anyio.CancelScope]:
 @contextmanager
 def pause_time_limits() -> Generator[None]:
     """Pause every enclosing `time_limit` while the user signs in."""
-    held, loop = _active_limits.get(), asyncio.get_running_loop()
-    for waiting in held:
-        waiting.pause(loop.time())
+    limits, loop = _active_limits.get(), asyncio.get_running_loop()
+    for limit in limits:
+        limit.pause(loop.time())
     try:
         yield
     finally:
-        for waiting in held:
-            waiting.resume(loop.time())
+        for limit in limits:
+            limit.resume(loop.time())
 
 
 # A context variable, because the user is asked several layers above the server request that requires it.
@@ -167,20 +167,20 @@ class UserPauses:
         *call_number* is 0 if the call is unknown: then all calls that run now are paused, and none that start later.
         """
         loop = asyncio.get_running_loop()
-        known = (call_number,) if call_number else tuple(self._deadlines)
-        held = (
+        numbers = (call_number,) if call_number else tuple(self._deadlines)
+        paused = (
             {}
             if self._includes_user_time
-            else {each: self._deadlines[each] for each in known if each in self._deadlines}
+            else {number: self._deadlines[number] for number in numbers if number in self._deadlines}
         )
-        for waiting in held.values():
-            waiting.pause(loop.time())
+        for deadline in paused.values():
+            deadline.pause(loop.time())
         self._question_counts[call_number] += 1
         try:
             yield
         finally:
             self._question_counts[call_number] -= 1
             self._question_counts += Counter[int]()  # drop zero counts
-            for each, waiting in held.items():
-                if self._deadlines.get(each) is waiting:  # a finished call has no clock
-                    waiting.resume(loop.time())
+            for number, deadline in paused.items():
+                if self._deadlines.get(number) is deadline:  # a finished call has no clock
+                    deadline.resume(loop.time())

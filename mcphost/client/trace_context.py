@@ -22,19 +22,19 @@ _MAX_BAGGAGE_LENGTH = 8_192
 
 def read_trace_context(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the `_meta` members for valid values of TRACEPARENT, TRACESTATE and BAGGAGE."""
-    found: dict[str, str] = {}
+    context: dict[str, str] = {}
     parent = environ.get("TRACEPARENT", "").strip()
     if _TRACEPARENT.fullmatch(parent):
-        found["traceparent"] = parent
+        context["traceparent"] = parent
         state = environ.get("TRACESTATE", "").strip()
         if state and _all_match(state, _TRACESTATE_MEMBER, _MAX_TRACESTATE_MEMBERS):
-            found["tracestate"] = state
+            context["tracestate"] = state
     baggage = environ.get("BAGGAGE", "").strip()
     if baggage and len(baggage) <= _MAX_BAGGAGE_LENGTH and _all_match(baggage, _BAGGAGE_MEMBER, 64):
-        found["baggage"] = baggage
-    return found
+        context["baggage"] = baggage
+    return context
 
 
 def _all_match(text: str, member: re.Pattern[str], limit: int) -> bool:
     members = text.split(",")
-    return len(members) <= limit and all(member.fullmatch(one.strip()) for one in members)
+    return len(members) <= limit and all(member.fullmatch(item.strip()) for item in members)

@@ -34,16 +34,16 @@ class UrlElicitation:
         if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
             return False
         try:
-            asked = convert(error.data, UrlElicitationRequired, "error -32042")
+            required = convert(error.data, UrlElicitationRequired, "error -32042")
         except MalformedMessage:
             return False
-        if not asked.elicitations or any(one.mode != "url" for one in asked.elicitations):
+        if not required.elicitations or any(item.mode != "url" for item in required.elicitations):
             return False
         self._rounds_left -= 1
-        reply = await self._handler.answer(asked, replace(context, revision=self._revision))
+        reply = await self._handler.answer(required, replace(context, revision=self._revision))
         if isinstance(reply, ElicitResult) and reply.action == "accept":
             return True
         if isinstance(reply, ElicitResult):
-            said = error.message.rstrip(" .")
-            raise ConsentDenied(f"{said}. You did not go there, or gave it up, so the call was not repeated.")
+            reason = error.message.rstrip(" .")
+            raise ConsentDenied(f"{reason}. You did not go there, or gave it up, so the call was not repeated.")
         return False

@@ -58,8 +58,8 @@ class Annotations(
     @property
     def audience(self) -> tuple[str, ...]:
         """`user`, `assistant`, both or none."""
-        said = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
-        return tuple(one for one in said if one in ("user", "assistant"))
+        audience = cast("list[Any]", self.raw_audience) if isinstance(self.raw_audience, list | tuple) else []
+        return tuple(role for role in audience if role in ("user", "assistant"))
 
     @property
     def priority(self) -> float | None:

@@ -53,12 +53,12 @@ def find_difference(parsed: Any, expected: Any, where: str = "") -> str:
     A plain scalar equals every value that some version of YAML reads it as.
     """
     if isinstance(parsed, dict) and isinstance(expected, dict):
-        ours, theirs = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
-        for key in (*ours, *theirs):
+        parsed_value, expected_value = cast("dict[str, Any]", parsed), cast("dict[str, Any]", expected)
+        for key in (*parsed_value, *expected_value):
             name = f"{where}.{key}" if where else key
-            if key not in ours or key not in theirs:
+            if key not in parsed_value or key not in expected_value:
                 return name
-            if deeper := find_difference(ours[key], theirs[key], name):
+            if deeper := find_difference(parsed_value[key], expected_value[key], name):
                 return deeper
         return ""
     if isinstance(parsed, list) and isinstance(expected, list):

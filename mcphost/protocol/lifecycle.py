@@ -25,17 +25,17 @@ class Implementation(WireStruct, frozen=True):
 def parse_implementation(raw: Raw) -> Implementation:
     """Return the peer's `Implementation`, shortened for display; empty if it is invalid."""
     try:
-        said = decode(raw, Implementation, "serverInfo")
+        info = decode(raw, Implementation, "serverInfo")
     except MalformedMessage:
         return Implementation()
     return Implementation(
-        said.name[:NAME_LIMIT],
-        said.version[:NAME_LIMIT],
-        said.title and said.title[:NAME_LIMIT],
-        said.description and said.description[:TEXT_LIMIT],
-        said.website_url and said.website_url[:TEXT_LIMIT],
+        info.name[:NAME_LIMIT],
+        info.version[:NAME_LIMIT],
+        info.title and info.title[:NAME_LIMIT],
+        info.description and info.description[:TEXT_LIMIT],
+        info.website_url and info.website_url[:TEXT_LIMIT],
         # A copy: a view would keep the whole message in memory.
-        Raw(bytes(said.icons)) if len(bytes(said.icons)) <= ICONS_LIMIT else Raw(),
+        Raw(bytes(info.icons)) if len(bytes(info.icons)) <= ICONS_LIMIT else Raw(),
     )
 
 

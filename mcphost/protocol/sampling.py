@@ -83,9 +83,9 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
         raise MalformedMessage(f"The sampling request has {len(raws)} messages; at most {MAX_MESSAGES} are taken.")
-    found = tuple(_parse_message(raw, number) for number, raw in enumerate(raws, 1))
-    _check_tool_results(found)
-    return found
+    messages = tuple(_parse_message(raw, number) for number, raw in enumerate(raws, 1))
+    _check_tool_results(messages)
+    return messages
 
 
 def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, ...]:
@@ -125,20 +125,20 @@ def _parse_block(raw: Raw, where: str) -> SamplingContentBlock:
     raise MalformedMessage(known.error or f"The {where} has a block of the unknown kind {known.type[:40]!r}.")
 
 
-def _check_tool_results(found: tuple[SamplingMessage, ...]) -> None:
+def _check_tool_results(messages: tuple[SamplingMessage, ...]) -> None:
     """Check that each message with tool uses is followed by one with exactly their results.
 
     Results are not allowed elsewhere.
     """
-    for number, message in enumerate(found, 1):
-        before = found[number - 2].tool_uses if number > 1 else ()
-        asked = [use.id for use in before]
-        given = [answer.tool_use_id for answer in message.tool_results]
-        if sorted(asked) != sorted(given) or len(set(asked)) != len(asked):
+    for number, message in enumerate(messages, 1):
+        before = messages[number - 2].tool_uses if number > 1 else ()
+        expected_ids = [use.id for use in before]
+        result_ids = [answer.tool_use_id for answer in message.tool_results]
+        if sorted(expected_ids) != sorted(result_ids) or len(set(expected_ids)) != len(expected_ids):
             raise MalformedMessage(
                 f"Sampling message {number} does not answer the tool uses before it, each exactly once."
             )
-    if found[-1].tool_uses:
+    if messages[-1].tool_uses:
         raise MalformedMessage("The last sampling message uses tools whose results are missing.")
 
 

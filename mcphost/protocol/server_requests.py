@@ -111,10 +111,10 @@ def parse_server_request(method: str, params: Raw) -> Generator[None, None, Serv
         raise MalformedMessage(f"The params of {method} have more than {MAX_VALUES:,} values.") from error
     if is_long:
         yield
-    asked = decode(body, kind, method)
+    request = decode(body, kind, method)
     if is_long:
         yield
-    return asked
+    return request
 
 
 def server_request_size(request: ServerRequest) -> int:

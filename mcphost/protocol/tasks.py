@@ -187,10 +187,10 @@ def parse_tasks_capability(declared: Raw) -> TasksCapability:
     if not is_set(declared):
         return TasksCapability()
     try:
-        found = decode(declared, _TasksCapability, "capability tasks")
+        capability = decode(declared, _TasksCapability, "capability tasks")
     except MalformedMessage:
         return TasksCapability()
-    return TasksCapability(is_set(found.list), is_set(found.cancel), is_set(found.requests.tools.call))
+    return TasksCapability(is_set(capability.list), is_set(capability.cancel), is_set(capability.requests.tools.call))
 
 
 def read_task_support(definition: Raw) -> tuple[str, str]:
@@ -213,11 +213,11 @@ def read_related_task(params: Raw) -> str:
         return ""
 
 
-def add_related_task(result: Raw, ident: str) -> Raw:
+def add_related_task(result: Raw, task_id: str) -> Raw:
     """Return a non-empty result of ours with `_meta` that links it to a task."""
-    if not ident:
+    if not task_id:
         return result
-    meta = encode({RELATED_TASK: {"taskId": ident}})
+    meta = encode({RELATED_TASK: {"taskId": task_id}})
     return Raw(bytes(result).rstrip()[:-1] + b',"_meta":' + meta + b"}")
 
 
@@ -227,10 +227,10 @@ def read_task_metadata(params: Raw) -> Raw:
     if b'"task"' not in raw:
         return Raw()
     try:
-        found = decode(raw, _TaskAugmentedParams, "request").task
+        metadata = decode(raw, _TaskAugmentedParams, "request").task
     except MalformedMessage:
         return Raw()
-    return found if is_set(found) else Raw()
+    return metadata if is_set(metadata) else Raw()
 
 
 def check_task(task: Task, expected_id: str = "") -> Task:

@@ -28,6 +28,6 @@ def _set_rlimits(**limits: int) -> None:
         import resource
     except ImportError:  # not Unix
         return
-    for name, most in limits.items():
+    for name, limit in limits.items():
         with suppress(ValueError, OSError):
-            resource.setrlimit(getattr(resource, name), (most, most))
+            resource.setrlimit(getattr(resource, name), (limit, limit))

@@ -91,14 +91,14 @@ def find_external_reference(schema: bytes | Raw) -> str:
 
 def _iter_values(value: Any) -> Iterator[Any]:
     """Iterate over all nested values, without recursion."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        if isinstance(one, dict):
-            waiting.extend(cast("dict[str, Any]", one).values())
-        elif isinstance(one, list):
-            waiting.extend(cast("list[Any]", one))
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        yield item
+        if isinstance(item, dict):
+            stack.extend(cast("dict[str, Any]", item).values())
+        elif isinstance(item, list):
+            stack.extend(cast("list[Any]", item))
 
 
 def _iter_subschemas(value: Any) -> Iterator[dict[str, Any]]:

@@ -232,14 +232,14 @@ class HttpChannel:
                 self._get_stream_scope = anyio.CancelScope()
                 self._tasks.start_soon(self._run_get_stream, self._get_stream_scope)
             return
-        ident = answer.header(SESSION_ID_HEADER)
+        session_id = answer.header(SESSION_ID_HEADER)
         # The specification requires visible ASCII; other characters cannot be sent in a header.
-        if len(ident) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in ident):
+        if len(session_id) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in session_id):
             self._warn_once(
                 "session", f"The server {self.name!r} gave a session id that is no visible ASCII; it is not used."
             )
             return
-        self._session_id = ident
+        self._session_id = session_id
 
     def is_unknown_session(self, status: int, session: str, body: bytes) -> bool:
         """Return whether a refusal means that the server forgot the session.
@@ -248,12 +248,12 @@ class HttpChannel:
         initialized" after a restart: that counts for a session that was valid before.
         """
         refusal = body[:4096].lower()
-        said = (
+        is_named = (
             status == 400
             and session == self._confirmed_session_id
             and any(word in refusal for word in _UNKNOWN_SESSION_WORDS)
         )
-        return bool(session) and (status == 404 or said)
+        return bool(session) and (status == 404 or is_named)
 
     def expire_session(self, session: str) -> SessionExpired:
         """Return the error for a session that the server forgot; the caller may open the next one on this channel.
@@ -303,10 +303,10 @@ class HttpChannel:
                 raise self._oversized_message(error) from error
             except MalformedMessage as error:
                 members = self._count_malformed(data, error)
-        found: list[JsonRpcMessage] = []
+        messages: list[JsonRpcMessage] = []
         for member in members:
             try:
-                found.append(
+                messages.append(
                     await run_steps_cooperatively(parse_message_in_steps(bytes(member)))
                     if len(member) > LONG_MESSAGE
                     else parse_message(member)
@@ -315,7 +315,7 @@ class HttpChannel:
                 raise self._oversized_message(error) from error
             except MalformedMessage as error:
                 self._count_malformed(member, error)
-        return found
+        return messages
 
     def _oversized_message(self, error: JsonLimitExceeded) -> JsonLimitExceeded:
         self.malformed_count += 1
@@ -384,7 +384,7 @@ class HttpChannel:
             while silent < _MAX_SILENT_STREAMS:
                 opened = anyio.current_time()
                 try:
-                    heard = await self._read_get_stream(decoder)
+                    has_messages = await self._read_get_stream(decoder)
                 except SessionExpired as error:
                     self._unsolicited.put_error(error)
                     return
@@ -393,10 +393,10 @@ class HttpChannel:
                     return
                 except ServerError:
                     return
-                if heard is None:
+                if has_messages is None:
                     return
                 # Gateways end idle streams after a while; that does not count as a failure.
-                silent = 0 if heard or anyio.current_time() - opened > _STEADY_SECONDS else silent + 1
+                silent = 0 if has_messages or anyio.current_time() - opened > _STEADY_SECONDS else silent + 1
                 wait = 2.0 ** max(0, silent - 1)
                 after = EventDecoder(self.message_limit)
                 after.last_id, after.retry, decoder = decoder.last_id, decoder.retry, after
@@ -414,7 +414,7 @@ class HttpChannel:
         headers = self._common_headers()
         if decoder.last_id and decoder.last_id.isascii() and decoder.last_id.isprintable():
             headers["Last-Event-ID"] = decoder.last_id
-        heard = self._received_count
+        count = self._received_count
         try:
             try:
                 answer = await self._client.request("GET", b"", headers)
@@ -430,7 +430,7 @@ class HttpChannel:
             raise
         except ConnectionLost:
             pass  # retried later
-        return self._received_count > heard
+        return self._received_count > count
 
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
         """Return whether the response is the stream of *session*. Raises SessionExpired if there was one before."""

@@ -229,13 +229,13 @@ class Multiplexer:
         """
         if self._malformed_streak <= FLOOD_THRESHOLD and len(lines) <= FLOOD_THRESHOLD:
             return lines
-        kept = [line for line in lines if b'"jsonrpc"' in line and _is_possible_message(line)]
+        result = [line for line in lines if b'"jsonrpc"' in line and _is_possible_message(line)]
         if self._malformed_streak <= FLOOD_THRESHOLD:
-            kept = lines[:FLOOD_THRESHOLD] + [
+            result = lines[:FLOOD_THRESHOLD] + [
                 line for line in lines[FLOOD_THRESHOLD:] if b'"jsonrpc"' in line and _is_possible_message(line)
             ]
-        self.malformed_count += sum(map(bool, lines)) - sum(map(bool, kept))
-        return kept
+        self.malformed_count += sum(map(bool, lines)) - sum(map(bool, result))
+        return result
 
     def receive_line_in_steps(self, line: bytes) -> Generator[None]:
         """Handle one long line in steps of a few milliseconds; never raise for its content."""

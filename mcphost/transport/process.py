@@ -60,14 +60,14 @@ def build_environment(extra: Mapping[str, str]) -> dict[str, str]:
     """
     # Names first: reading a value decodes it, and most of them are not inherited.
     named = ((name, os.environ[name]) for name in os.environ if _is_inherited(name))
-    kept = {name: value for name, value in named if name not in CERTIFICATE_FILE_VARIABLES or os.path.isabs(value)}
-    if "PATH" in kept:
-        kept["PATH"] = os.pathsep.join(filter(os.path.isabs, kept["PATH"].split(os.pathsep))) or os.defpath
-    for name, value in kept.items():
+    inherited = {name: value for name, value in named if name not in CERTIFICATE_FILE_VARIABLES or os.path.isabs(value)}
+    if "PATH" in inherited:
+        inherited["PATH"] = os.pathsep.join(filter(os.path.isabs, inherited["PATH"].split(os.pathsep))) or os.defpath
+    for name, value in inherited.items():
         if name.upper() in PROXY_VARIABLES:
             _register_password(value)
     # Shellshock used values that look like shell functions.
-    return {name: value for name, value in kept.items() if not value.startswith("()")} | dict(extra)
+    return {name: value for name, value in inherited.items() if not value.startswith("()")} | dict(extra)
 
 
 def _is_inherited(name: str) -> bool:

@@ -67,23 +67,23 @@ class ProcessGroupFile:
 
 def stop_stale_groups(folder: Path) -> int:
     """End the groups of dead instances and return how many; never raise. Takes about 2 s at most."""
-    left: dict[int, str] = {}
+    stale: dict[int, str] = {}
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix == GROUP_FILE_SUFFIX)[:MAX_FILES]
     except OSError:
         return 0
     for path in files:
         with contextlib.suppress(OSError):
-            left.update(_take_stale_groups(path))
-    left = {group: started for group, started in left.items() if _is_same_process(group, started)}
-    if left:
-        _log.warning("ending %d process groups that an earlier run left behind", len(left))
-    _signal_groups(left, signal.SIGTERM)
-    until = time.monotonic() + TERMINATE_TIMEOUT
-    while time.monotonic() < until and any(_is_same_process(group, started) for group, started in left.items()):
+            stale.update(_take_stale_groups(path))
+    stale = {group: started for group, started in stale.items() if _is_same_process(group, started)}
+    if stale:
+        _log.warning("ending %d process groups that an earlier run left behind", len(stale))
+    _signal_groups(stale, signal.SIGTERM)
+    deadline = time.monotonic() + TERMINATE_TIMEOUT
+    while time.monotonic() < deadline and any(_is_same_process(group, started) for group, started in stale.items()):
         time.sleep(0.05)
-    _signal_groups(left, signal.SIGKILL)
-    return len(left)
+    _signal_groups(stale, signal.SIGKILL)
+    return len(stale)
 
 
 def _take_stale_groups(path: Path) -> dict[int, str]:
