@@ -11,7 +11,7 @@ from mcphost.serialization import replace
 
 # A server must not use a capability that the client did not declare.
 _CAPABILITY_BY_METHOD = {CreateMessage.METHOD: "sampling", Elicit.METHOD: "elicitation", ListRoots.METHOD: "roots"}
-NO_USER_HINT = "Nobody can be asked here. The chat would ask you; a program can answer through: mcphost pipe"
+NO_USER_HINT = "This command cannot ask you. Use the chat, or let a program answer through: mcphost pipe"
 CLIENT_IMPLEMENTATION = Implementation(name="mcphost", version=__version__, title="mcphost")
 
 # The first revision with a client capability, and the first one without it.

@@ -162,7 +162,7 @@ class ClientSessionOpener:
         oauth = self._oauth_for(server, observer)
         if oauth is None:
             raise SignInRequired(
-                f"The server {server.name!r} has an Authorization header of its own, or nobody can sign in here.",
+                f"The server {server.name!r} has a configured Authorization header, or you cannot sign in here.",
                 "Remove the header in mcp.json to sign in instead.",
                 server=server.name,
             )
@@ -248,7 +248,7 @@ class ClientSessionOpener:
             raise
         raise RequestTimeout(
             f"The server {server.name!r} did not answer within {self._limits.connect_timeout:.0f} s.",
-            "Look at its log, or restart it.",
+            "Check its log, or restart it.",
             server=server.name,
         )
 

@@ -28,16 +28,16 @@ _USER_CAPABILITIES = frozenset({"elicitation", "sampling", "roots"})
 # they mean. Earlier revisions used only -32002, for "resource not found".
 _HINTS = {
     PARSE_ERROR: "The server could not read our message.",
-    INVALID_REQUEST: "The server does not take this for a valid request.",
+    INVALID_REQUEST: "The server rejected the request as invalid.",
     METHOD_NOT_FOUND: "The server does not know this method.",
-    INTERNAL_ERROR: "Something broke inside the server; its log may say what.",
-    HEADER_MISMATCH: "The HTTP headers did not fit the message; something between us and the server may change them.",
+    INTERNAL_ERROR: "The server had an internal error; check its log.",
+    HEADER_MISMATCH: "The HTTP headers did not match the message; a proxy may have changed them.",
 }
 _INVALID_PARAMS_HINTS = {
     "tools/call": "There is no such tool, or its arguments are wrong.",
     "prompts/get": "There is no such prompt, or its arguments are wrong.",
     "resources/read": "There is no such resource, or its address is wrong.",
-    "completion/complete": "There is nothing of that name to complete.",
+    "completion/complete": "There is no such prompt or resource template.",
 }
 
 
@@ -71,7 +71,7 @@ def _decode_data(raw: bytes) -> Any:
 def _hint(code: int, method: str, data: Any) -> str:
     if code == MISSING_REQUIRED_CLIENT_CAPABILITY:
         required = _join_names(data, "requiredCapabilities")
-        hint = f"The server wants the client capability {required or 'that it names'}, which was not offered to it."
+        hint = f"The server requires the client capability {required or 'that it names'}, which mcphost did not offer."
         return f"{hint} {NO_USER_HINT}" if required.partition(".")[0] in _USER_CAPABILITIES else hint
     if code == UNSUPPORTED_PROTOCOL_VERSION:
         supported = _join_names(data, "supported") or "none that it names"

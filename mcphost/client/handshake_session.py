@@ -162,8 +162,8 @@ class HandshakeSession:
                 with anyio.move_on_after(ROOTS_RESPONSE_TIMEOUT):
                     await self._dispatcher.wait_for_roots()
         if scope.cancelled_caught:
-            text = f"Nobody said within {limit:.0f} s whether {self._sender.server!r} may know your folders."
-            raise RequestTimeout(text, "It was not sent.", server=self._sender.server)
+            text = f"You did not answer within {limit:.0f} s whether {self._sender.server!r} may see your folders."
+            raise RequestTimeout(text, "The request was not sent.", server=self._sender.server)
 
     async def _request_with_urls(
         self,
@@ -224,7 +224,7 @@ class HandshakeSession:
         """See Session."""
         refusals = await self._update_subscriptions(wanted)
         for refusal in refusals:
-            self._observer.warn(f"Changes of a resource are not heard of: {refusal.message}")
+            self._observer.warn(f"Changes of a resource are not reported: {refusal.message}")
         async for change in self._changes:
             yield change
 
@@ -314,8 +314,8 @@ class HandshakeSession:
         self._sender.fail_all(self._lost_error)
 
     def _on_flood(self) -> None:
-        text = f"The server {self._sender.server!r} asks without end and does not read the answers; it was stopped."
-        self.abort(ConnectionLost(text, "Its log may say why.", server=self._sender.server))
+        text = f"The server {self._sender.server!r} sends requests without reading the responses; it was stopped."
+        self.abort(ConnectionLost(text, "Check its log.", server=self._sender.server))
 
     async def serve(self) -> None:
         """Read messages outside of exchanges until the connection ends."""
@@ -340,7 +340,9 @@ class HandshakeSession:
         """Take over the new session's facts; every list may have changed."""
         name, before = self._sender.server, self._facts.revision
         if facts.revision != before:
-            raise ConnectionLost(f"The server {name!r} spoke {before} and speaks {facts.revision} now.", server=name)
+            raise ConnectionLost(
+                f"The server {name!r} changed its protocol revision from {before} to {facts.revision}.", server=name
+            )
         self._facts = facts
         self._observer.warn(f"The server {name!r} forgot our session; a new one was opened.")
         for change in (
@@ -368,7 +370,7 @@ class HandshakeSession:
             return
         if isinstance(said, CancelledNotification):
             if said.request_id is not None and self._dispatcher.cancel(said.request_id) and said.reason:
-                text = f"A question was taken back: {said.reason[:200]}"
+                text = f"The server cancelled a request: {said.reason[:200]}"
                 self._observer.log(LoggingMessageNotification("info", data=Raw(encode(text))))
         elif isinstance(said, LoggingMessageNotification):
             self._observer.log(said)

@@ -188,7 +188,7 @@ class ServerRequestDispatcher:
             and is_request_allowed(request.method, self._handler.capabilities)
         ):
             self._warn_undeclared(request.method)
-            return self._error_response(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not known here.")
+            return self._error_response(request, METHOD_NOT_FOUND, f"{request.method[:200]} is not supported.")
         if self._pending > MAX_PENDING_REQUESTS:
             return self._too_many_requests(request)
         try:
@@ -222,7 +222,7 @@ class ServerRequestDispatcher:
             # An error in a handler must neither end the session nor leave the server without a response. The details go
             # to our log, not to the server.
             _log.exception("a question of %s broke", self._server)
-            return self._error_response(request, INTERNAL_ERROR, "The answer could not be made.")
+            return self._error_response(request, INTERNAL_ERROR, "The request could not be answered.")
         finally:
             self._calls_with_questions.remove(context.call_number)
         if isinstance(reply, ServerRequestRejection):
@@ -233,8 +233,8 @@ class ServerRequestDispatcher:
         if method not in self._warned and len(self._warned) < _WARNED_METHODS:
             self._warned.add(method)
             self._observer.warn(
-                f"The server {self._server!r} asked for {method[:100]!r}, which was not offered to it; it was refused. "
-                f"{NO_USER_HINT}"
+                f"The server {self._server!r} requested {method[:100]!r}, which mcphost does not offer; "
+                f"the request was refused. {NO_USER_HINT}"
             )
 
     def _too_many_requests(self, request: JsonRpcRequest) -> JsonRpcErrorResponse:

@@ -50,14 +50,14 @@ async def resolve_input(
         if is_set(result.request_state):
             extra["requestState"] = result.request_state
         if not extra:
-            raise MalformedMessage("The server asked for input without saying which.")
+            raise MalformedMessage("The server asked for input without any input requests.")
         if not requests:
             await anyio.sleep(wait)  # without input requests the server wants to be polled
             wait = min(wait * 2, _MAX_DELAY)
         raw = await resend(extra)
         if read_result_type(raw) != INPUT_REQUIRED:
             return raw
-    raise TooManyInputRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was given up.")
+    raise TooManyInputRounds(f"The server asked for input {MAX_ROUNDS} times in a row; the call was cancelled.")
 
 
 async def answer_input_requests(
@@ -69,12 +69,12 @@ async def answer_input_requests(
     """
     if len(input_requests) > MAX_REQUESTS:
         raise MalformedMessage(
-            f"The server asked for {len(input_requests)} inputs at once; at most {MAX_REQUESTS} are read."
+            f"The server asked for {len(input_requests)} inputs at once; at most {MAX_REQUESTS} are allowed."
         )
     for entry in input_requests.values():
         if not is_request_allowed(entry.method, handler.capabilities):
             raise MalformedMessage(
-                f"The server asked for {entry.method[:200]!r}, which was not offered to it.", NO_USER_HINT
+                f"The server requested {entry.method[:200]!r}, which mcphost does not offer.", NO_USER_HINT
             )
     requests = {
         key: await run_steps_cooperatively(parse_server_request(entry.method, entry.params))
@@ -96,7 +96,7 @@ async def answer_input_requests(
             except Exception:  # noqa: BLE001
                 # An error in a handler must not end the session; see client.incoming_requests.
                 _log.exception("a question during %s broke", context.method)
-                failures.append(ServerError("An answer the server asked for could not be made."))
+                failures.append(ServerError("A request of the server could not be answered."))
                 group.cancel_scope.cancel()
             else:
                 replies[key] = reply
@@ -114,5 +114,5 @@ def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
     if reply.code == -1:
         return ConsentDenied(reply.message)
     if reply.code == INVALID_PARAMS:
-        return MalformedMessage(f"The server asked for something that cannot be: {reply.message}")
+        return MalformedMessage(f"The server sent an invalid request: {reply.message}")
     return ServerError(reply.message)

@@ -92,7 +92,7 @@ class Keepalive:
     def _lost_error(self) -> ConnectionLost:
         name = self._sender.server
         return ConnectionLost(
-            f"The server {name!r} did not answer {MAX_MISSED_PINGS} pings in a row; its connection is taken for lost.",
-            "Its log may say what it is doing.",
+            f"The server {name!r} did not answer {MAX_MISSED_PINGS} pings in a row; the connection is considered lost.",
+            "Check its log.",
             server=name,
         )

@@ -201,7 +201,7 @@ class Negotiation:
                 raise
             attempts = "; ".join([*self._refusals, f"initialize: {error.message}"])
             raise StartupError(
-                f"No way to speak to the server {self._sender.server!r} was found. Tried {attempts}",
+                f"Could not connect to the server {self._sender.server!r}. Tried {attempts}",
                 "Check the address.",
             ) from error
 
@@ -288,7 +288,7 @@ class _HedgedOpening:
                 raise error
             # The server's current era is unknown.
             raise ConnectionLost(
-                f"The server {self._server!r} answered server/discover and gave no useful answer to initialize.",
+                f"The server {self._server!r} answered server/discover but sent no valid response to initialize.",
                 "Set its era in mcp.json.",
                 server=self._server,
             ) from error

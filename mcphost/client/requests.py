@@ -233,7 +233,7 @@ class RequestSender:
             raise attempt.error
         raise RequestTimeout(
             f"The server {self.server!r} did not answer {call.METHOD} within {self._now() - start:.0f} s.",
-            "It was told that nobody waits any more.",
+            "The request was cancelled.",
             server=self.server,
         )
 

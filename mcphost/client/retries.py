@@ -43,7 +43,7 @@ class RetryPolicy:
         if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
             wait = max(error.retry_after, MIN_WAIT)
             if self._waited_seconds + wait > MAX_TOTAL_WAIT:
-                error.hint = f"It asks to wait {wait:.0f} s. Try again then."
+                error.hint = f"Try again in {wait:.0f} s."
                 raise error
             self._waited_seconds += wait
             await self._wait_with_progress(wait, error.status)

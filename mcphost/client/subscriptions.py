@@ -143,7 +143,7 @@ class Subscriptions:
                 )
             missing = sorted(new - set(stream.granted.resource_subscriptions))
             if missing:
-                raise RequestRefused(f"The server {self.server!r} does not tell of changes of {missing[0][:200]!r}.")
+                raise RequestRefused(f"The server {self.server!r} does not announce changes of {missing[0][:200]!r}.")
 
     def _set_stream(self, kind: str, wanted: SubscriptionFilter) -> None:
         before = self._streams.get(kind)
@@ -263,7 +263,7 @@ class SubscriptionStream:
             await run_steps_cooperatively(check_value_count(bytes(message.params), requested + EXTRA_VALUES))
         except JsonLimitExceeded as error:
             raise MalformedMessage(
-                f"The server {self._owner.server!r} acknowledged far more than the {requested:,} resources asked for.",
+                f"The server {self._owner.server!r} acknowledged far more than the {requested:,} requested resources.",
                 server=self._owner.server,
             ) from error
 

@@ -151,8 +151,8 @@ class TaskPoller:
         if error.code != INVALID_PARAMS:
             return error
         return RequestRefused(
-            f"The server {self.server!r} does not know the task of {self.tool!r} any more ({error.message}).",
-            "What it did until then is not known; the tool may have done its work.",
+            f"The server {self.server!r} no longer knows the task of {self.tool!r} ({error.message}).",
+            "Its outcome is unknown; the tool may have run.",
             code=error.code,
             data=error.data,
         )
@@ -192,7 +192,7 @@ class TaskPoller:
             self._has_warned = True
             self._warn(
                 f"The server {self.server!r} gave the task of {self.tool!r} the unknown status "
-                f"{task.status[:100]!r}; it is taken to be working."
+                f"{task.status[:100]!r}; it is treated as working."
             )
         if (before.status, before.status_message) != (task.status, task.status_message):
             self._report_status(task)
@@ -228,7 +228,7 @@ class TaskPoller:
 
     def _deadline_error(self, why: str) -> RequestTimeout:
         text = f"The task of {self.tool!r} at {self.server!r} {why}."
-        hint = "It goes on there." if self.context.is_resumed else "The server was told to cancel it."
+        hint = "It continues on the server." if self.context.is_resumed else "The server was asked to cancel it."
         return RequestTimeout(text, hint, server=self.server)
 
 

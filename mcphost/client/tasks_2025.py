@@ -242,8 +242,8 @@ class CoreTaskRunner:
         if scope.cancelled_caught:
             given_up = True
             raise RequestTimeout(
-                f"The server {self._sender.server!r} made no task of {call.name!r} in time.",
-                "If it still makes one, that is cancelled.",
+                f"The server {self._sender.server!r} did not create a task for {call.name!r} in time.",
+                "A task that it still creates is cancelled.",
                 server=self._sender.server,
             )
         return self._unwrap(fetch)

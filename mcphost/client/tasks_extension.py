@@ -90,7 +90,7 @@ async def run_extension_task(
                 seen.update(fresh)
                 if len(seen) > MAX_INPUT_KEYS:
                     raise TooManyInputRounds(
-                        f"The task of {poller.tool!r} asked for more than {MAX_INPUT_KEYS} inputs; it was given up.",
+                        f"The task of {poller.tool!r} asked for more than {MAX_INPUT_KEYS} inputs; it was cancelled.",
                         server=poller.server,
                     )
                 questions += 1

@@ -45,5 +45,5 @@ class UrlElicitation:
             return True
         if isinstance(reply, ElicitResult):
             reason = error.message.rstrip(" .")
-            raise ConsentDenied(f"{reason}. You did not go there, or gave it up, so the call was not repeated.")
+            raise ConsentDenied(f"{reason}. You did not visit the address, or cancelled, so the call was not repeated.")
         return False

@@ -145,7 +145,7 @@ class _BlockParser:
                 raise self._error(f"has the field {name[:60]!r} twice, or one that is no name")
             found[name] = self._parse_value(rest, indent, depth, sequences=indent)
         if (line := self._peek_line()) is not None and line[0] > indent:
-            raise self._error("stands too far in")
+            raise self._error("is indented too far")
         return found
 
     def _parse_sequence(self, indent: int, depth: int) -> list[Any]:
@@ -184,7 +184,7 @@ class _BlockParser:
         """Parse a scalar that begins on this line and may continue below, with at least *min_indent*."""
         self._count_node(depth)
         if text[0] in UNSUPPORTED_INDICATORS:
-            raise self._error(f"uses {text[0]!r}, which mcphost does not read")
+            raise self._error(f"uses {text[0]!r}, which mcphost does not support")
         self._position += 1
         if text[0] in "|>":
             return self._parse_block_scalar(text, min_indent)
@@ -198,7 +198,7 @@ class _BlockParser:
             if text and (text.startswith("#") or len(line) - len(line.lstrip(" ")) < min_indent):
                 break
             if text and _split_key(text) is not None:
-                raise self._error("has a colon inside of a text without quotes")
+                raise self._error("has a colon in unquoted text")
             parts.append(_strip_comment(text))
             self._position += 1
         while not parts[-1]:
@@ -208,7 +208,7 @@ class _BlockParser:
     def _parse_block_scalar(self, head: str, min_indent: int) -> str:
         match = _BLOCK_SCALAR_HEADER.fullmatch(head)
         if match is None:
-            raise self._error("has an unknown kind of text block", back=1)
+            raise self._error("has an unknown type of text block", back=1)
         given = match[1] or match[4]
         chomp = match[2] or match[3] or ""
         body: list[str] = []
@@ -219,7 +219,7 @@ class _BlockParser:
             stands = len(line) - len(line.lstrip(" "))
             if line.strip(" "):
                 if not indent and any(len(blank) > stands for blank in self._lines[begin : self._position]):
-                    raise self._error("stands less far in than the empty lines before it")
+                    raise self._error("is indented less than the empty lines before it")
                 indent = indent or stands
                 if stands < max(indent, min_indent):
                     break
@@ -236,7 +236,7 @@ class _BlockParser:
         flow = FlowParser(text, lambda: self._next_flow_line(min_indent), self._count_node)
         value = flow.parse_value(depth)
         if not re.fullmatch(r"[ \t]*(?:[ \t]#.*)?", flow.rest):
-            raise self._error("goes on behind its end", back=1)
+            raise self._error("continues after its end", back=1)
         return value
 
     def _next_flow_line(self, min_indent: int) -> str:

@@ -82,7 +82,7 @@ def parse_sampling_messages(raws: tuple[Raw, ...]) -> tuple[SamplingMessage, ...
     if not raws:
         raise MalformedMessage("A sampling request needs at least one message.")
     if len(raws) > MAX_MESSAGES:
-        raise MalformedMessage(f"The sampling request has {len(raws)} messages; at most {MAX_MESSAGES} are taken.")
+        raise MalformedMessage(f"The sampling request has {len(raws)} messages; at most {MAX_MESSAGES} are allowed.")
     messages = tuple(_parse_message(raw, number) for number, raw in enumerate(raws, 1))
     _check_tool_results(messages)
     return messages
@@ -93,7 +93,7 @@ def parse_sampling_content(raw: Raw, where: str) -> tuple[SamplingContentBlock, 
     body = bytes(raw).lstrip()
     parts = decode(body, tuple[Raw, ...], where) if body[:1] == b"[" else (Raw(body),)
     if not 0 < len(parts) <= MAX_BLOCKS:
-        raise MalformedMessage(f"The {where} has {len(parts)} blocks; 1 to {MAX_BLOCKS} are taken.")
+        raise MalformedMessage(f"The {where} has {len(parts)} blocks; 1 to {MAX_BLOCKS} are allowed.")
     return tuple(_parse_block(part, where) for part in parts)
 
 
@@ -104,7 +104,7 @@ def _parse_message(raw: Raw, number: int) -> SamplingMessage:
         case "user" | "assistant" as role:
             made = SamplingMessage(role, parse_sampling_content(message.content, where))
         case _:
-            raise MalformedMessage(f"Sampling message {number} is of the role {message.role[:40]!r}.")
+            raise MalformedMessage(f"Sampling message {number} has the role {message.role[:40]!r}.")
     if made.tool_uses and role != "assistant":
         raise MalformedMessage(f"Sampling message {number} uses tools, and is not the assistant's.")
     if made.tool_results and (role != "user" or len(made.tool_results) != len(made.blocks)):

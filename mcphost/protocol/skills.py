@@ -115,7 +115,7 @@ def find_skill_problem(skill: Skill) -> str:
     if not skill.uri.endswith(f"/{name}/SKILL.md"):
         return "its address does not end with its name and SKILL.md"
     if bytes(skill.resources) == DYNAMIC:
-        return "its content changes as it is read, so nobody can check it"
+        return "its content is dynamic, so it cannot be checked"
     try:
         listed = parse_skill_files(skill)
     except MalformedMessage as error:
@@ -138,7 +138,7 @@ def _find_file_problem(skill: Skill, listed: tuple[SkillFile, ...]) -> str:
         if inside == file.uri or not inside or {"", ".", ".."} & set(_ESCAPED_DOT.sub(".", inside).split("/")):
             return f"the file {file.uri[:200]!r} is not in its directory"
         if file.size < 0 or not _DIGEST.fullmatch(file.digest):
-            return f"the file {file.uri[:200]!r} has no sound digest or size"
+            return f"the file {file.uri[:200]!r} has no valid digest or size"
     return ""
 
 
@@ -156,7 +156,7 @@ def find_file_mismatch(skill: Skill, file: SkillFile, content: bytes) -> str:
     if len(content) != file.size:
         return f"it has {len(content):,} bytes and not {file.size:,}"
     if f"sha256:{sha256(content).hexdigest()}" != file.digest:
-        return "its SHA-256 is another one"
+        return "its SHA-256 differs"
     if file.uri != skill.uri:
         return ""
     from mcphost.protocol.frontmatter import find_difference, parse_frontmatter  # imported with the first skill

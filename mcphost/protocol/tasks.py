@@ -236,9 +236,9 @@ def read_task_metadata(params: Raw) -> Raw:
 def check_task(task: Task, expected_id: str = "") -> Task:
     """Return the task if its id is valid and equals *expected_id*. Raises MalformedMessage otherwise."""
     if not task.task_id or len(task.task_id) > ID_LIMIT:
-        raise MalformedMessage(f"The server made a task whose id has {len(task.task_id)} characters.")
+        raise MalformedMessage(f"The server created a task whose id has {len(task.task_id)} characters.")
     if expected_id and task.task_id != expected_id:
         raise MalformedMessage(
-            f"The server was asked for the task {expected_id[:100]!r} and told of {task.task_id[:100]!r}."
+            f"The server was asked for the task {expected_id[:100]!r} but returned {task.task_id[:100]!r}."
         )
     return task

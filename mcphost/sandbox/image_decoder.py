@@ -61,10 +61,10 @@ class ImageDecoder:
         line = await self._process.request(b"%d %d %d\n" % (len(body), width, height) + body)
         if isinstance(line, str):
             return {
-                "busy": "too many pictures wait",
+                "busy": "too many images are waiting",
                 "slow": f"decoding it took over {self._timeout:g} s",
-                "ended": "it was too much for the process that decodes",
-                "silent": "decoding it gave no answer",
+                "ended": "it crashed the decoder",
+                "silent": "the decoder did not respond",
             }[line]
         try:
             answer = decode(line, _WorkerResponse, "answer of the picture decoder")
@@ -76,7 +76,7 @@ class ImageDecoder:
             answer = _WorkerResponse()
         if not answer.pixels or len(answer.pixels) != answer.width * answer.height * 4:
             await self._process.close()  # a worker with an invalid response cannot be trusted
-            return "decoding it gave no answer"
+            return "the decoder did not respond"
         return DecodedImage(answer.width, answer.height, answer.pixels, answer.whole)
 
     async def close(self) -> None:

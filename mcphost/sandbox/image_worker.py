@@ -65,7 +65,7 @@ def _decode_image(library: Any, image_file: Any, body: bytes, width: int, height
         return {"why": "it is not valid base64"}
     found = identify_image(raw)
     if found is None:
-        return {"why": "it is no picture mcphost knows"}
+        return {"why": "its format is not supported"}
     for whole in (True, False):
         # Wrong checksums outside of pixel data are common: the reference server's own image has such a colour profile.
         image_file.LOAD_TRUNCATED_IMAGES = True

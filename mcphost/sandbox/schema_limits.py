@@ -57,7 +57,7 @@ def find_schema_problem(schema: bytes | Raw) -> str:
         return ""
     dialect = cast("dict[str, Any]", value).get("$schema")
     if dialect is not None and (not isinstance(dialect, str) or not _DIALECT.fullmatch(dialect)):
-        return f"its dialect {str(dialect)[:200]!r} is none of {', '.join(DIALECTS)}"
+        return f"its dialect {str(dialect)[:200]!r} is not one of {', '.join(DIALECTS)}"
     nodes = 0
     for nodes, _ in enumerate(_iter_values(value), 1):
         if nodes > MAX_SCHEMA_NODES:

@@ -101,10 +101,10 @@ class SchemaValidator:
             self._timeout_counts[schema_digest] = self._timeout_counts.get(schema_digest, 0) + 1
         return _unchecked(
             {
-                "busy": "too many checks wait",
+                "busy": "too many checks are waiting",
                 "slow": f"checking it took over {self._timeout:g} s",
                 "ended": "the schema checker ended",
-                "silent": "the schema checker gave no answer",
+                "silent": "the schema checker did not respond",
             }[failure]
         )
 

@@ -48,7 +48,7 @@ def validate(library: Any, schema: bytes, value: bytes) -> dict[str, Any]:
     try:
         validator = library.validator_for(_loads(schema), retriever=_refuse_download)
     except (library.ValidationError, ValueError, RecursionError) as error:
-        return {"why": f"its schema is broken: {_first_line(error)}"}
+        return {"why": f"its schema is invalid: {_first_line(error)}"}
     faults: list[list[str]] = []
     try:
         for error in itertools.islice(validator.iter_errors(decoded), MAX_VIOLATIONS):

@@ -236,7 +236,7 @@ class HttpChannel:
         # The specification requires visible ASCII; other characters cannot be sent in a header.
         if len(session_id) > _MAX_SESSION_ID_LENGTH or not all("!" <= character <= "~" for character in session_id):
             self._warn_once(
-                "session", f"The server {self.name!r} gave a session id that is no visible ASCII; it is not used."
+                "session", f"The server {self.name!r} sent a session id that is not visible ASCII; it was ignored."
             )
             return
         self._session_id = session_id
@@ -263,7 +263,7 @@ class HttpChannel:
         """
         self._expired_session_id = session
         return SessionExpired(
-            f"The server {self.name!r} forgot our session.", "It was not run; repeat it.", server=self.name
+            f"The server {self.name!r} forgot our session.", "It did not run; send it again.", server=self.name
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
@@ -319,7 +319,7 @@ class HttpChannel:
 
     def _oversized_message(self, error: JsonLimitExceeded) -> JsonLimitExceeded:
         self.malformed_count += 1
-        what = f"The server {self.name!r} sent a message that is too much to read. {error.message}"
+        what = f"The server {self.name!r} sent a message that is too large. {error.message}"
         self._warn_once("over", what)
         return JsonLimitExceeded(what, server=self.name)
 
@@ -327,10 +327,10 @@ class HttpChannel:
         """Count and drop a malformed message; report the first one."""
         if len(data) > 1000 or bytes(data).strip():
             self.malformed_count += 1
-            self._warn_once("odd", f"The server {self.name!r} sent something that is no message: {error.message[:300]}")
+            self._warn_once("odd", f"The server {self.name!r} sent an invalid message: {error.message[:300]}")
             if self.malformed_count > MAX_MALFORMED_MESSAGES:
                 raise MalformedMessage(
-                    f"The server {self.name!r} sent {MAX_MALFORMED_MESSAGES:,} messages that are none.",
+                    f"The server {self.name!r} sent {MAX_MALFORMED_MESSAGES:,} invalid messages.",
                     server=self.name,
                 )
         return []
@@ -403,7 +403,7 @@ class HttpChannel:
                 await anyio.sleep(min(max(wait, decoder.retry or 0.0), MAX_RECONNECT_DELAY))
         if silent >= _MAX_SILENT_STREAMS:
             self._warn_once(
-                "silent", f"The server {self.name!r} ends its event stream again and again; it is left alone."
+                "silent", f"The server {self.name!r} keeps closing its event stream; it is not reopened any more."
             )
 
     async def _read_get_stream(self, decoder: EventDecoder) -> bool | None:

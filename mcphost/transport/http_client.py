@@ -84,7 +84,7 @@ class HttpClient:
             if recoveries > MAX_RECOVERIES or self._authorizer is None or not await self._authorizer.recover(refusal):
                 shown = " ".join(text[:800].decode(errors="replace").split())[:200]
                 raise Unauthorized(
-                    f"The server {self.name!r} wants an account (HTTP {answer.status}). {shown}".rstrip(),
+                    f"The server {self.name!r} requires a sign-in (HTTP {answer.status}). {shown}".rstrip(),
                     f"Sign in: mcphost login {quote(self.name)}"
                     if self._authorizer
                     else "Check its headers in mcp.json.",
@@ -132,7 +132,8 @@ class HttpClient:
             same = parse_origin(url) == self._origin
         except (ValueError, MalformedMessage) as error:
             raise MalformedMessage(
-                f"The server {self.name!r} redirects to {location[:200]!r}, which is no address.", server=self.name
+                f"The server {self.name!r} redirects to {location[:200]!r}, which is not a valid address.",
+                server=self.name,
             ) from error
         if not same:
             raise MalformedMessage(
@@ -153,13 +154,13 @@ class HttpClient:
             ) from error
         except ConnectionLost as error:
             raise ResponseInterrupted(
-                f"The server {self.name!r} at {url} broke off before it answered: {error.message}.",
+                f"The server {self.name!r} at {url} closed the connection before it responded: {error.message}.",
                 MAY_HAVE_RUN_HINT,
                 server=self.name,
             ) from error
         except MalformedMessage as error:
             raise MalformedMessage(
-                f"The server {self.name!r} sent a broken HTTP answer: {error.message}.",
+                f"The server {self.name!r} sent an invalid HTTP response: {error.message}.",
                 MAY_HAVE_RUN_HINT,
                 server=self.name,
             ) from error

@@ -125,7 +125,7 @@ class HttpConnectionPool:
                 'A certificate of your own authority is checked with "mcphost": {"caFile": "PATH"} in mcp.json.',
             ) from error
         except ssl.SSLError as error:
-            raise RequestNotSent(f"it does not speak TLS as it should ({error.reason or error})") from error
+            raise RequestNotSent(f"the TLS handshake failed ({error.reason or error})") from error
         except (OSError, ValueError) as error:  # ValueError: an invalid host name
             raise RequestNotSent(str(error) or type(error).__name__) from error
 

@@ -105,9 +105,9 @@ class HttpResponse:
         self._decompressed_bytes += len(plain)
         if self._decompressed_bytes > DECOMPRESSED_ALLOWANCE + DECOMPRESSED_FACTOR * self._compressed_bytes:
             raise MalformedMessage(
-                f"The server {self._name!r} sent an answer that is compressed too well: over "
+                f"The server {self._name!r} sent a response that decompresses to over "
                 f"{DECOMPRESSED_ALLOWANCE // 1024**2} MB and {DECOMPRESSED_FACTOR} times its size.",
-                "It must send it without content-encoding, as it was asked to.",
+                "It must respond without content-encoding, as requested.",
             )
         return plain
 

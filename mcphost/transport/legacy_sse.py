@@ -45,8 +45,8 @@ class SseConnector(HttpConnector):
                     sender = _MessagePoster(client.copy_with_url(endpoint), tasks, self._warn)
                     mux = Multiplexer(sender.put, None, self._warn, self._name)
                     self._warn(
-                        f"The server {self._name!r} speaks HTTP+SSE, a transport that is deprecated since 2025-03-26. "
-                        "It works; ask its makers for Streamable HTTP."
+                        f"The server {self._name!r} uses HTTP+SSE, a transport deprecated since 2025-03-26. "
+                        "It works; ask its developers for Streamable HTTP."
                     )
                     tasks.start_soon(self._receive, answer, decoder, early, mux)
                     tasks.start_soon(sender.run, mux)
@@ -85,7 +85,7 @@ class SseConnector(HttpConnector):
                     elif event.event == "endpoint":
                         endpoint, early = self._resolve_endpoint(event.data), []
         if early is None:
-            raise self._startup_error(f"named no address for messages within {ENDPOINT_TIMEOUT:.0f} s")
+            raise self._startup_error(f"sent no endpoint address within {ENDPOINT_TIMEOUT:.0f} s")
         return endpoint, early
 
     def _decode_events(self, decoder: EventDecoder, chunk: bytes) -> list[ServerSentEvent]:
@@ -100,7 +100,7 @@ class SseConnector(HttpConnector):
         except ServerError as error:
             raise StartupError(error.message, server=self._name) from error
         if chunk is None:
-            raise self._startup_error("ended its event stream before it named an address for messages")
+            raise self._startup_error("closed its event stream before it sent an endpoint address")
         return chunk
 
     def _resolve_endpoint(self, data: bytes) -> str:
@@ -108,9 +108,9 @@ class SseConnector(HttpConnector):
             url = join_url(self._url, data.decode().strip())
             same = parse_origin(url) == parse_origin(self._url)
         except (ValueError, MalformedMessage) as error:
-            raise self._startup_error("named an address for messages that is none") from error
+            raise self._startup_error("sent an invalid endpoint address") from error
         if not same:
-            raise self._startup_error(f"wants messages at {url[:200]}: endpoint is on another origin")
+            raise self._startup_error(f"sent the endpoint address {url[:200]}, which is on another origin")
         return url
 
     def _startup_error(self, what: str) -> StartupError:
@@ -162,7 +162,7 @@ class _MessagePoster:
         except anyio.WouldBlock:
             if self._multiplexer is not None:
                 self._multiplexer.connection_lost(
-                    ConnectionLost(f"The server {self._client.name!r} takes no messages any more.")
+                    ConnectionLost(f"The server {self._client.name!r} no longer accepts messages.")
                 )
 
     async def run(self, mux: Multiplexer) -> None:

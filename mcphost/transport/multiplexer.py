@@ -323,7 +323,7 @@ class Multiplexer:
         self.unmatched_count += 1
         if message.id is None:
             what = f"{message.error.code}: {message.error.message[:200]}"
-            self._warn_once("no id", f"sent an error that names none of our messages: {what!r}")
+            self._warn_once("no id", f"sent an error that belongs to none of our messages: {what!r}")
         elif isinstance(message.id, str) and message.id.isascii() and message.id.isdecimal():
             self._fail_later(int(message.id[:20]))
 
@@ -331,7 +331,9 @@ class Multiplexer:
         exchange = self._pending.get(ident)
         if exchange is not None:
             if error is None:
-                self._warn_once("id", "answers under ids of another type than ours; such answers do not count.")
+                self._warn_once(
+                    "id", "sends responses whose ids have another type than the requests; they are ignored."
+                )
             exchange.fail_later(error)
 
     def _multiline_error(self) -> MalformedMessage:
@@ -369,7 +371,7 @@ class Multiplexer:
         self._warn_of_flood()
 
     def _warn_of_flood(self) -> None:
-        self._warn_once("flood", "sends messages faster than they can be handled; some were left out.")
+        self._warn_once("flood", "sends messages faster than they can be handled; some were dropped.")
 
     def _handle_overflow(self, message: JsonRpcMessage) -> None:
         if not isinstance(message, JsonRpcRequest):
@@ -382,7 +384,7 @@ class Multiplexer:
             refusal = ErrorData(INTERNAL_ERROR, "Too many requests are waiting.")
             self._write(serialize_message(JsonRpcErrorResponse(message.id, refusal)))
         else:
-            self.connection_lost(ConnectionLost(f"The server {self.name!r} floods us with requests; it was stopped."))
+            self.connection_lost(ConnectionLost(f"The server {self.name!r} sends too many requests; it was stopped."))
 
     def _handle_malformed(self, line: bytes, error: MalformedMessage) -> None:
         text = line.strip()
@@ -395,7 +397,7 @@ class Multiplexer:
         if isinstance(error, JsonLimitExceeded):
             if not self._fail_broken_response(text, error):
                 self.malformed_count += 1
-                self._warn_once("bound", f"sent a message that was left out. {error.message}")
+                self._warn_once("bound", f"sent a message that was ignored. {error.message}")
             return
         if text.startswith(b"[") and text != b"[" and self._handle_batch(text):
             return
@@ -413,10 +415,10 @@ class Multiplexer:
             if found := _OWN_LINE_ID.match(text):
                 self._fail_later(int(found.group(1)), self._multiline_error())
         else:
-            self._warn_once("lines", f"printed a line on standard output that is no message: {shown[:200]!r}")
+            self._warn_once("lines", f"printed a line on standard output that is not a message: {shown[:200]!r}")
 
     def _stop_malformed_flood(self) -> None:
-        why = f"The server {self.name!r} sent {MAX_MALFORMED_LINES:,} broken messages and no answer; it was stopped."
+        why = f"The server {self.name!r} sent {MAX_MALFORMED_LINES:,} invalid messages and no response; it was stopped."
         self.connection_lost(ConnectionLost(why, "It must write its log to standard error.", server=self.name))
 
     def _handle_batch(self, text: bytes) -> bool:
@@ -465,7 +467,7 @@ class Multiplexer:
         exchange = None if ident is None else self._pending.pop(ident, None)
         if exchange is None:
             return False
-        exchange.fail(MalformedMessage(f"The server {self.name!r} sent a broken answer. {error.message}"))
+        exchange.fail(MalformedMessage(f"The server {self.name!r} sent an invalid response. {error.message}"))
         return True
 
     def _warn_once(self, kind: str, text: str) -> None:

@@ -94,7 +94,7 @@ def find_command(command: str, environment: Mapping[str, str], folder: str) -> s
         path = Path(folder or ".", Path(command).expanduser())
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
-        raise StartupError(f"{command!r} is not a program that can be started.", "Correct `command` in mcp.json.")
+        raise StartupError(f"{command!r} is not an executable file.", "Correct `command` in mcp.json.")
     places = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which(command, path=os.pathsep.join(os.path.join(folder or os.getcwd(), one) for one in places))
     if found is None:

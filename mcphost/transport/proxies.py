@@ -21,5 +21,5 @@ def proxy_for(url: str) -> str:
         proxy = f"http://{proxy}"
     scheme = split_url(proxy).scheme
     if proxy and scheme not in _SCHEMES:
-        raise MalformedMessage(f"A proxy of the kind {scheme[:20]!r} is set for {host}; mcphost knows http and https")
+        raise MalformedMessage(f"The proxy for {host} has the scheme {scheme[:20]!r}; mcphost supports http and https")
     return proxy

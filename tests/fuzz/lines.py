@@ -51,7 +51,7 @@ LINES_PER_SESSION = 200
 CONCURRENT_SESSIONS = 6
 REQUEST_TIMEOUT = 5.0
 # Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
-FLOODED = "asks without end"  # a thousand requests in one array, twice: such a server is stopped
+FLOODED = "without reading the responses"  # a thousand requests in one array, twice: such a server is stopped
 LONGEST_CALL = 11 * (REQUEST_TIMEOUT + 5.0) + 1.0
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 ARGUMENT = CompletionArgument("x", "a")

@@ -495,9 +495,7 @@ async def test_a_task_that_vanished_is_told_as_such(status: str) -> None:
     peer = at(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(
-            RequestRefused, match=r"does not know the task of 'dig' any more .*: Task not found"
-        ) as caught:
+        with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as caught:
             await session.request(CallTool("dig"))
     assert caught.value.code == -32602
     assert "tasks/cancel" not in sent(peer)
@@ -630,7 +628,7 @@ async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> Non
     limits = Limits(request_timeout=0.05, request_timeout_max=5)
     async with connect_to(peer, limits=limits, era="handshake") as session:
         await list_tools(session)
-        with pytest.raises(RequestTimeout, match="made no task of 'dig' in time"):
+        with pytest.raises(RequestTimeout, match="did not create a task for 'dig' in time"):
             await session.request(CallTool("dig"))
         assert sent(peer) == ["tools/call"]
 

@@ -357,7 +357,7 @@ async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() 
     async with opened(legacy(session="a\tb"), notes) as (session, server):
         await session.request(CallTool("x"))
     assert all("mcp-session-id" not in one.headers for one in server.seen)
-    assert "no visible ASCII" in notes.warnings[0]
+    assert "not visible ASCII" in notes.warnings[0]
 
 
 @pytest.mark.req("http.session.ignored-modern")

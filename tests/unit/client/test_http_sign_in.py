@@ -295,7 +295,7 @@ async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in(
         async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
         one.valid.clear()
-        with pytest.raises(SignInRequired, match="wants an account") as caught:
+        with pytest.raises(SignInRequired, match="requires a sign-in") as caught:
             async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()):
                 pass
         assert "headers" in caught.value.hint

@@ -232,7 +232,7 @@ async def test_a_mistake_of_ours_in_an_answer_ends_its_call_with_an_error_people
         _,
         _,
     ):
-        with pytest.raises(ServerError, match="could not be made"):
+        with pytest.raises(ServerError, match="could not be answered"):
             await session.request(CallTool("t"))
 
 

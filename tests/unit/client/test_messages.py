@@ -116,14 +116,14 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
     ("method", "code", "data", "hint"),
     [
         ("tools/call", -32700, None, "could not read"),
-        ("tools/call", -32600, None, "valid request"),
+        ("tools/call", -32600, None, "request as invalid"),
         ("prompts/list", -32601, None, "does not know this method"),
         ("tools/call", -32602, None, "no such tool"),
         ("prompts/get", -32602, None, "no such prompt"),
         ("resources/read", -32602, None, "no such resource"),
         ("resources/read", -32002, None, "no such resource"),
         ("tools/call", -32002, None, ""),
-        ("tools/call", -32603, None, "inside the server"),
+        ("tools/call", -32603, None, "internal error"),
         ("tools/call", -32020, None, "headers"),
         ("tools/call", -32021, {"requiredCapabilities": {"sampling": {}}}, "capability sampling"),
         ("tools/call", -32022, {"supported": ["2031-01-01"]}, "It speaks 2031-01-01; mcphost speaks 2024-11-05"),
@@ -463,7 +463,7 @@ async def test_a_question_the_server_takes_back_is_withdrawn_and_never_answered(
         await session.request(ListTools())
         assert (answers.open, answers.withdrawn) == (1, 1)
         assert peer.answers() == []
-    assert [bytes(one.data) for one in peer.notes.logged] == [b'"A question was taken back: asked elsewhere"']
+    assert [bytes(one.data) for one in peer.notes.logged] == [b'"The server cancelled a request: asked elsewhere"']
 
 
 @pytest.mark.req("cancel.receive-modern")

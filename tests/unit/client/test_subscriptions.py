@@ -367,7 +367,7 @@ async def test_an_acknowledgement_of_far_more_than_was_asked_for_is_refused_befo
     many = [f"a:{number}" for number in range(30_000)]
     server.accept_filter = lambda wanted: {**wanted, "resourceSubscriptions": many}
     async with open_scripted_session(server) as (session, _, pipe):
-        with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 resources asked for") as caught:
+        with pytest.raises(MalformedMessage, match="acknowledged far more than the 1 requested resources") as caught:
             await session.watch(WatchedChanges(uris=("a:1",)))
         assert caught.value.server == "peer"
         assert session.watched.uris == ()

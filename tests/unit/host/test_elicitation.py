@@ -375,7 +375,7 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
     peer = Gate(PAGE)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(*verdicts)) as host:
         with pytest.raises(
-            ConsentDenied, match=r"[^.]\. You did not go there, or gave it up, so the call was not repeated\.$"
+            ConsentDenied, match=r"[^.]\. You did not visit the address, or cancelled, so the call was not repeated\.$"
         ):
             await host.call_tool("peer", "ask", {})
     assert len(peer.calls) == 1

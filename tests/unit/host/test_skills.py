@@ -143,7 +143,7 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
         ("---\nname: pdf\ndescription: Fill PDF forms\nallowed-tools: Bash\n---\n", "allowed-tools"),
         ("---\nname: other\ndescription: Fill PDF forms\n---\n", "name"),
         ("No front matter at all\n", "does not begin"),
-        ("---\nname: &a pdf\ndescription: *a\n---\n", "does not read"),
+        ("---\nname: &a pdf\ndescription: *a\n---\n", "does not support"),
     ],
 )
 async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_path: Path, front: str, why: str) -> None:

@@ -142,10 +142,10 @@ HOSTILE = {
     "rows that are no rows": (png(100, 100, b"\x00" * 50), "is_complete=False"),
     "no pixels": (png(0, 5, b""), "damaged"),
     "another kind inside": (b"\x89PNG\r\n\x1a\n" + saved(halves(), "GIF"), "damaged"),
-    "a kind nobody asked for": (saved(halves(), "TIFF"), "no picture"),
-    "a program to be run by another": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no picture"),
-    "markup": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "no picture"),
-    "nothing": (b"", "no picture"),
+    "a kind nobody asked for": (saved(halves(), "TIFF"), "not supported"),
+    "a program to be run by another": (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not supported"),
+    "markup": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not supported"),
+    "nothing": (b"", "not supported"),
 }
 
 

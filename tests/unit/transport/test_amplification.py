@@ -62,7 +62,7 @@ async def asked(line: bytes, warnings: list[str]) -> object:
 async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_and_the_bound(item: bytes) -> None:
     line = answer(b"[" + b",".join([item] * 2 * MAX_MESSAGE_VALUES) + b"]")
     with pytest.raises(
-        MalformedMessage, match=r"The server 'peer' sent a broken answer. It holds more than \d{3},\d{3} "
+        MalformedMessage, match=r"The server 'peer' sent an invalid response. It holds more than \d{3},\d{3} "
     ):
         await asked(line, [])
 
@@ -107,7 +107,7 @@ def test_halves_of_characters_are_told_from_pairs_wherever_a_step_ends() -> None
 
 
 def test_many_halves_of_characters_are_refused() -> None:
-    with pytest.raises(MalformedMessage, match="more than 10,000 halves of characters"):
+    with pytest.raises(MalformedMessage, match="more than 10,000 lone surrogates"):
         parse_message(answer(b'"' + b"\\ud800" * (MAX_LONE_SURROGATES + 1) + b'"'))
 
 
@@ -171,7 +171,7 @@ async def test_broken_messages_without_end_end_the_connection() -> None:
     for _ in range(MAX_MALFORMED_LINES + 1):
         mux.receive_line(b'{"jsonrpc":"2.0"}')
     assert mux.is_closed
-    with pytest.raises(ConnectionLost, match="'peer' sent 10,000 broken messages and no answer"):
+    with pytest.raises(ConnectionLost, match="'peer' sent 10,000 invalid messages and no response"):
         await mux.send(JsonRpcRequest(1, "ping"))
 
 
@@ -210,7 +210,7 @@ async def test_a_body_of_too_many_values_is_refused_with_the_servers_name_and_th
     async with opened(modern(body(data, ""))) as (session, _):
         with (
             anyio.fail_after(20),
-            pytest.raises(JsonLimitExceeded, match="'peer' sent a message that is too much"),
+            pytest.raises(JsonLimitExceeded, match="'peer' sent a message that is too large"),
         ):
             await session.request(CallTool("x"))
 
@@ -250,7 +250,7 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
     async with opened(modern(call)) as (session, _):
         with (
             anyio.fail_after(20),
-            pytest.raises(MalformedMessage, match="broken HTTP answer: over 256 header lines"),
+            pytest.raises(MalformedMessage, match="invalid HTTP response: over 256 header lines"),
         ):
             await session.request(CallTool("x"))
 

@@ -121,7 +121,7 @@ async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None
 @pytest.mark.req("sse.endpoint-same-origin")
 async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_there() -> None:
     server = Server(STREAM + event("http://127.0.0.2:1/message", "endpoint"))
-    with pytest.raises(StartupError, match="endpoint is on another origin"):
+    with pytest.raises(StartupError, match="on another origin"):
         async with connected(server):
             pass
     assert server.posted == []
@@ -131,7 +131,7 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 @pytest.mark.parametrize("start", [STREAM, STREAM + event("{}", "message")])
 async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT", 0.2)
-    with pytest.raises(StartupError, match="named no address"):
+    with pytest.raises(StartupError, match="sent no endpoint address"):
         async with connected(Server(start)):
             pass
 
@@ -218,7 +218,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     server = Server(STREAM + event(endpoint, "endpoint"))
     if endpoint == "\xff":
         server.start = server.start.replace("\xff".encode(), b"\xff")
-    with pytest.raises(StartupError, match=r"endpoint is on another origin|is none"):
+    with pytest.raises(StartupError, match=r"on another origin|invalid endpoint"):
         async with connected(server):
             pass
     assert server.posted == []
@@ -277,6 +277,6 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             sent += 1
 
     async with connected(Slow(STREAM + event("/m", "endpoint"))) as channel:
-        with pytest.raises(ConnectionLost, match="takes no messages any more"):
+        with pytest.raises(ConnectionLost, match="no longer accepts messages"):
             await send()
     assert most - 2 <= sent <= most + 2

@@ -64,7 +64,7 @@ async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line:
     pipe = InMemoryChannel()
     async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         pipe.send_raw(line)
-        with anyio.fail_after(20), pytest.raises(MalformedMessage, match="broken answer"):
+        with anyio.fail_after(20), pytest.raises(MalformedMessage, match="invalid response"):
             await anext(aiter(messages))
 
 

@@ -220,8 +220,8 @@ def _fault(kind: str) -> tuple[bytes, str]:
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
     return {
         "cut": (head + b"content-length: 100\r\n\r\n{", "broke off"),
-        "garbage": (b"\0\0 not HTTP\r\n\r\n", "broken HTTP answer"),
-        "nothing": (b"", "broke off before it answered"),
+        "garbage": (b"\0\0 not HTTP\r\n\r\n", "invalid HTTP response"),
+        "nothing": (b"", "closed the connection before it responded"),
         "long header": (head + b"x: " + b"y" * 70_000 + b"\r\n\r\n", "headers over 64 KB"),
         "huge": (head + b"content-length: 99000000\r\n\r\n" + b"x" * 17_000_000, "over 16 MB"),
         "more than the answer": (head + b"content-length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\n" % (len(body), body), ""),

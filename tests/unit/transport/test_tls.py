@@ -117,7 +117,7 @@ async def test_plain_http_at_an_address_of_https_is_told() -> None:
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        with pytest.raises(StartupError, match="does not speak TLS"):
+        with pytest.raises(StartupError, match="TLS handshake failed"):
             await connect(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp")
 
 
