@@ -175,9 +175,7 @@ class StatelessSession:
                 ),
             )
         is_cacheable = call.METHOD in CACHEABLE_METHODS
-        generation, requester = (
-            (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
-        )
+        generation, owner = (self._cache.generation(call.METHOD), self._cache.credential) if is_cacheable else (0, "")
         raw = await send(None)
         result = self._sender.decode_result(raw, call)
         kind = getattr(result, "result_type", "")
@@ -209,7 +207,7 @@ class StatelessSession:
         if self._has_parameter_headers and isinstance(result, ListToolsResult):
             result = cast("R", await run_steps_cooperatively(self._record_parameter_headers(result)))
         if is_cacheable and not had_questions:
-            self._cache.put(call, result, memoryview(raw).nbytes, generation, requester)
+            self._cache.put(call, result, memoryview(raw).nbytes, generation, owner)
         return result
 
     @cached_property
