@@ -45,7 +45,7 @@ def check_message(raw: bytes) -> Generator[None]:
 
 
 def check_value_count(raw: bytes, limit: int) -> Generator[None]:
-    """Check that JSON has at most *limit* values, in steps of a few milliseconds. Raises JsonLimitExceeded."""
+    """Check in steps that JSON has at most *limit* values. Raises JsonLimitExceeded."""
     return _check_limits(raw, limit, 0)
 
 
@@ -62,7 +62,7 @@ def is_small_value(raw: bytes) -> bool:
 
 
 def has_only_small_values(lines: bytes, count: int) -> bool:
-    """Return whether a quick check shows that all of *count* values, one on each line, are within the limits."""
+    """Return whether a quick check shows that *count* values, one a line, are within the limits."""
     if len(lines) > _SMALL_TEXT_BYTES:
         return False
     brackets = lines.translate(None, _NOT_OPENING_OR_BREAK).split(b"\n")

@@ -1,4 +1,4 @@
-"""Folders for configuration, data, state and cache; each can be overridden, and none is created on import."""
+"""Folders for configuration, data, state and cache; none is created on import."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ _XDG_DIRECTORIES = {
 
 
 def config_dir(override: str = "") -> Path:
-    """Return the folder of `mcp.json` and `config.toml`: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's."""
+    """Return the configuration folder: `--config-dir`, MCPHOST_CONFIG_DIR, or the platform's."""
     return _resolve_directory("CONFIG", override)
 
 

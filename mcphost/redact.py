@@ -67,7 +67,7 @@ _JWT = re.compile(r"\beyJ(?:[\w-]{8,}+(?P<rest>\.[\w-]{8,}+\.[\w-]*+)?)?")
 
 
 def register_secret(secret: str) -> None:
-    """Redact a value, not chosen by a server, everywhere from now on; ignored if shorter than six characters."""
+    """Redact a value, not chosen by a server, from now on; ignored below six characters."""
     global _user_secrets, _all_secrets  # noqa: PLW0603 - one process, one set of secrets
     if len(secret) >= MIN_SECRET_LENGTH and secret not in _user_secrets:
         _user_secrets = _longest_first((*_user_secrets, secret))
@@ -100,7 +100,7 @@ def redact(text: str) -> str:
 
 
 def redact_identifier(name: str) -> str:
-    """Return a name for the audit log, unchanged even if it looks like a secret or equals a server's token.
+    """Return a name for the audit log, even if it looks like a secret or equals a server's token.
 
     Only strong values of the user are redacted; `identifier_digest` then still identifies the name, because a server
     may choose a name that contains such a value.
@@ -124,7 +124,7 @@ def redact_command(text: str) -> str:
 
 
 def redact_values(value: Any) -> Any:
-    """Return JSON data with redacted strings; whole strings under secret names are redacted, names are kept."""
+    """Return JSON data with redacted strings, wholly under secret names; names are kept."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):

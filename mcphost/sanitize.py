@@ -1,4 +1,4 @@
-"""Sanitization of untrusted text: control, bidirectional and invisible characters become visible marks.
+"""Sanitization of untrusted text: control, bidirectional and invisible characters become marks.
 
 One function for every output (terminal, log view, dialogs). It is based on properties of characters, not on a list of
 known attacks: whatever can move the cursor, reorder, hide or fake text is replaced by a mark that can be seen and
@@ -183,7 +183,7 @@ def _can_touch_joiner(char: str) -> bool:
 
 
 def _is_valid_selector(match: re.Match[str]) -> bool:
-    """Return whether a presentation selector follows a symbol with two forms, or is in a keycap such as `1️⃣`."""
+    """Return whether a presentation selector follows a symbol with two forms, or is in a keycap (`1️⃣`)."""
     text, at = match.string, match.start()
     before = text[at - 1 : at]
     keycap = before in set("0123456789#*") and text[at + 1 : at + 2] == "\u20e3"

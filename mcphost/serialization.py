@@ -199,7 +199,7 @@ def _is_indentable(raw: bytes, indent: int) -> bool:
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Return whether *value* is a number that a float can hold: not a bool, not infinite, not a huge integer.
+    """Return whether *value* is a number that a float can hold: no bool, infinity or huge integer.
 
     JSON may contain all of them, and `math.isfinite` raises OverflowError for the last.
     """

@@ -52,7 +52,7 @@ def _check_host(url: str) -> None:
 
 @cache
 def _long_mark_runs() -> re.Pattern[str]:
-    """Return the pattern of too long runs of marks; created on demand because that examines every character."""
+    """Return the pattern of too long runs of marks; created on demand, because that is slow."""
     marks = "".join(chr(code) for code in range(0x300, _LAST_COMBINING_MARK) if unicodedata.combining(chr(code)))
     return re.compile(f"[{re.escape(marks + _HIDDEN_MARKS)}]{{{MARKS_LIMIT + 1},}}")
 

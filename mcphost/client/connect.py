@@ -262,7 +262,7 @@ class ClientSessionOpener:
         )
 
     def _oauth_for(self, server: ServerConfig, observer: SessionObserver) -> "OAuthProvider | None":
-        """Return the OAuthProvider client; None for a program, or if the user configured the Authorization header."""
+        """Return the OAuthProvider; None for a program, or if the Authorization header is configured."""
         if self._oauth_registry is None or server.is_stdio:
             return None
         from mcphost.transport.proxies import proxy_for  # imports 3 MB, which a program on a pipe does not need

@@ -84,7 +84,7 @@ def _hint(code: int, method: str, data: Any) -> str:
 
 
 def _join_names(data: Any, member: str) -> str:
-    """Return the names in a member of the error's data, a list of strings or an object, joined with dots if nested."""
+    """Return the names in a list or object in the error's data, joined with dots if nested."""
     value: Any = cast("dict[str, Any]", data).get(member) if isinstance(data, dict) else None
     names: list[str] = []
     if isinstance(value, list):

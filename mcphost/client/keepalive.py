@@ -17,7 +17,7 @@ MAX_MISSED_PINGS = 3
 
 
 class Keepalive:
-    """Pings after *interval* seconds of silence; three missed pings in a row end the session through *abort*.
+    """Pings after *interval* seconds of silence; three missed pings in a row call *abort*.
 
     No ping is sent while a call runs: the call has its own deadline, and many servers handle one request at a time, so
     a healthy server would miss a ping behind a long tool call (specification: basic/utilities/ping).

@@ -52,7 +52,7 @@ class PackedJsonList(Sequence[bytes]):
         self._blocks.append((block, False) if packed is None else (packed, True))
 
     def _compress(self, block: bytes) -> bytes | None:
-        """Return the compressed block; None if compression does not pay, which also disables it for later blocks."""
+        """Return the compressed block; None, also for later blocks, if compression does not pay."""
         if not self._is_compressing or not MIN_COMPRESSED_BLOCK <= len(block) <= MAX_COMPRESSED_BLOCK:
             return None
         compressor = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, _MEMORY_LEVEL)

@@ -1,4 +1,4 @@
-"""Throttled progress of a call: never decreasing, at most ten updates a second, the last value always sent."""
+"""Throttled progress of a call: never decreasing, at most ten updates a second, the last one always sent."""
 
 import asyncio
 

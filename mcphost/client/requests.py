@@ -262,7 +262,7 @@ class RequestSender:
         return ServerRequestContext(call.METHOD, _call_detail(call))
 
     def single_context(self) -> ServerRequestContext:
-        """Return the context of the only call in flight; on a pipe nothing else links a server request to a call."""
+        """Return the context of the only call in flight; a pipe does not link server requests to calls."""
         calls = [attempt.context for attempt in self.in_flight.values() if attempt.call.METHOD != Ping.METHOD]
         return (
             calls[0]

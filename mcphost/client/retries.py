@@ -1,4 +1,4 @@
-"""Retry of requests: after the delay that a busy server asks for, and of lists after transient failures.
+"""Retry of requests to a busy server, and of lists after transient failures.
 
 Nothing else is retried: a tool call may already have had its effect.
 """
@@ -23,7 +23,7 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RetryPolicy:
-    """The retries of one request. *warn* receives a delay once, *on_notification* its countdown as progress."""
+    """The retries of one request; *warn* receives a delay once, *on_notification* its countdown."""
 
     def __init__(
         self, server: str, method: str, warn: Callable[[str], None], on_notification: NotificationFn | None

@@ -1,4 +1,4 @@
-"""Tasks that run for a 2025-11-25 server: its sampling and elicitation requests, with results on demand."""
+"""Tasks that run for a 2025-11-25 server: its sampling and elicitation requests."""
 
 import logging
 import secrets

@@ -1,4 +1,4 @@
-"""The host's interface to a connected server: SessionOpener, Session, RequestHandler, SessionObserver, EraStore."""
+"""The host's interface to servers: SessionOpener, Session, RequestHandler, SessionObserver, EraStore."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -202,7 +202,7 @@ class SessionObserver(Protocol):
 
 
 class EraStore(Protocol):
-    """Remembers the eras of each server, so that the next start sends one opening only; neither method blocks.
+    """Remembers the eras of each server, to send one opening only; neither method blocks.
 
     `digest` covers what identifies the server (command, arguments, folder, URL), never a secret.
     """

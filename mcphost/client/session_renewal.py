@@ -1,4 +1,4 @@
-"""Renewal of an HTTP session that the server forgot, on the same channel, with retry of refused requests.
+"""Renewal of an HTTP session that the server forgot, with retry of refused requests.
 
 Specification 2025-11-25, basic/transports, "Session Management": a 404 to a request with a session id means that the
 session is over and the request was not read.

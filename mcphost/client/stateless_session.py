@@ -83,7 +83,7 @@ class StatelessSession:
         trace: Mapping[str, str] = NO_TRACE,
         credential: Callable[[], str] = no_credential,
     ) -> None:
-        """Create a session; *has_parameter_headers* is True over HTTP, where arguments may be mirrored in headers.
+        """Create a session; *has_parameter_headers* is True over HTTP, where headers may mirror arguments.
 
         *trace* is the trace context of every request (see `client.trace_context`). *credential* returns a digest of the
         token that requests are sent with; private results are cached for that token only.

@@ -1,4 +1,4 @@
-"""Polling of a task on a server from its creation to its end, with time limits, for both kinds of tasks."""
+"""Polling of a server's task until its end, with time limits, for both kinds of tasks."""
 
 import logging
 import math
@@ -240,7 +240,7 @@ class TaskRegistry:
         self.by_id: dict[str, TaskPoller] = {}
 
     async def track(self, poller: TaskPoller, run: Callable[[], Awaitable[Raw]]) -> Raw:
-        """Return the result of *run*; on any error or cancellation, cancel a task that may still run on the server."""
+        """Return the result of *run*; on error or cancellation, cancel a task that may still run."""
         if poller.task_id in self.by_id:
             raise MalformedMessage(f"The server {self._server!r} gave two tasks the same id.", server=self._server)
         self.by_id[poller.task_id] = poller

@@ -41,7 +41,7 @@ _RESULT_TIMEOUT = 4 * 3_600.0
 
 
 class _PendingResult:
-    """One tasks/result in flight: it blocks until the task ends, and questions are delivered only meanwhile."""
+    """One tasks/result in flight, until the task ends; questions are delivered only meanwhile."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()

@@ -52,7 +52,7 @@ async def run_extension_task(
     sender: RequestSender,
     open_stream: Callable[[SubscriptionFilter], MessageStream] | None = None,
 ) -> Raw:
-    """Return the result of an extension task (SEP-2663) as JSON; *handler* answers each input request once.
+    """Return an extension task's result (SEP-2663) as JSON; *handler* answers each input request once.
 
     *open_stream* opens a subscription, for tasks with a poll interval long enough to be worth one. Raises
     RequestRefused for a task that failed or was cancelled, ConsentDenied, TooManyInputRounds, and the errors of

@@ -1,4 +1,4 @@
-"""completion/complete: suggestions for an argument of a prompt or a template (server/utilities/completion)."""
+"""completion/complete: suggestions for an argument (specification: server/utilities/completion)."""
 
 from typing import Any, ClassVar
 
@@ -52,7 +52,7 @@ class CompleteResult(Result, frozen=True):
 
 
 class Complete(ClientRequest[CompleteResult], frozen=True):
-    """completion/complete; `context` is None for servers before 2025-06-18 and without filled-in arguments."""
+    """completion/complete; `context` is None before 2025-06-18 and without filled-in arguments."""
 
     METHOD: ClassVar[str] = "completion/complete"
     RESULT: ClassVar[type[Any]] = CompleteResult

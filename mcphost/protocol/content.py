@@ -1,4 +1,4 @@
-"""Content blocks of results, prompts and sampling; an unknown type becomes UnknownContent, never an error."""
+"""Content blocks of results, prompts and sampling; an unknown type becomes UnknownContent."""
 
 from typing import Any, cast
 

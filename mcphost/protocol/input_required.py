@@ -1,4 +1,4 @@
-"""Input rounds of the stateless era: the members of `input_required` results, and subscriptions/listen."""
+"""Input rounds of the stateless era (`input_required` results), and subscriptions/listen."""
 
 from collections.abc import Generator
 from typing import Any, ClassVar
@@ -60,7 +60,7 @@ class ListenSubscriptions(ClientRequest[EmptyResult], frozen=True):
 
 
 class SubscriptionsAcknowledgedNotification(Notification, frozen=True):
-    """notifications/subscriptions/acknowledged: the part of the filter that the server accepted; None if absent."""
+    """notifications/subscriptions/acknowledged: the accepted part of the filter; None if absent."""
 
     METHOD: ClassVar[str] = "notifications/subscriptions/acknowledged"
     notifications: SubscriptionFilter | None = None

@@ -148,7 +148,7 @@ def parse_message_in_steps(line: bytes) -> Generator[None, None, JsonRpcMessage]
 
 
 def _replace_lone_surrogates(line: bytes) -> Generator[None, None, bytes | None]:
-    """Replace lone surrogates by U+FFFD; return None if there are none. Raises MalformedMessage for too many."""
+    """Replace lone surrogates by U+FFFD; None if there are none. Raises MalformedMessage for too many."""
     if b"\\u" not in line or b"\0" in line:
         return None
     parts: list[bytes] = []
@@ -205,7 +205,7 @@ def split_batch(line: bytes | bytearray | memoryview | Raw, limit: int = BATCH_L
 
 
 def _detach(raw: Raw, size: int) -> Raw:
-    """Copy a raw value that is a small part of a line of *size* bytes: it would keep the whole line in memory."""
+    """Copy a raw value much smaller than its line of *size* bytes, which it would keep in memory."""
     return raw.copy() if size > _COPY_THRESHOLD and size > 2 * len(raw) else raw
 
 

@@ -1,4 +1,4 @@
-"""Log levels and logging/setLevel (specification: server/utilities/logging; deprecated since 2026-07-28)."""
+"""Log levels and logging/setLevel (server/utilities/logging; deprecated since 2026-07-28)."""
 
 from typing import Any, ClassVar
 

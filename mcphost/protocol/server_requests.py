@@ -42,7 +42,7 @@ class Elicit(WireStruct, frozen=True):
 
 
 class UrlElicitationRequired(WireStruct, frozen=True):
-    """The data of error -32042 of a call (2025-11-25), not a message; accept means that the call may be repeated."""
+    """The data of error -32042 of a call (2025-11-25); accept means that the call may be repeated."""
 
     METHOD: ClassVar[str] = "elicitation/create"
     elicitations: tuple[Elicit, ...] = ()
@@ -97,7 +97,7 @@ _REQUEST_TYPES: dict[str, type[Any]] = {kind.METHOD: kind for kind in (CreateMes
 
 
 def parse_server_request(method: str, params: Raw) -> Generator[None, None, ServerRequest]:
-    """Parse a server's request in steps of a few milliseconds. Raises MalformedMessage if unknown or invalid."""
+    """Parse a server's request in steps. Raises MalformedMessage if it is unknown or invalid."""
     kind = _REQUEST_TYPES.get(method)
     if kind is None:
         raise MalformedMessage(f"The server asked for {method!r}, which is not known.")

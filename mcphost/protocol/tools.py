@@ -34,7 +34,7 @@ class ToolAnnotations(WireStruct, frozen=True):
 
 
 class ToolExecution(WireStruct, frozen=True):
-    """How a tool may be called (2025-11-25): `task_support` is required, optional or forbidden (also if "")."""
+    """A tool's execution (2025-11-25): `task_support` is required, optional or forbidden (also if "")."""
 
     task_support: str = ""
 

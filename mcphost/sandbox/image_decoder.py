@@ -31,7 +31,7 @@ def is_installed() -> bool:
 
 
 class ImageDecoder:
-    """Owns the worker process; decodes one image at a time. After `close`, the next image starts another process."""
+    """Owns the worker process; one image at a time. After `close`, the next one starts another process."""
 
     def __init__(self, timeout: float = DECODE_TIMEOUT) -> None:
         self._timeout = timeout

@@ -121,7 +121,7 @@ class SandboxProcess:
 
 
 def _send_kill(process: Process | None) -> None:
-    """Kill the process. Its own method would first check for its exit and take that event from the event loop."""
+    """Kill the process without its own method, which would take its exit from the event loop."""
     if process is not None and process.returncode is None:
         with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGKILL)

@@ -47,7 +47,7 @@ class _WorkerResponse(Struct, frozen=True):
 
 
 class SchemaValidator:
-    """Owns the worker process; runs one check at a time. After `close`, the next check starts another process.
+    """Owns the worker process; one check at a time. After `close`, the next one starts another process.
 
     *timeout* is in seconds for one check, below the two seconds after which the worker ends itself.
     """

@@ -1,4 +1,4 @@
-"""Worker process that validates JSON: schema and value in, violations out; the only importer of jsonschema_rs.
+"""Worker process that validates a value against a schema; the only importer of jsonschema_rs.
 
 Run as `python -m mcphost.sandbox.schema_worker`. A request is a line with two numbers, the sizes of schema and value in
 bytes, followed by both; a response is one line of JSON. A check cannot be interrupted from inside, so the parent

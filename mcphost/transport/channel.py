@@ -131,7 +131,7 @@ class ResponseInterrupted(ConnectionLost):
 
 
 class SessionExpired(RequestNotSent):
-    """The server forgot the session (HTTP 404 with a session id): the request did not run; `initialize` again."""
+    """The server forgot the session (HTTP 404 with a session id); the request did not run."""
 
 
 def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:

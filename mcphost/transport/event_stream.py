@@ -1,4 +1,4 @@
-"""Incremental decoder for server-sent events, without I/O (WHATWG HTML, "interpreting an event stream")."""
+"""Incremental decoder for server-sent events (WHATWG HTML, "interpreting an event stream"); no I/O."""
 
 from mcphost.errors import MalformedMessage
 from mcphost.serialization import Struct

@@ -1,4 +1,4 @@
-"""Streamable HTTP: one POST for each exchange, JSON or event stream; sessions and GET streams of older revisions."""
+"""Streamable HTTP: one POST for each exchange; sessions and GET streams of older revisions."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -256,7 +256,7 @@ class HttpChannel:
         return bool(session) and (status == 404 or is_named)
 
     def expire_session(self, session: str) -> SessionExpired:
-        """Return the error for a session that the server forgot; the caller may open the next one on this channel.
+        """Return the error for a forgotten session; the caller may open the next one on this channel.
 
         Until then requests still carry the old id: without an id they would be refused for another reason, which would
         hide that the session expired.
@@ -267,7 +267,7 @@ class HttpChannel:
         )
 
     async def resume(self, last_id: str) -> HttpResponse | None:
-        """Send a GET for the events after *last_id*; return None in the stateless era, which has no resumption."""
+        """Send a GET for the events after *last_id*; return None in the stateless era."""
         if self._is_stateless or not (last_id.isascii() and last_id.isprintable()):
             return None
         return await self._client.request("GET", b"", self._common_headers() | {"Last-Event-ID": last_id})
@@ -433,7 +433,7 @@ class HttpChannel:
         return self._received_count > count
 
     async def _is_get_stream(self, answer: HttpResponse, session: str) -> bool:
-        """Return whether the response is the stream of *session*. Raises SessionExpired if there was one before."""
+        """Return whether the response is a GET stream. Raises SessionExpired if *session* had one before."""
         body = b"" if answer.status == 200 else await answer.read_error_body()
         # Servers without that stream send 405, and some 404, which then does not concern the session.
         if session == self._streaming_session_id and self.is_unknown_session(answer.status, session, body):
@@ -463,7 +463,7 @@ class HttpChannel:
 
 
 def _is_cancellable(request: JsonRpcRequest) -> bool:
-    """Return whether a notification may cancel *request*; a task is cancelled by a request (2025-11-25, tasks)."""
+    """Return whether a notification may cancel *request*; tasks need a request (2025-11-25, tasks)."""
     members = decode(request.params, dict[str, Raw]) if memoryview(request.params).nbytes else {}
     return request.method != CancelTask.METHOD and "task" not in members
 

@@ -176,7 +176,7 @@ def create_client(
     ca_file: str = "",
     ca_digest: str = "",
 ) -> HttpClient:
-    """Return a client for *url*, through a proxy if the environment has one. Raises StartupError; sends nothing."""
+    """Return a client for *url*, through a proxy if the environment has one. Raises StartupError."""
     try:
         scheme, host, _ = parse_origin(url)  # report an invalid URL before anything starts
         for header, value in headers.items():

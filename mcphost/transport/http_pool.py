@@ -1,4 +1,4 @@
-"""Connections to one origin, direct or through a proxy: opened within 10 s, kept alive, TLS always verified."""
+"""Connections to one origin, direct or through a proxy, kept alive, with verified TLS."""
 
 import asyncio
 import base64

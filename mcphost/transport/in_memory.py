@@ -15,7 +15,7 @@ def _ignore_warning(text: str) -> None:
 
 
 class InMemoryChannel:
-    """Both ends: `channel` is the client's; the server reads `requests` and sends with `send` or `send_raw`."""
+    """Both ends: `channel` for the client; `requests`, `send` and `send_raw` for the server."""
 
     def __init__(self, warn: Callable[[str], None] = _ignore_warning) -> None:
         self.requests = BoundedQueue()

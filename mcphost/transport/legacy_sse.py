@@ -1,4 +1,4 @@
-"""The HTTP+SSE transport of 2024-11-05: one event stream for incoming messages, a POST for each outgoing one.
+"""The HTTP+SSE transport of 2024-11-05: an event stream for input, a POST for each outgoing message.
 
 The server sends the URL for POSTs in its first event; it must be on the same origin (specification 2024-11-05,
 basic/transports). Deprecated since 2025-03-26, but still common.

@@ -1,4 +1,4 @@
-"""A server process in its own group, with an allow-listed environment; stopping it stops the whole group."""
+"""A server process in its own process group, with an allow-listed environment."""
 
 import asyncio
 import fcntl
@@ -233,7 +233,7 @@ class ServerProcess(asyncio.SubprocessProtocol):
         self._stderr_backlog.add(self._limit_stderr_lines(lines, len(data)))
 
     def _limit_stderr_lines(self, lines: list[bytes], size: int) -> list[bytes]:
-        """Return the lines to keep of a chunk of error output: one for each 14 bytes, and 10,000 more in a row."""
+        """Return the kept lines of a chunk of error output: one for each 14 bytes, and 10,000 more."""
         self._stderr_lines_left = min(_SHORT_LINE_ALLOWANCE, self._stderr_lines_left + 8 + size // _BYTES_PER_LINE)
         left_out = len(lines) - self._stderr_lines_left
         if left_out > 0:

@@ -1,4 +1,4 @@
-"""The stdio transport: newline-delimited JSON on a process's standard streams, error output kept apart."""
+"""The stdio transport: newline-delimited JSON on a process's standard streams."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
