@@ -1,1 +1,1 @@
-"""The product's judgement: connections, consent, turns; tells by events, asks by questions, never draws."""
+"""The host: servers, conversation, tool calls, consent and audit, without a user interface."""

@@ -1,7 +1,7 @@
-"""A reader's queue of events: text deltas merge, the last progress of a call wins, old log lines give way.
+"""Queues of events for readers: text deltas merge, only the latest progress and log lines are kept.
 
-An update of a resource is not told twice before it was read. Delivery promise: every other event reaches every open
-feed exactly once, in order.
+An update of a resource is not repeated before it was read. Every other event reaches every open queue exactly once, in
+order.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ MAX_LOGS = 1_000
 
 
 class _MergedDeltas:
-    """Merging deltas; parts are joined once, when read."""
+    """Consecutive deltas; the parts are joined once, when read."""
 
     __slots__ = ("first", "parts")
 
@@ -29,7 +29,7 @@ class _MergedDeltas:
 
 
 class _Slot:
-    """A slot whose newest value counts."""
+    """A slot for an event that a newer one may replace."""
 
     __slots__ = ("value",)
 
@@ -41,7 +41,7 @@ class _Slot:
 
 
 class EventQueue:
-    """Events from the moment it was made. One reader; ends when the host ends or the feed is closed."""
+    """Events from its creation on, for one reader; it ends with the host or when closed."""
 
     def __init__(self, open_queues: "set[EventQueue]") -> None:
         self._open_queues = open_queues
@@ -89,7 +89,7 @@ class EventQueue:
         self._ready.set()
 
     def drain(self) -> list[HostEvent]:
-        """Everything queued right now; never waits."""
+        """Return everything queued now, without waiting."""
         events: list[HostEvent] = [slot.event() for slot in self._queue]
         self._queue.clear()
         self._progress.clear()
@@ -110,21 +110,21 @@ class EventQueue:
 
 
 class EventBus:
-    """All open feeds."""
+    """All open queues."""
 
     def __init__(self) -> None:
         self._queues: set[EventQueue] = set()
 
     def subscribe(self) -> EventQueue:
-        """A new feed of everything from now on."""
+        """Return a new queue of all events from now on."""
         return EventQueue(self._queues)
 
     def publish(self, event: HostEvent) -> None:
-        """Tell every feed."""
-        for feed in tuple(self._queues):
-            feed.put(event)
+        """Add an event to every queue."""
+        for queue in tuple(self._queues):
+            queue.put(event)
 
     def close(self) -> None:
-        """End every feed."""
-        for feed in tuple(self._queues):
-            feed.close()
+        """Close every queue."""
+        for queue in tuple(self._queues):
+            queue.close()

@@ -1,6 +1,6 @@
-"""HostEvent: everything that happened, as frozen values; their tags are the event names of `mcphost pipe`.
+"""Events of the host as immutable values; their tags are the event names of `mcphost pipe`.
 
-All text that came from a server or a model is as it came: a front end cleans it before it shows it.
+Texts of servers and models are unchanged: a frontend sanitizes them before display.
 """
 
 from typing import Any, Literal
@@ -15,14 +15,13 @@ ServerStateName = Literal[
 
 
 class HostEvent(Struct, frozen=True, tag_field="event"):
-    """The base of every event."""
+    """The base class of all events."""
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
-    """A server's state changed; `detail` is one sentence for people, `hint` what to do.
+    """The state of a server; `detail` is one sentence for people, `hint` the next step.
 
-    `account` is the name of the account that is signed in to it; "" for none.
-    `held` counts tools that changed and are held back until the user has seen how.
+    `account` is the signed-in account, "" for none. `held` counts changed tools in quarantine.
     """
 
     server: str
@@ -39,7 +38,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class SignInUpdated(HostEvent, frozen=True, tag="signing_in", kw_only=True):
-    """Where a sign-in is; fields and steps as in auth.user_interaction.Progress, "over" whichever way it ended."""
+    """Progress of a sign-in; fields and steps as in auth.user_interaction, "over" when it ended."""
 
     server: str
     step: str
@@ -52,7 +51,7 @@ class SignInUpdated(HostEvent, frozen=True, tag="signing_in", kw_only=True):
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
-    """A server's lists are new; counts as in ServerState."""
+    """The tools of a server changed; counts as in ServerState."""
 
     server: str
     added: tuple[str, ...] = ()
@@ -61,7 +60,7 @@ class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
 
 
 class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
-    """The user switched a tool on or off: whether the model is told of it from now on."""
+    """The user switched a tool on or off for the model."""
 
     server: str
     tool: str
@@ -69,7 +68,7 @@ class ToolToggled(HostEvent, frozen=True, tag="tool_switched"):
 
 
 class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
-    """Picked tools run unasked in this conversation (`on`), or not any more: `why`. Told with each such call, too."""
+    """The auto-approve mode changed (`on`, or off with `why`) or approved a call."""
 
     on: bool
     why: str = ""
@@ -82,7 +81,7 @@ class AutoApprovalChanged(HostEvent, frozen=True, tag="autonomy", kw_only=True):
 
 
 class FolderInfo(Struct, frozen=True, kw_only=True):
-    """A folder of the list (`host.server_requests.root_list`). `uri` is empty unless it is shared with servers now."""
+    """A folder of `host.server_requests.root_list`; `uri` is empty unless it is available to servers."""
 
     path: str
     name: str
@@ -96,13 +95,13 @@ class FolderInfo(Struct, frozen=True, kw_only=True):
 
 
 class RootsChanged(HostEvent, frozen=True, tag="roots"):
-    """The list of folders that servers may be told of is new: edited, or one came or went on the disk."""
+    """The list of folders changed, by an edit or on the disk."""
 
     folders: tuple[FolderInfo, ...]
 
 
 class RootsShared(HostEvent, frozen=True, tag="roots_told"):
-    """A server was told these folders, as file: addresses; or it was `refused` and knows what it knew before."""
+    """A server received these folders as file: URIs, or was `refused` and keeps what it had."""
 
     server: str
     uris: tuple[str, ...]
@@ -110,9 +109,9 @@ class RootsShared(HostEvent, frozen=True, tag="roots_told"):
 
 
 class ServerLog(HostEvent, frozen=True, tag="log"):
-    """A log message, a warning of ours (`source` "client") or a line of error output ("stderr").
+    """A log message, a warning of the host (`source` "client") or a line of error output ("stderr").
 
-    `logger` is the server's own word; `call` is the call it was said in, as far as that is known.
+    `logger` is the server's own name; `call` is the call it belongs to, if known.
     """
 
     server: str
@@ -124,14 +123,14 @@ class ServerLog(HostEvent, frozen=True, tag="log"):
 
 
 class ResourceChanged(HostEvent, frozen=True, tag="resource_updated"):
-    """A resource that is subscribed to, or something below it, is not what it was; its content was not read again."""
+    """A subscribed resource, or something below it, changed; its content was not read again."""
 
     server: str
     uri: str
 
 
 class TurnStarted(HostEvent, frozen=True, tag="turn_started"):
-    """A turn began with this user message (already saved); `again`: the model is asked once more about it."""
+    """A turn began with this saved message; `again`: the model is asked once more about it."""
 
     turn: int
     message: Message
@@ -155,14 +154,14 @@ class TextDeltaEvent(HostEvent, frozen=True, tag="text_delta"):
 
 
 class ThinkingDeltaEvent(HostEvent, frozen=True, tag="thinking_delta"):
-    """More reasoning; merges likewise."""
+    """More reasoning of the model; merged likewise."""
 
     turn: int
     text: str
 
 
 class ModelRetrying(HostEvent, frozen=True, tag="model_retrying"):
-    """The model call will be tried again after `seconds`."""
+    """The model request will be retried after `seconds`."""
 
     turn: int
     seconds: float
@@ -179,7 +178,7 @@ class MessageFinished(HostEvent, frozen=True, tag="message_finished"):
 
 
 class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
-    """The model wants this call; consent comes next. `call` is unique in the conversation."""
+    """The model proposed this call; consent is next. `call` is unique in the conversation."""
 
     call: str
     server: str
@@ -189,9 +188,9 @@ class ToolProposed(HostEvent, frozen=True, tag="tool_proposed"):
 
 
 class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
-    """The call was allowed (`by`: once, session, always, rule, user) and was sent with these arguments.
+    """An approved call (`by`: once, session, always, rule, user) was sent with these arguments.
 
-    `by` "earlier": an earlier run made the call, and its task, which went on at the server, is followed from now on.
+    `by` "earlier": an earlier run made the call, and its task, which continued at the server, is followed from now on.
     """
 
     call: str
@@ -202,7 +201,7 @@ class ToolStarted(HostEvent, frozen=True, tag="tool_started"):
 
 
 class ToolProgress(HostEvent, frozen=True, tag="progress"):
-    """Progress of a call; the last value wins when the reader is slow."""
+    """Progress of a call; the latest value wins when the reader is slow."""
 
     call: str
     server: str
@@ -212,10 +211,10 @@ class ToolProgress(HostEvent, frozen=True, tag="progress"):
 
 
 class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
-    """A call ended. `text` is what people see of the result (bounded), `seconds` the time since it was sent.
+    """A call ended; `text` is the bounded result for people, `seconds` the time since it was sent.
 
-    `kept` is the file that holds all of a result of which the model got the beginning only. `images` are the pictures
-    for people, each what it says it is, all of them together within the bound for the model.
+    `kept` is the file with the whole result when the model received only its beginning. `images` are verified images
+    for people, within the total limit for the model.
     """
 
     call: str
@@ -229,9 +228,9 @@ class ToolFinished(HostEvent, frozen=True, tag="tool_finished"):
 
 
 class CallEnded(HostEvent, frozen=True, tag="call_over"):
-    """A call is over, and the server still waits for what it asked for it: questions of that server with that `number`.
+    """A call ended while the server's requests with this `number` are still open.
 
-    They stay open until they are answered or the server takes them back.
+    They stay open until they are answered or the server cancels them.
     """
 
     server: str
@@ -239,7 +238,7 @@ class CallEnded(HostEvent, frozen=True, tag="call_over"):
 
 
 class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
-    """The user decided what the model gets of a call that ended: `text` is that; "" when it is withheld.
+    """The user decided what the model receives of a result: `text`, "" when it is withheld.
 
     `kept` is as in ToolFinished.
     """
@@ -253,7 +252,7 @@ class ResultReviewed(HostEvent, frozen=True, tag="result_reviewed"):
 
 
 class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
-    """A turn ended. `usage` adds up its rounds; `error`, `hint` say why a failed one failed."""
+    """A turn ended. `usage` is the sum of its rounds; `error` and `hint` describe a failure."""
 
     turn: int
     outcome: Literal["done", "stopped", "failed", "rounds"]
@@ -263,7 +262,7 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
 
 
 class NoticeEvent(HostEvent, frozen=True, tag="told"):
-    """One sentence the user should see, with the next step."""
+    """A sentence for the user, with the next step."""
 
     level: Literal["info", "warning", "error"]
     text: str
@@ -271,7 +270,7 @@ class NoticeEvent(HostEvent, frozen=True, tag="told"):
 
 
 class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
-    """Another model answers from now on; `state` says whether it is ready to."""
+    """Another model was selected; `state` is its readiness."""
 
     name: str
     label: str
@@ -280,7 +279,7 @@ class ModelChanged(HostEvent, frozen=True, tag="model_changed"):
 
 
 class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
-    """Another conversation is shown; its messages are in `host.conversation`."""
+    """Another conversation was opened; its messages are in `host.conversation`."""
 
     id: str
     title: str

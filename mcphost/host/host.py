@@ -1,4 +1,4 @@
-"""Host: the root task group and the whole API a front end may use."""
+"""The host: the root task group and the API for frontends."""
 
 import logging
 from collections.abc import Container, Sequence
@@ -63,10 +63,10 @@ _log = logging.getLogger(__name__)
 
 
 class Host:
-    """Owns everything that lives: servers, the model, the conversation.
+    """The host: owner of servers, model and conversation.
 
-    `async with Host(...) as host` opens the root task group and starts nothing; `start()` does. Leaving cancels all,
-    saves the conversation and closes the servers. Every method is called on the event loop that entered it.
+    `async with Host(...) as host` opens the root task group and starts nothing; `start()` does. Leaving cancels all
+    tasks, saves the conversation and closes the servers. All methods must be called on the event loop that entered it.
     """
 
     def __init__(
@@ -91,16 +91,16 @@ class Host:
         self._approvals = ServerApprovals(self._grants, frontend, self.audit)
         self.roots = Roots(configured_roots(config), FolderEditStore(store), self.audit, put=self._events.publish)
         self._model_selection = ModelSelection(model_factory, config.model, self._events)
-        asked = SamplingModels(self._model_selection, config.sampling, lambda: self._conversation.messages)
+        sampling_models = SamplingModels(self._model_selection, config.sampling, lambda: self._conversation.messages)
         warn, self._question_budget = partial(self.notify, "warning"), QuestionBudget()
-        desks = ServerRequestHandlerFactory(
-            frontend, asked, self.roots, warn, self.audit, self.audit.wrap_open_url(open_url),
+        handler_factory = ServerRequestHandlerFactory(
+            frontend, sampling_models, self.roots, warn, self.audit, self.audit.wrap_open_url(open_url),
             self._question_budget, self._folder_answers,
         )  # fmt: skip
         self._orphaned_tasks = OrphanedTasks(
             TaskStore(store), self._events, lambda: self._conversation.id, self._report_store_error
         )
-        drifts = ToolChangeTrackerFactory(
+        tracker_factory = ToolChangeTrackerFactory(
             ToolFingerprintStore(store), frontend, self._report_store_error, self._carry_over_grants, self.audit
         )
         self._servers = Servers(
@@ -108,9 +108,9 @@ class Host:
             opener=opener,
             approvals=self._approvals,
             events=self._events,
-            handler_factory=desks,
+            handler_factory=handler_factory,
             orphaned_tasks=self._orphaned_tasks,
-            tracker_factory=drifts,
+            tracker_factory=tracker_factory,
         )
         self._startup = ServerStartup(self._servers, config.limits.server_wait, self.notify)
         self.quarantine = Quarantine(self._servers)
@@ -149,7 +149,7 @@ class Host:
                 await self._model_selection.close()
                 await self.audit.close()
 
-    # -- made, and loaded, with the first use
+    # -- created and imported on first use
     @property
     def _assembly(self) -> "ConversationAssembly":
         if self._loaded_assembly is None:
@@ -180,33 +180,33 @@ class Host:
 
     @property
     def auto_approval(self) -> "AutoApproval":
-        """What runs unasked for a while."""
+        """The auto-approve mode."""
         return self._assembly.auto_approval
 
     @property
     def grants(self) -> "GrantRegistry":
-        """Grants: listed, previewed, revoked."""
+        """The user's grants: list, preview, revoke."""
         return self._assembly.grants
 
     @cached_property
     def features(self) -> "ServerFeatures":
-        """What servers offer besides tools."""
+        """Server features besides tools."""
         from mcphost.host.servers.features import ServerFeatures
 
         return ServerFeatures(self._servers)
 
     @cached_property
     def accounts(self) -> "Accounts":
-        """Who is signed in where."""
+        """The accounts of servers."""
         from mcphost.host.servers.accounts import Accounts
 
         return Accounts(self._servers, self._opener, self.audit, partial(self.notify, "info"))
 
     def start(self, *, resume_orphaned_tasks: bool = True, only: Container[str] | None = None) -> None:
-        """Start connecting every enabled server, side by side, and prepare the model. Returns at once.
+        """Connect every enabled server concurrently and prepare the model; return at once.
 
-        `only`: the names of the servers to start; None for all of them.
-        `left_tasks`: follow what an earlier run left at the servers, and tell of it like of calls by hand.
+        *only*: the names of the servers to start, None for all. *resume_orphaned_tasks*: follow tasks that an earlier
+        run left at the servers, and report them like manual calls.
         """
         self._orphaned_tasks.is_resuming_enabled = resume_orphaned_tasks
         for problem in self.config.problems:
@@ -217,59 +217,65 @@ class Host:
             self._tasks.start_soon(self.tool_toggles.load, name="switches")
 
     def subscribe(self) -> EventQueue:
-        """A new feed of everything from now on."""
+        """Return a new queue of all events from now on."""
         return self._events.subscribe()
 
     def notify(self, level: Any, text: str, hint: str = "") -> None:
-        """Tell every front one sentence."""
+        """Publish one sentence for the user."""
         self._events.publish(NoticeEvent(level, text, hint))
 
     # -- servers
     def servers(self) -> tuple[ServerView, ...]:
-        """All configured servers in order."""
+        """Return all configured servers in order."""
         return tuple(self._view(connection) for connection in self._servers)
 
     def server(self, name: str) -> ServerView:
-        """One server. Raises UsageError for an unknown name."""
+        """Return one server. Raises UsageError for an unknown name."""
         return self._view(self._servers.find(name))
 
     def _view(self, connection: ServerConnection) -> ServerView:
         view = connection.view()
-        off = self.tool_toggles.disabled_tools(view.config, view.catalog.tools)
-        return replace(view, disabled_tools=off) if off else view
+        disabled = self.tool_toggles.disabled_tools(view.config, view.catalog.tools)
+        return replace(view, disabled_tools=disabled) if disabled else view
 
     async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
-        """Let the model have this tool or not, also in later runs. Raises UsageError, Declined."""
+        """Switch a tool on or off for the model, also in later runs. Raises UsageError or ConsentDenied."""
         await self.tool_toggles.set_enabled(self._servers.find(server).config, tool, enabled=enabled)
 
     async def ensure_ready(self, server: str) -> ServerView:
-        """Wait until it is ready, starting it when it is not. Raises ServerError, Declined or UsageError."""
+        """Start the server if necessary and wait until it is ready.
+
+        Raises ServerError, ConsentDenied or UsageError.
+        """
         connection = self._servers.start(server)
         await connection.session()
         await self.tool_toggles.load()
         return self._view(connection)
 
     def restart(self, server: str) -> None:
-        """Close the connection and open it again; also the retry key of a failed server."""
+        """Close the connection and open it again; also retries a failed server."""
         self._servers.start(server).restart()
 
     def update_sign_in(self, event: SignInUpdated) -> None:
-        """A sign-in to one of the servers goes on."""
+        """Update the progress of a sign-in."""
         self._servers.find(event.server).update_sign_in(event)
 
     async def is_server_approved(self, server: str) -> bool:
-        """Whether an approval covers the server exactly as it is configured. Raises UsageError, StoreError."""
+        """Return whether an approval covers the server as configured. Raises UsageError or StoreError."""
         return await self._approvals.is_approved(self._servers.find(server).config)
 
     async def approve_server(self, server: str) -> None:
-        """The user's own approval, kept until command or address change. Raises UsageError, StoreError."""
+        """Approve the server for the user until its command or address changes.
+
+        Raises UsageError or StoreError.
+        """
         await self._approvals.approve(self._servers.find(server).config)
 
     async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
-        """The user's own call: asks nothing.
+        """Run the user's own call without a question.
 
-        Raises ServerError, UsageError (unknown tool), and Declined for a server that is not approved, a tool that is
-        no longer what it was, or a call that the configuration never allows.
+        Raises ServerError, UsageError (unknown tool), and ConsentDenied for an unapproved server, a changed tool, or a
+        call that the configuration never allows.
         """
         offered = await self._servers.get_tool(server, tool)
         if tool in offered.connection.tool_changes.quarantined:
@@ -278,71 +284,71 @@ class Host:
                 f"Review the change: mcphost servers changes {quote(server)}",
             )
         await self._assembly.consent.check_manual_call(offered, arguments)
-        done = await self._assembly.executor.execute_manual(offered, arguments)
-        return ManualCallResult(done.result, done.rendered.text, done.seconds, done.validation)
+        execution = await self._assembly.executor.execute_manual(offered, arguments)
+        return ManualCallResult(execution.result, execution.rendered.text, execution.seconds, execution.validation)
 
     async def validate_arguments(self, server: str, tool: str, arguments: dict[str, Any]) -> "SchemaErrors":
-        """What in these arguments does not fit the tool's inputSchema; nothing when they may be sent.
+        """Return the errors of these arguments against the tool's inputSchema, none if they may be sent.
 
-        Raises ServerError, Declined, UsageError.
+        Raises ServerError, ConsentDenied or UsageError.
         """
         return await self._assembly.tool_pipeline.validate_arguments(
             await self._servers.get_tool(server, tool), arguments
         )
 
     async def read_resource(self, server: str, uri: str) -> "ReadResourceResult":
-        """See ServerFeatures.read_resource."""
+        """Read one resource; see ServerFeatures.read_resource."""
         return await self.features.read_resource(server, uri)
 
     async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> "GetPromptResult":
-        """See ServerFeatures.get_prompt."""
+        """Return one prompt; see ServerFeatures.get_prompt."""
         return await self.features.get_prompt(server, name, arguments)
 
     # -- conversation
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The open conversation so far."""
+        """The messages of the open conversation."""
         return tuple(self._conversation.messages)
 
     @property
     def conversation_id(self) -> str:
-        """Its id; empty until something was said."""
+        """The id of the open conversation, "" until the first message."""
         return self._conversation.id
 
     @property
     def conversation_title(self) -> str:
-        """Its first line; empty until something was said."""
+        """The title of the open conversation, "" until the first message."""
         return self._conversation.title
 
     @property
     def is_busy(self) -> bool:
-        """Whether a turn runs."""
+        """Whether a turn is running."""
         return self._loaded_assembly is not None and self._loaded_assembly.turn_queue.is_running
 
     def stop(self) -> bool:
-        """Stop the running turn; False when none runs."""
+        """Stop the running turn; return False if there is none."""
         return self._loaded_assembly is not None and self._loaded_assembly.turn_queue.stop()
 
     @property
     def auto_approval_status(self) -> "AutoApprovalStatus | None":
-        """What runs unasked now, and what is left of its budget; None while everything is asked."""
+        """The active auto-approve mode and its remaining budget, None when off."""
         return None if self._loaded_assembly is None else self._loaded_assembly.auto_approval.status
 
     def halt(self) -> bool:
-        """The kill key: nothing runs unasked any more, and the running turn stops; False when there was neither."""
+        """End the auto-approve mode and stop the running turn; return False if there was neither."""
         ended = self._loaded_assembly is not None and self._loaded_assembly.auto_approval.stop("ended by you")
         return self.stop() or ended
 
     async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
-        """One turn: user message, model, tool calls, until done or stopped.
+        """Run one turn: user message, model, tool calls, until done or stopped.
 
-        What goes wrong in it is in the result, never raised; UsageError when a turn already runs. Cancelling the
-        caller stops the turn.
+        Failures are in the result, not raised; UsageError when a turn is already running. Cancelling the caller stops
+        the turn.
         """
         return await self._assembly.turn_queue.send(text, attachments, self.tool_toggles.load)
 
     async def continue_turn(self) -> TurnResult:
-        """Go on with an answer that was cut off or stopped; ask the model again when nothing came. See `send`.
+        """Continue a truncated or stopped answer, or ask the model again if nothing was received; see `send`.
 
         Raises UsageError when the last answer is complete.
         """
@@ -354,7 +360,7 @@ class Host:
         return await self._assembly.turn_queue.send(None, (), self.tool_toggles.load)
 
     async def list_conversations(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
-        """Stored conversations, newest first; only those whose id begins with `prefix`. Raises StoreError."""
+        """Return stored conversations, newest first, optionally with an id prefix. Raises StoreError."""
         rows = await (
             self._conversation_store.find_by_prefix(prefix) if prefix else self._conversation_store.list_recent(limit)
         )
@@ -363,7 +369,7 @@ class Host:
         )
 
     async def open_conversation(self, ident: str) -> None:
-        """Show a stored one and go on with it. Raises UsageError for an unknown id, or while a turn runs."""
+        """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running."""
         self._require_idle()
         conversation = await Conversation.load(self._conversation_store, self._report_store_error, ident)
         if conversation is None:
@@ -372,7 +378,7 @@ class Host:
         self._set_conversation(conversation)
 
     def new_conversation(self) -> None:
-        """Start afresh. Raises UsageError while a turn runs."""
+        """Open an empty conversation. Raises UsageError while a turn is running."""
         self._require_idle()
         self._set_conversation(Conversation(self._conversation_store, self._report_store_error))
 
@@ -388,7 +394,7 @@ class Host:
             raise UsageError("A turn is running.", "Stop it first.")
 
     async def _carry_over_grants(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """Move grants along with a tool that the user kept."""
+        """Carry grants over to the changed tool that the user accepted."""
         await self._assembly.active_grants.carry_over(server, server_digest, tool, before, after)
 
     def _report_store_error(self, error: StoreError) -> None:
@@ -397,15 +403,18 @@ class Host:
     # -- model
     @property
     def model(self) -> ChatModel | None:
-        """The model that answers, or None when none is configured."""
+        """The selected model, or None."""
         return self._model_selection.model
 
     @property
     def model_config(self) -> ModelConfig:
-        """What was chosen."""
+        """The configuration of the selected model."""
         return self._model_selection.config
 
     def select_model(self, config: ModelConfig) -> None:
-        """Change the model for the next turn and prepare it. Raises UsageError while a turn runs, ModelError."""
+        """Select and prepare the model for the next turn.
+
+        Raises UsageError while a turn is running, ModelError.
+        """
         self._require_idle()
         self._model_selection.select(config)

@@ -1,4 +1,4 @@
-"""Who answers: the chosen model, prepared beside everything else, changed between turns."""
+"""The selected model, prepared in the background and changed between turns."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The model of this host; `own` gives it a task group to prepare and close models in."""
+    """The selected model; `set_task_group` sets the group in which models are prepared and closed."""
 
     def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus) -> None:
         self.config = config
@@ -25,7 +25,7 @@ class ModelSelection:
         self._tasks: TaskGroup | None = None
 
     def get_model(self, config: ModelConfig) -> ChatModel:
-        """The model of that name for something else than the conversation; made once, closed with the rest."""
+        """Return a model for use outside the conversation; created once and closed with the others."""
         if self.model is not None and config.name == self.config.name:
             return self.model
         if config not in self._cached_models:
@@ -33,19 +33,19 @@ class ModelSelection:
         return self._cached_models[config]
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """The group whose end is the end of preparing."""
+        """Set the task group of background preparation."""
         self._tasks = tasks
 
     def select(self, config: ModelConfig) -> None:
-        """Another model from now on; the old one is closed. Raises ModelError."""
-        old, self.model = self.model, self._factory(config) if config.name else None
+        """Select another model and close the old one. Raises ModelError."""
+        previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
-        if old is not None and self._tasks is not None:
-            self._tasks.start_soon(old.close, name="close model")
+        if previous is not None and self._tasks is not None:
+            self._tasks.start_soon(previous.close, name="close model")
         self.prepare()
 
     def prepare(self) -> None:
-        """Get the model ready in the background, and tell how that goes. Returns at once."""
+        """Prepare the model in the background and publish its state; return at once."""
         model = self.model
         if model is None:
             self._events.publish(ModelChanged("", "", "none"))
@@ -54,7 +54,7 @@ class ModelSelection:
             self._tasks.start_soon(self._prepare, model, name="prepare model")
 
     async def close(self) -> None:
-        """Whatever the model holds is given back."""
+        """Close all models."""
         for model in (self.model, *self._cached_models.values()):
             if model is not None:
                 await model.close()

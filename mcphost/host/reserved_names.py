@@ -1,4 +1,4 @@
-"""The names of the host's own tools, which no server's tool may have for the model."""
+"""Names of the host's own tools, which no server's tool may have for the model."""
 
 LOAD_SKILL = "load_skill"
 READ_RESULT = "read_result"

@@ -1,4 +1,4 @@
-"""What a front end may look at: immutable pictures of servers and their offers."""
+"""Immutable views of servers and their offers for frontends."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ from mcphost.serialization import Struct
 
 
 class Catalog(Struct, frozen=True):
-    """One server's lists as last seen, and what had to be left out, in words."""
+    """The lists of one server as last fetched; `left_out` names omitted entries."""
 
     tools: Sequence[Tool] = ()
-    """Each is decoded anew whenever it is looked at."""
+    """Each is decoded on access."""
 
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
@@ -29,17 +29,18 @@ class Catalog(Struct, frozen=True):
 
 
 def summarize_catalog(catalog: Catalog) -> str:
-    """How many tools, resources and prompts it has, in words."""
+    """Return the number of tools, resources and prompts as a phrase."""
     kinds = ((catalog.tools, "tool"), (catalog.resources, "resource"), (catalog.prompts, "prompt"))
-    return ", ".join(pluralize(len(found), noun) for found, noun in kinds)
+    return ", ".join(pluralize(len(items), noun) for items, noun in kinds)
 
 
 class ServerView(Struct, frozen=True):
-    """One server now. `facts` is None until it was ready once; `log` is the newest lines, oldest first.
+    """A snapshot of one server.
 
-    `counts` says how often something was left out, refused or odd since the program started, by kind in words.
-    `account` is the sign-in that serves it, None for none; `signing` where a sign-in is that goes on, in words.
-    `held` names the tools that changed and wait for the user to see how. `folders` is what it was told of the user's.
+    `facts` is None until it is ready; `log` has the newest lines, oldest first. `counts` has the number of dropped,
+    refused or unusual messages since the start, by kind in words. `account` is the sign-in in use, `sign_in_status` the
+    progress of a sign-in, in words. `quarantined` names the changed tools. `known_roots` is what the server received of
+    the user's folders.
     """
 
     config: ServerConfig
@@ -55,10 +56,10 @@ class ServerView(Struct, frozen=True):
     known_roots: KnownRoots = KnownRoots()
     sign_in_status: str = ""
     starting_seconds: float = 0.0
-    """For how many seconds it has been starting; 0 when it is not."""
+    """Seconds since the start began, 0 unless it is starting."""
 
     disabled_tools: tuple[str, ...] = ()
-    """Tools that are switched off: the model is not told of them."""
+    """Tools that are off for the model."""
 
     @property
     def name(self) -> str:
@@ -67,7 +68,7 @@ class ServerView(Struct, frozen=True):
 
 
 class ManualCallResult(Struct, frozen=True):
-    """What a call by hand gave: the raw result, its text, and what came of checking its structure."""
+    """The result of a manual call: raw, as text, and the validation of its structure."""
 
     result: CallToolResult
     text: str
@@ -76,10 +77,10 @@ class ManualCallResult(Struct, frozen=True):
 
 
 class TurnResult(Struct, frozen=True):
-    """How a turn ended. `declined` counts calls that were refused; `error` is empty unless it failed.
+    """The outcome of a turn. `declined` counts refused calls; `error` is empty unless it failed.
 
-    `exit_code` is what a command ends with: 5 when a call was declined, 7 when the model did not come to an end, also
-    because its rounds of tool calls were used up.
+    `exit_code` is that of a command: 5 when a call was declined, 7 when the model did not finish, for example because
+    its rounds of tool calls were used up.
     """
 
     outcome: str
@@ -91,7 +92,7 @@ class TurnResult(Struct, frozen=True):
 
 
 class ConversationInfo(Struct, frozen=True):
-    """One stored conversation in a list; times are seconds since 1970."""
+    """A stored conversation in a list; times are in seconds since 1970."""
 
     id: str
     title: str

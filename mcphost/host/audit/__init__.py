@@ -1,1 +1,1 @@
-"""What was asked, decided and done, on its way into the ledger."""
+"""Audit of questions, decisions and effects."""

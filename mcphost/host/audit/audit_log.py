@@ -1,7 +1,7 @@
-"""What was asked, decided and done, written to the ledger before it takes effect; the only way to write there.
+"""The audit log: questions, decisions and effects, recorded before they take effect; its only writer.
 
-A row holds digests, sizes and names. Words and arguments are in it only when the user wants that (`[ledger] content`),
-and then without secrets. Everything costly about a row (hashing, redaction, the disk) happens on the ledger's thread.
+A row has digests, sizes and names. Texts and arguments are included only if the user wants that (`[ledger] content`),
+without secrets. Everything costly about a row (hashing, redaction, the disk) runs on the store's thread.
 """
 
 import hashlib
@@ -43,11 +43,11 @@ A = TypeVar("A")
 
 
 class AuditSubject(Struct, frozen=True, kw_only=True):
-    """What a decision or an effect is about.
+    """The subject of a decision or an effect.
 
     `kind`: tool, sampling, form, url, process, connection, browser, sign_in, account, trust, roots, skill, drift, mode,
-    grant, file. `subject` is the thing itself, such as a tool's name; `call` the model's id of the call; `definition`
-    the digest of the tool's definition, or of how the server is started.
+    grant, file. `name` is the thing itself, such as a tool's name; `call` the model's id of the call; `definition` the
+    digest of the tool's definition, or of how the server is started.
     """
 
     kind: str
@@ -59,38 +59,40 @@ class AuditSubject(Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Writes rows. One that returned survives a power cut.
+    """Writer of audit rows; a row that was awaited survives a power failure.
 
-    While the ledger cannot be written its rows are kept in memory, which is told, and written later in their order;
-    with `[ledger] required`, or once too many wait, nothing is allowed that is not on the disk.
+    If the store cannot be written, rows are kept in memory, which is reported, and written later in order. With
+    `[ledger] required`, or when too many rows wait, nothing is allowed that is not on the disk.
     """
 
     def __init__(self, ledger: AuditStore, config: AuditConfig) -> None:
         self.store = ledger
         self.conversation_id: Callable[[], str] = lambda: ""
-        """Gives the id of the conversation that is open now."""
+        """Returns the id of the open conversation."""
         self._config = config
         self._has_queued = anyio.Event()
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
-        """The same front, of which no answer is heard before it is recorded."""
+        """Return a frontend that records each answer before it takes effect."""
         return AuditingFrontend(frontend, self)
 
     async def record_answer(self, question: Question[A], answer: A, *, who: str, seconds: float = 0.0) -> A:
-        """Record what somebody said to a question. What counts as the answer now: the refusal when it is demanded that
-        this is kept and it cannot be."""
+        """Record an answer and return it, or the refusal if the row is required and cannot be written."""
         make = self._make_question_record(question, "answered", answer_label(question, answer), who, seconds, answer)
         return answer if self._is_acceptable(await self.store.append(make)) else question.refusal()
 
     async def record_withdrawal(self, question: Question[Any], *, seconds: float = 0.0) -> None:
-        """Record that nobody waits for the answer any more."""
+        """Record that a question was withdrawn."""
         await self.store.append(self._make_question_record(question, "withdrawn", "", "nobody", seconds, None))
 
     # -- decisions without a question
     async def record_decision(self, subject: AuditSubject, decision: str, *, who: str, grant: str = "") -> None:
-        """Record what was decided without asking: `who` is "grant", "session", "rule", "mode", "config" or "person" for
-        the user's own act; `grant` the record's id or the rule's text. Raises ConsentDenied when it must not go on."""
+        """Record a decision without a question. Raises ConsentDenied when the row is required and not written.
+
+        *who* is "grant", "session", "rule", "mode", "config" or "person" for the user's own act; *grant* is the grant's
+        id or the rule's text.
+        """
         self.require_written(
             await self.store.append(self.make_record(subject, "decided", decision=decision, who=who, grant=grant))
         )
@@ -99,12 +101,12 @@ class AuditLog:
         self, subject: AuditSubject, event: str, *, decision: str = "", who: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:  # fmt: skip
-        """Record something that people want to find later: a grant given or revoked, a mode, a trusted file.
+        """Record an event to be found later: a grant given or revoked, a mode, a trusted file.
 
-        `detail` is kept in any case, without secrets: it says what, never what somebody wrote. Raises ConsentDenied.
+        *detail* is always stored, without secrets: it has facts, not texts. Raises ConsentDenied.
         """
-        made = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
-        self.require_written(await self.store.append(made))
+        record = self.make_record(subject, event, decision=decision, who=who, grant=grant, detail=detail)
+        self.require_written(await self.store.append(record))
 
     def queue_event(
         self,
@@ -115,62 +117,62 @@ class AuditLog:
         grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> None:
-        """As `noted`, for what happened already and nobody can refuse: returns at once, written soon after."""
+        """Record a past event that cannot be refused; return at once, the row is written soon."""
         self.queue_record(
             self.make_record(subject, event, decision=decision, who="mcphost", grant=grant, detail=detail)
         )
 
     # -- effects
     async def start_span(self, subject: AuditSubject, *, who: str, grant: str = "") -> "AuditSpan":
-        """Record that something is about to happen and what allowed it. Raises ConsentDenied when it must not, then."""
-        effect = AuditSpan(self, subject)
-        await effect.start(who=who, grant=grant)
-        return effect
+        """Record that an effect begins and what allowed it. Raises ConsentDenied when it must not begin."""
+        span = AuditSpan(self, subject)
+        await span.start(who=who, grant=grant)
+        return span
 
     def wrap_open_url(self, open_url: OpenUrl | None) -> OpenUrl | None:
-        """The same way to open an address; each opening is recorded before."""
+        """Return the function with a record before each opened address."""
         if open_url is None:
             return None
 
         async def opened(url: str) -> bool:
-            effect = await self.start_span(AuditSubject(kind="browser", name=_origin(url)), who="answer")
-            done = False
+            span = await self.start_span(AuditSubject(kind="browser", name=_origin(url)), who="answer")
+            was_opened = False
             try:
-                done = await open_url(url)
+                was_opened = await open_url(url)
             finally:
-                effect.end("opened" if done else "not opened")
-            return done
+                span.end("opened" if was_opened else "not opened")
+            return was_opened
 
         return opened
 
-    # -- keeping
+    # -- storing
     async def close(self) -> None:
-        """Write what is left, and close the file; a later row opens it again."""
+        """Write queued rows and close the file; a later row opens it again."""
         await self.store.close()
 
     async def read_page(self, wanted: "AuditFilter", limit: int = 100) -> tuple[AuditRow, ...]:
-        """Rows, the newest first, with everything that was handed over. Raises StoreError."""
+        """Return rows, newest first, including queued ones. Raises StoreError."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).page, wanted, limit)
 
     async def verify(self, progress: "ProgressFunction" = lambda done, total: True) -> "AuditVerification":
-        """Check the whole ledger on a thread, where `progress` is called, too."""
+        """Verify the whole log in a thread, where *progress* is called as well."""
         from mcphost.store.audit_reader import AuditReader
 
         await self.store.flush()
         return await anyio.to_thread.run_sync(AuditReader(*self.store.files).verify, progress)
 
     async def run(self) -> None:
-        """Write what `note` and `AuditSpan.end` left, until cancelled."""
+        """Write queued rows until cancelled."""
         while True:
             await self._has_queued.wait()
             self._has_queued = anyio.Event()
             await self.store.flush()
 
     def queue_record(self, make: Callable[[], AuditRecord], about: AuditEntry | None = None) -> None:
-        """Write a row soon; it is in its place already."""
+        """Queue a row; its position is fixed now."""
         self.store.enqueue(make, about)
         self._has_queued.set()
 
@@ -178,25 +180,25 @@ class AuditLog:
         return entry.seq > 0 or not (self._config.required or self.store.is_full)
 
     def require_written(self, entry: AuditEntry) -> None:
-        """Raises ConsentDenied when what this row says must not happen before it is on the disk, and it is not."""
+        """Raise ConsentDenied if the row must be on the disk and is not."""
         if not self._is_acceptable(entry):
             raise ConsentDenied(
                 "It was not done, because the audit ledger cannot be written.",
-                "Free the disk or mend the permissions of the data folder; see: mcphost doctor",
+                "Free disk space or fix the permissions of the data folder; see: mcphost doctor",
             )
 
-    # -- describing, on the ledger's thread
+    # -- records, made on the store's thread
     def make_record(
         self, subject: AuditSubject, event: str, *, who: str, decision: str = "", grant: str = "",
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
-        """A row about `act`, to be described when it is written."""
+        """Return a function that makes the row about *subject* when it is written."""
         at, conversation = current_microseconds(), self.conversation_id()
 
         def make() -> AuditRecord:
-            more = dict(detail or {})
+            details = dict(detail or {})
             if self._config.content and subject.arguments is not None:
-                more["arguments"] = to_redacted_json(subject.arguments)
+                details["arguments"] = to_redacted_json(subject.arguments)
             return AuditRecord(
                 at=at,
                 kind=subject.kind,
@@ -212,7 +214,7 @@ class AuditLog:
                 conversation=conversation,
                 arguments=arguments_digest(subject.arguments),
                 definition=subject.definition,
-                detail=redact_details(more),
+                detail=redact_details(details),
             )
 
         return make
@@ -223,16 +225,16 @@ class AuditLog:
         at, conversation = current_microseconds(), self.conversation_id()
 
         def make() -> AuditRecord:
-            more: dict[str, Any] = {
+            details: dict[str, Any] = {
                 "question": question.KIND,
                 "why": question.why[:500],
                 **answer_details(question, answer),
             }
             if self._config.content:
-                more["shown"] = to_redacted_json(question)
-                # Others are no words, or they are secrets: a pass phrase, the address that a sign-in ended at.
+                details["shown"] = to_redacted_json(question)
+                # Other answers have no text, or are secrets: a passphrase, the redirect of a sign-in.
                 if is_recordable(question, answer):
-                    more["answer"] = to_redacted_json(resolve_answer(question, answer))
+                    details["answer"] = to_redacted_json(resolve_answer(question, answer))
             return AuditRecord(
                 at=at,
                 kind=question_topic(question),
@@ -246,14 +248,14 @@ class AuditLog:
                 shown=hashlib.sha256(encode(question)).hexdigest(),
                 arguments=arguments_digest(sent_arguments(question, answer)),
                 duration=round(seconds * 1000),
-                detail=redact_details(more),
+                detail=redact_details(details),
             )
 
         return make
 
 
 class AuditSpan:
-    """Something that happens between two rows."""
+    """An effect between two rows."""
 
     def __init__(self, audit: AuditLog, subject: AuditSubject) -> None:
         self._audit = audit
@@ -262,27 +264,27 @@ class AuditSpan:
         self._started_at = time.monotonic()
 
     async def start(self, *, who: str, grant: str = "") -> None:
-        """Record that it is about to happen and what allowed it. Raises ConsentDenied when it must not, then."""
-        made = self._audit.make_record(self._subject, "started", who=who, grant=grant)
-        self._entry = await self._audit.store.append(made)
+        """Record that the effect begins and what allowed it. Raises ConsentDenied when it must not begin."""
+        record = self._audit.make_record(self._subject, "started", who=who, grant=grant)
+        self._entry = await self._audit.store.append(record)
         self._audit.require_written(self._entry)
 
     def end(self, outcome: str, *, size: int = 0) -> None:
-        """Record the end of what was started; returns at once, and the row is written soon after.
+        """Queue the row of the end; return at once.
 
-        `size`: bytes of what came back. Nothing is recorded of what did not start, or ended already.
+        *size* is the number of bytes of the result. Nothing is recorded if the effect did not start or has ended.
         """
         entry, self._entry = self._entry, None
         if entry is None:
             return
         at, milliseconds = current_microseconds(), round((time.monotonic() - self._started_at) * 1000)
-        act, conversation = self._subject, self._audit.conversation_id()
+        subject, conversation = self._subject, self._audit.conversation_id()
 
         def make() -> AuditRecord:
             return AuditRecord(
-                at=at, kind=act.kind, event="ended", server=redact_identifier(act.server),
-                subject=redact_name(act.kind, act.name),
-                decision=outcome, who="mcphost", call=act.call, conversation=conversation, size=size,
+                at=at, kind=subject.kind, event="ended", server=redact_identifier(subject.server),
+                subject=redact_name(subject.kind, subject.name),
+                decision=outcome, who="mcphost", call=subject.call, conversation=conversation, size=size,
                 duration=milliseconds,
             )  # fmt: skip
 
@@ -290,27 +292,27 @@ class AuditSpan:
 
 
 class AuditingFrontend(FrontendWrapper):
-    """A front of which no answer is heard before the ledger has it."""
+    """A frontend that records each answer before it takes effect."""
 
     def __init__(self, frontend: Frontend, audit: AuditLog) -> None:
         super().__init__(frontend)
         self._audit = audit
 
     async def ask(self, question: Question[A]) -> A:
-        """The answer, once it is recorded; that a question was withdrawn is recorded, too."""
-        began = time.monotonic()
+        """Return the answer once it is recorded; a withdrawal is recorded as well."""
+        started_at = time.monotonic()
         try:
             answer = await self._frontend.ask(question)
         except BaseException:
-            await self._audit.record_withdrawal(question, seconds=time.monotonic() - began)
+            await self._audit.record_withdrawal(question, seconds=time.monotonic() - started_at)
             raise
         return await self._audit.record_answer(
-            question, answer, who=self._frontend.who, seconds=time.monotonic() - began
+            question, answer, who=self._frontend.who, seconds=time.monotonic() - started_at
         )
 
 
 def create_in_memory_log(config: AuditConfig | None = None) -> AuditLog:
-    """A journal that is gone with the process."""
+    """Return an audit log in memory."""
     return AuditLog(AuditStore(None), config or AuditConfig())
 
 

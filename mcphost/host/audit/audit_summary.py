@@ -1,4 +1,4 @@
-"""What a question and its answer are in a row of the ledger: words, digests and sizes, and nothing that is secret."""
+"""Content of audit rows about questions and answers: words, digests and sizes, without secrets."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ from mcphost.redact import redact, redact_command, redact_identifier, redact_val
 from mcphost.serialization import dumps
 
 CONTENT_LIMIT = 30_000
-"""Characters of what was shown, and of what was answered, that a row keeps when content is wanted."""
+"""Characters of the question and of the answer in a row with content."""
 NAME_LIMIT = 200
 """Characters of each name in a list of tools."""
 _TOOL_LISTS = ("kept", "held_back")
@@ -34,7 +34,7 @@ _TOPICS = {
     "review_reply": "sampling", "fill_form": "form", "visit_url": "url", "retry_call": "url", "share_roots": "roots",
     "tools_changed": "drift", "review_result": "result",
 }  # fmt: skip
-"""What a kind of question is about; the others are about what they are called."""
+"""Row kinds by question kind; other questions use their own kind."""
 _COMMANDS = frozenset({"process", "connection", "trust", "browser"})
 ANSWER_LABELS = {
     "AllowOnce": "once", "AllowSession": "session", "AllowAlways": "always", "AllowRule": "rule", "Deny": "deny",
@@ -62,10 +62,10 @@ _RECORDED_ANSWERS: tuple[type[Any], ...] = (
 
 
 def answer_label(question: Question[Any], answer: Any) -> str:
-    """Return an answer in a word or two; a kind of answer that has none here is called by its name."""
+    """Return an answer in a word or two; without a label, its type name in words."""
     if isinstance(question, ReviewToolChanges):
-        kept, held_back = split_tools(question, answer)
-        return "held back" if not kept else "kept some" if held_back else "kept"
+        accepted, held_back = split_tools(question, answer)
+        return "held back" if not accepted else "kept some" if held_back else "kept"
     match answer:
         case bool():
             return "yes" if answer else "no"
@@ -79,19 +79,19 @@ def answer_label(question: Question[Any], answer: Any) -> str:
 
 
 def split_tools(question: ReviewToolChanges, answer: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the changed tools that stay as they are now, and of those that are held back."""
-    wanted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
-    asked = tuple(change.tool for change in question.changes)
-    return tuple(name for name in asked if name in wanted), tuple(name for name in asked if name not in wanted)
+    """Return the names of the accepted tools and of the quarantined ones."""
+    accepted = frozenset(answer.tools if isinstance(answer, AcceptToolChanges) else ())
+    names = tuple(change.tool for change in question.changes)
+    return tuple(name for name in names if name in accepted), tuple(name for name in names if name not in accepted)
 
 
 def question_topic(question: Question[Any]) -> str:
-    """What this kind of question is about; it is the kind of its rows."""
+    """Return the row kind of a question."""
     return _TOPICS.get(question.KIND, question.KIND)
 
 
 def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
-    """SHA-256 of the JSON of arguments, keys sorted, no blanks; empty for none. The same for the same, in any order."""
+    """Return the SHA-256 of the arguments as canonical JSON; "" for None."""
     if arguments is None:
         return ""
     try:
@@ -102,41 +102,41 @@ def arguments_digest(arguments: Mapping[str, Any] | None) -> str:
 
 
 def answer_details(question: Question[Any], answer: Any) -> dict[str, Any]:
-    """What a word does not say of an answer: which changed tools were kept; what the model got of a reviewed result.
+    """Return details of an answer: the accepted tools, or the reviewed result.
 
-    Of a result: sizes in bytes and a digest, none of the words.
+    Of a result: sizes in bytes and a digest, no text.
     """
     if isinstance(question, ReviewToolChanges) and answer is not None:
-        kept, held_back = split_tools(question, answer)
-        return {"kept": list(kept), "held_back": list(held_back)}
+        accepted, held_back = split_tools(question, answer)
+        return {"kept": list(accepted), "held_back": list(held_back)}
     if not isinstance(question, ReviewResult) or answer is None:
         return {}
     from mcphost.host.results.presentation import join_parts  # loaded with the first result
 
-    told = (
+    passed = (
         join_parts(passed_parts(question, answer)).model_text.encode("utf-8", "replace")
         if passed_parts(question, answer)
         else b""
     )
-    of = len(join_parts(question.parts).model_text.encode("utf-8", "replace"))
-    return {"given": len(told), "of": of, "sha256": hashlib.sha256(told).hexdigest() if told else ""}
+    original_size = len(join_parts(question.parts).model_text.encode("utf-8", "replace"))
+    return {"given": len(passed), "of": original_size, "sha256": hashlib.sha256(passed).hexdigest() if passed else ""}
 
 
 def sent_arguments(question: Question[Any], answer: Any) -> Mapping[str, Any] | None:
-    """What an answer lets out: the arguments of a call, the content of a form."""
+    """Return what an answer sends: the arguments of a call, the content of a form."""
     if isinstance(question, ReviewResult):
         return question.arguments
     if isinstance(question, ApproveTool):
         edited = answer.arguments if isinstance(answer, AllowOnce | AllowRule) else None
         return question.arguments if edited is None else edited
     if isinstance(question, FillForm) and isinstance(answer, Accept):
-        # A digest of something short can be guessed; of what looks like a secret there is none.
+        # A digest of a short text can be guessed, so likely secrets have none.
         return None if _has_secret_field(question) else _form_content(question, answer)
     return None
 
 
 def _form_content(question: FillForm, answer: Accept) -> dict[str, Any] | None:
-    """The content as it is sent, with the defaults of what was left alone; None where it does not fit: none is sent."""
+    """Return the content as sent, with defaults; None if it is invalid and not sent."""
     from mcphost.host.questions.form_fields import validate_content  # loaded with the first form
 
     try:
@@ -150,7 +150,7 @@ def _has_secret_field(question: Question[Any]) -> bool:
 
 
 def question_subject(question: Question[Any]) -> str:
-    """What the question is about, in a word."""
+    """Return the subject of a question, such as the tool's name."""
     if isinstance(question, TrustServer):
         return " ".join(question.command) or question.url
     if isinstance(question, ApproveTool) and question.skill:
@@ -162,23 +162,23 @@ def question_subject(question: Question[Any]) -> str:
 
 
 def redact_name(kind: str, name: str) -> str:
-    """Return what a row of this kind is about: a name stays whole, a command or an address loses its secrets."""
+    """Return the subject without secrets in commands and addresses; other names are unchanged."""
     return redact_command(name) if kind in _COMMANDS else redact_identifier(name)
 
 
 def redact_rule(text: str) -> str:
-    """Return a rule, or the id of a grant: its names stay whole, its conditions lose their secrets."""
+    """Return a rule or grant id with unchanged names, without secrets in its conditions."""
     names, mark, conditions = text.partition("?")
     return redact_identifier(names) + redact_command(mark + conditions)
 
 
 def is_recordable(question: Question[Any], answer: Any) -> bool:
-    """Whether a row may keep the answer: others are no words, or secrets, like the address that a sign-in ended at."""
+    """Return whether a row may have the answer; others have no text, or are secrets such as a redirect."""
     return isinstance(answer, _RECORDED_ANSWERS) and not _has_secret_field(question)
 
 
 def resolve_answer(question: Question[Any], answer: Any) -> Any:
-    """The answer with all that it lets out in it."""
+    """Return the answer with everything that it sends."""
     if isinstance(question, FillForm) and isinstance(answer, Accept):
         content = _form_content(question, answer)
         return answer if content is None else Accept(content)
@@ -186,15 +186,15 @@ def resolve_answer(question: Question[Any], answer: Any) -> Any:
 
 
 def to_redacted_json(value: Any) -> str:
-    """As JSON, bounded, without secrets."""
+    """Return the value as bounded JSON without secrets."""
     text = dumps(value)
     return redact(text if len(text) <= CONTENT_LIMIT else text[:CONTENT_LIMIT] + "…")
 
 
 def redact_details(members: Mapping[str, Any]) -> str:
-    """As JSON without secrets; empty for nothing. Lists of tools that were decided about keep their names."""
-    made = redact_values(members)
-    made |= {
+    """Return the details as JSON without secrets, with unchanged tool names; "" for none."""
+    redacted = redact_values(members)
+    redacted |= {
         key: [redact_identifier(name[:NAME_LIMIT]) for name in members[key]] for key in _TOOL_LISTS if key in members
     }
-    return dumps(made) if members else ""
+    return dumps(redacted) if members else ""

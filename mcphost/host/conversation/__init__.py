@@ -1,1 +1,1 @@
-"""Turns: the user's message, the model, its calls, the model again; and the conversation they make."""
+"""Conversations and their turns: user message, model, tool calls, model again."""

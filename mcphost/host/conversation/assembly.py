@@ -1,4 +1,4 @@
-"""The tool-call pipeline: what decides on tool calls, runs them, and runs the turns around them."""
+"""Assembly of the conversation: turns, consent, and the pipeline of tool calls."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -39,9 +39,9 @@ from mcphost.store.roots import FolderAnswerStore
 
 
 class HostServices(NamedTuple):
-    """What the pipeline shares with the rest of the host.
+    """The host's objects that the conversation uses.
 
-    `conversation` returns the open one; `tell` gets level, text and hint for the person.
+    `conversation` returns the open conversation; `notify` receives level, text and hint for the user.
     """
 
     model_selection: ModelSelection
@@ -63,71 +63,76 @@ class HostServices(NamedTuple):
 
 
 class ConversationAssembly:
-    """Everything from a message to a result, wired together.
+    """The objects from a message to a result, wired together.
 
-    The host makes it, and loads its modules, with the first message, call or look at grants: until then a chat only
-    connects servers.
+    The host creates it, and imports its modules, with the first message, call or use of grants: a chat connects servers
+    before that.
     """
 
     _reported_left_out = 0
 
     def __init__(self, config: HostConfig, services: HostServices) -> None:
         self._config, self._services = config, services
-        conversation, feeds, front, journal = services.conversation, services.events, services.frontend, services.audit
+        conversation, events, frontend, audit = (
+            services.conversation,
+            services.events,
+            services.frontend,
+            services.audit,
+        )
         self.validator = SchemaValidator()
-        matching = RuleMatcher(self.validator)
-        self.active_grants = ActiveGrants(
-            services.grants, matching, lambda: conversation().id, self._report_store_error
-        )
+        matcher = RuleMatcher(self.validator)
+        self.active_grants = ActiveGrants(services.grants, matcher, lambda: conversation().id, self._report_store_error)
         self.auto_approval = AutoApproval(
-            lambda: services.tool_registry.available_tools().values(), conversation, feeds, journal
+            lambda: services.tool_registry.available_tools().values(), conversation, events, audit
         )
-        written = ConfigRules(config.allow_rules, config.never_rules, config.settings_file)
-        self.consent = ConsentPolicy(self.active_grants, front, matching, written, journal, self.auto_approval.approve)
-        reviewing = ResultReviewer(
-            front, journal, feeds, services.servers, matching, config.pass_rules, services.question_budget
+        config_rules = ConfigRules(config.allow_rules, config.never_rules, config.settings_file)
+        self.consent = ConsentPolicy(
+            self.active_grants, frontend, matcher, config_rules, audit, self.auto_approval.approve
+        )
+        reviewer = ResultReviewer(
+            frontend, audit, events, services.servers, matcher, config.pass_rules, services.question_budget
         )
         self._builtin_tools = BuiltinTools(
             services.features.skills,
             self.consent,
             services.results,
             lambda: tuple(conversation().messages),
-            feeds,
-            reviewing,
-            journal,
+            events,
+            reviewer,
+            audit,
         )
         self.executor = ToolExecutor(
-            feeds,
+            events,
             self.validator,
             self._builtin_tools.result_tool,
             services.orphaned_tasks,
-            journal,
+            audit,
             self.active_grants.is_active,
         )
         self.tool_pipeline = ToolPipeline(
-            services.tool_registry, self.consent, feeds, self.validator, self._builtin_tools, self.executor, reviewing,
+            services.tool_registry, self.consent, events, self.validator, self._builtin_tools, self.executor, reviewer,
             config.limits.parallel_calls)  # fmt: skip
         self.grants = GrantRegistry(
             services.grants,
             services.conversation_store,
-            matching,
+            matcher,
             services.servers,
             self.active_grants,
-            journal,
+            audit,
             services.folder_answers,
         )
         self.turn_queue = TurnQueue(
-            self._create_turn, conversation, services.model_selection, feeds, reviewing, services.startup.wait
+            self._create_turn, conversation, services.model_selection, events, reviewer, services.startup.wait
         )
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """Run everything in this group from now on."""
+        """Set the task group of all background tasks."""
         tasks.start_soon(self.active_grants.write_uses, name="uses of grants")
         self.turn_queue.set_task_group(tasks)
         self.auto_approval.set_task_group(tasks)
 
     async def close(self) -> None:
-        """End the process that checks schemas."""
+        """Stop the process that validates schemas."""
         await self.validator.close()
 
     def _create_turn(self, number: int, model: ChatModel) -> Turn:
@@ -158,8 +163,8 @@ class ConversationAssembly:
             self._services.notify("warning", f"{left_out} tools are not offered to the model: it gets {limit} at most.",
                        "Disable servers that this conversation does not need.")  # fmt: skip
             self._reported_left_out = left_out
-        own = self._builtin_tools.specs()
-        return (*self._services.tool_registry.specs(limit - len(own)), *own)
+        builtin_specs = self._builtin_tools.specs()
+        return (*self._services.tool_registry.specs(limit - len(builtin_specs)), *builtin_specs)
 
     def _report_store_error(self, error: StoreError) -> None:
         self._services.notify("error", error.message, error.hint)

@@ -1,4 +1,4 @@
-"""The open conversation: its messages so far, saved as it grows and kept in memory when saving fails."""
+"""The open conversation: its messages, saved as it grows, or in memory if saving fails."""
 
 import secrets
 import time
@@ -13,7 +13,7 @@ TITLE_CHARS = 80
 
 
 class Conversation:
-    """One conversation. `append` is the only way it grows."""
+    """One conversation, which grows only by `append`."""
 
     def __init__(self, store: ConversationStore, on_store_error: Callable[[StoreError], None]) -> None:
         self.id = ""
@@ -28,7 +28,7 @@ class Conversation:
     async def load(
         cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], ident: str
     ) -> "Conversation | None":
-        """A stored conversation, or None for an unknown id. Raises StoreError."""
+        """Return a stored conversation, or None for an unknown id. Raises StoreError."""
         messages = await store.load(ident)
         if messages is None:
             return None
@@ -40,7 +40,7 @@ class Conversation:
         return conversation
 
     async def append(self, message: Message, model: str = "") -> Message:
-        """Add a message; it is on disk when this returns, or the user was told that it is not."""
+        """Add a message; on return it is on disk, or the user was notified that it is not."""
         message = message if message.at else replace(message, at=time.time())
         if not self.id:
             self.id = secrets.token_hex(6)
@@ -60,7 +60,7 @@ class Conversation:
         return message
 
     async def save_draft(self, message: Message) -> None:
-        """Keep an unfinished answer, so that a crash loses at most a second of it."""
+        """Save an unfinished answer, so that a crash loses at most a second of it."""
         if self._is_failing or self._unsaved:
             return
         try:

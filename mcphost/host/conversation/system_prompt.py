@@ -1,4 +1,4 @@
-"""What the model is told before the conversation: who hosts it, what its tools are, what servers say of themselves."""
+"""System prompt: the host, its tools, and the instructions and skills of servers."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ DEFAULT_PROMPT = (
 
 
 def system_prompt(own: str, connections: Iterable[ServerConnection]) -> str:
-    """The user's own text or ours, then each ready server's instructions, bounded and named as theirs."""
+    """Return the user's or default prompt with each ready server's bounded instructions."""
     parts = [own or DEFAULT_PROMPT]
     ready = [connection for connection in connections if connection.is_ready]
     for connection in ready:
@@ -24,5 +24,5 @@ def system_prompt(own: str, connections: Iterable[ServerConnection]) -> str:
         if view.facts is not None and view.facts.instructions:
             text = strip_hidden_text(view.facts.instructions[:INSTRUCTIONS_LIMIT])
             parts.append(f"The server {view.name!r} says this about its tools:\n{text}")
-    offered = skills_prompt([(connection.config.name, connection.listing.catalog.skills) for connection in ready])
-    return "\n\n".join([*parts, offered] if offered else parts)
+    skills = skills_prompt([(connection.config.name, connection.listing.catalog.skills) for connection in ready])
+    return "\n\n".join([*parts, skills] if skills else parts)

@@ -1,4 +1,4 @@
-"""User message, model, tool calls, model again, until it is done, stopped or out of rounds."""
+"""One turn: user message, model, tool calls, model again, until done, stopped or out of rounds."""
 
 import time
 from collections.abc import Callable
@@ -31,14 +31,14 @@ _EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send i
 
 
 class AnswerCutOff(ModelError):
-    """The stream of an answer ended before the answer was complete; what came is kept."""
+    """The stream of an answer ended early; the received part is kept."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint, model_kind="network")
 
 
 class StreamedAnswer:
-    """A model's message while it streams in."""
+    """A model's message while it is streamed."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -50,7 +50,7 @@ class StreamedAnswer:
         self.finish = llm.StreamFinished()
 
     def add(self, kind: str, text: str, replay: str = "") -> None:
-        """More text or thinking."""
+        """Add text or thinking."""
         self.chars += len(text)
         self._replay = replay or self._replay
         if not text and kind in self._kinds:
@@ -62,7 +62,7 @@ class StreamedAnswer:
             self._texts.append([text])
 
     def build_message(self, *, cut: bool) -> Message:
-        """The message so far."""
+        """Return the message so far."""
         parts: list[Part] = []
         for kind, pieces in zip(self._kinds, self._texts, strict=True):
             text = "".join(pieces)
@@ -78,12 +78,12 @@ class StreamedAnswer:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing came yet."""
+        """Whether nothing was received yet."""
         return not self._kinds and not self.tool_uses
 
 
 class TurnOutcome(Struct, frozen=True):
-    """How a turn ended."""
+    """The outcome of a turn."""
 
     outcome: str
     text: str = ""
@@ -92,7 +92,7 @@ class TurnOutcome(Struct, frozen=True):
 
 
 class Turn:
-    """One turn. Cancelling it closes the model's stream, tells the servers, and leaves a cut message behind."""
+    """One turn; cancelling it closes the model's stream, notifies servers and saves a cut message."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Turn:
         limits: Limits,
         auto_approval: AutoApproval,
     ) -> None:
-        """`request` gives what the model is asked in the next round: messages so far, tools of this moment."""
+        """*create_request* returns the request of the next round with present messages and tools."""
         self._number = number
         self._model = model
         self._conversation = conversation
@@ -120,8 +120,8 @@ class Turn:
         self.text = ""
 
     async def run(self) -> TurnOutcome:
-        """All rounds. Raises ModelError; what arrived before it is kept and marked as cut."""
-        rounds = bad = 0
+        """Run all rounds. Raises ModelError; the part received before is kept, marked as cut."""
+        rounds = invalid_rounds = 0
         allowed = self._limits.max_rounds
         while True:
             if rounds >= allowed:
@@ -135,10 +135,10 @@ class Turn:
             if not answer.tool_uses:
                 self.text = answer.text
                 return self._make_outcome("done")
-            called = await self._call_all(answer.tool_uses)
-            self.declined += sum(one.is_declined for one in called)
-            bad = bad + 1 if all(one.is_invalid for one in called) else 0
-            if bad == MAX_INVALID_ROUNDS:
+            outcomes = await self._call_all(answer.tool_uses)
+            self.declined += sum(outcome.is_declined for outcome in outcomes)
+            invalid_rounds = invalid_rounds + 1 if all(outcome.is_invalid for outcome in outcomes) else 0
+            if invalid_rounds == MAX_INVALID_ROUNDS:
                 raise ModelError(
                     f"The model made {MAX_INVALID_ROUNDS} rounds of tool calls that could not be run.",
                     "Say it differently, or choose another model.",
@@ -164,14 +164,14 @@ class Turn:
         return await self._save_answer(answer, cut=False)
 
     def _check_complete(self, answer: StreamedAnswer) -> None:
-        """Raise AnswerCutOff for an answer that is not complete; its calls, which may be cut as well, are dropped."""
+        """Raise AnswerCutOff for an incomplete answer; its calls, which may be incomplete, are dropped."""
         if answer.finish.reason not in _UNFINISHED:
             return
         answer.tool_uses.clear()
         if answer.is_empty:
             self._count_usage(answer.finish.usage)
-        cut_at_once = answer.is_empty and answer.finish.reason == "unknown"
-        raise AnswerCutOff(*(_EMPTY_ANSWER if cut_at_once else _UNFINISHED[answer.finish.reason]))
+        is_lost = answer.is_empty and answer.finish.reason == "unknown"
+        raise AnswerCutOff(*(_EMPTY_ANSWER if is_lost else _UNFINISHED[answer.finish.reason]))
 
     async def _stream(self, request: llm.ModelRequest, answer: StreamedAnswer) -> None:
         drafted = time.monotonic()
@@ -216,23 +216,24 @@ class Turn:
         self._auto_approval.count_usage(usage)
 
     async def _call_all(self, uses: tuple[ToolUsePart, ...]) -> list[ToolCallOutcome]:
-        done: dict[str, ToolCallOutcome] = {}
+        outcomes: dict[str, ToolCallOutcome] = {}
 
-        async def one(use: ToolUsePart) -> None:
-            done[use.id] = await self._tool_pipeline.run(use, f"the model asked for it in turn {self._number}")
+        async def run_call(use: ToolUsePart) -> None:
+            outcomes[use.id] = await self._tool_pipeline.run(use, f"the model asked for it in turn {self._number}")
 
         try:
             async with anyio.create_task_group() as tasks:
                 for use in uses:
-                    tasks.start_soon(one, use)
+                    tasks.start_soon(run_call, use)
         finally:
-            # Every use gets its return, also when stopped: providers refuse a conversation with an open call.
+            # Every call gets a result, also when stopped: providers reject a conversation with an open call.
             parts = tuple(
-                done[use.id].part if use.id in done else self._tool_pipeline.make_stopped_return(use) for use in uses
+                outcomes[use.id].part if use.id in outcomes else self._tool_pipeline.make_stopped_return(use)
+                for use in uses
             )
             with anyio.CancelScope(shield=True):
                 await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
-        return [done[use.id] for use in uses]
+        return [outcomes[use.id] for use in uses]
 
     async def _return_stopped(self, message: Message) -> None:
         if message.tool_uses:

@@ -1,4 +1,4 @@
-"""Turns: one turn after another of the open conversation, each to its end in order, whoever asked for it."""
+"""Queue of turns: one at a time, run as tasks of the host."""
 
 import itertools
 import logging
@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class TurnQueue:
-    """Runs at most one turn at a time, as a task of the group it was given.
+    """Runner of at most one turn at a time in the host's task group.
 
-    `turn` makes the one with that number for that model; `conversation` is the open one.
+    `create_turn` creates a turn from a number and a model; `conversation` returns the open conversation.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class TurnQueue:
         reviewer: ResultReviewer,
         wait_for_servers: Callable[[], Awaitable[None]],
     ) -> None:
-        """`servers_started` is awaited before the first round, once the message is shown; it bounds itself."""
+        """*wait_for_servers* is awaited before the first round, after the message is shown."""
         self._wait_for_servers = wait_for_servers
         self._reviewer = reviewer
         self._create_turn = create_turn
@@ -49,16 +49,16 @@ class TurnQueue:
         self._tasks: TaskGroup | None = None
 
     def set_task_group(self, tasks: TaskGroup) -> None:
-        """Turns run in this group from now on."""
+        """Set the task group of the turns."""
         self._tasks = tasks
 
     @property
     def is_running(self) -> bool:
-        """Whether a turn runs."""
+        """Whether a turn is running."""
         return self._scope is not None
 
     def stop(self) -> bool:
-        """Stop the running turn; False when none runs."""
+        """Stop the running turn; return False if there is none."""
         if self._scope is None:
             return False
         self._scope.cancel()
@@ -67,9 +67,9 @@ class TurnQueue:
     async def send(
         self, text: str | None, attachments: Sequence[Part], load_toggles: Callable[[], Awaitable[None]]
     ) -> TurnResult:
-        """See Host.send; without a text the model is asked again with the conversation as it is.
+        """Run a turn, see Host.send; without a text, ask the model again with the present conversation.
 
-        `known` is awaited in the turn: what must be known before the model is asked.
+        *load_toggles* is awaited in the turn, before the model is asked.
         """
         if self._scope is not None:
             raise UsageError("A turn is running.", "Wait for it, or stop it first.")
@@ -81,13 +81,13 @@ class TurnQueue:
 
         async def work() -> None:
             try:
-                given = await self._prepare_attachments(attachments, load_toggles)
-                results.append(await self._run(self._scope or anyio.CancelScope(), text, given))
+                reviewed = await self._prepare_attachments(attachments, load_toggles)
+                results.append(await self._run(self._scope or anyio.CancelScope(), text, reviewed))
             finally:
                 self._scope = None
                 done.set()
 
-        # The turn belongs to the host, so that it ends in order even when the front end goes away first.
+        # The turn belongs to the host, so that it ends in order even if the frontend ends first.
         self._tasks.start_soon(work, name="turn")
         try:
             await done.wait()
@@ -99,7 +99,7 @@ class TurnQueue:
     async def _prepare_attachments(
         self, attachments: Sequence[Part], load_toggles: Callable[[], Awaitable[None]]
     ) -> Sequence[Part]:
-        """What goes to the model of them. Whoever stops before that is clear gives none, and no model is asked."""
+        """Return the reviewed attachments; a stop during the review withholds them and skips the model."""
         scope = self._scope or anyio.CancelScope()
         with scope:
             await load_toggles()
@@ -112,8 +112,8 @@ class TurnQueue:
         number = next(self._numbers)
         model = self._model_selection.model
         if text is None:
-            asked = [message for message in self._conversation().messages if message.role == "user"]
-            message = asked[-1] if asked else Message(role="user", parts=())
+            user_messages = [message for message in self._conversation().messages if message.role == "user"]
+            message = user_messages[-1] if user_messages else Message(role="user", parts=())
         else:
             message = Message(role="user", parts=(*attachments, TextPart(replace_surrogates(text))))
             message = await self._conversation().append(message, model.name if model else "")
@@ -123,23 +123,25 @@ class TurnQueue:
                 number, ModelError("No model is chosen.", "Start with --model PROVIDER/MODEL, or try: mcphost demo"), 3
             )
         turn = self._create_turn(number, model)
-        ended = TurnOutcome("stopped")
+        outcome = TurnOutcome("stopped")
         try:
             with scope:
-                await anyio.lowlevel.checkpoint()  # whoever stopped before it began asks no model
+                await anyio.lowlevel.checkpoint()  # a stop before the start skips the model
                 await self._wait_for_servers()
-                ended = await turn.run()
+                outcome = await turn.run()
         except McpHostError as error:
             return self._fail(number, error, error.exit_code, turn)
         except Exception as error:  # noqa: BLE001
-            # The boundary of a turn: a bug of ours must not take the conversation with it.
+            # The boundary of a turn: a bug must not end the conversation.
             _log.exception("turn %d", number)
-            ours = next((one for one in getattr(error, "exceptions", ()) if isinstance(one, McpHostError)), None)
-            fault = ours or McpHostError(f"mcphost made a mistake: {error!r}.", "The log has the details.")
-            return self._fail(number, fault, fault.exit_code, turn)
-        self._events.publish(TurnFinished(number, ended.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
-        code = 5 if turn.declined else 7 if ended.outcome == "rounds" else 0
-        return TurnResult(ended.outcome, turn.text, turn.declined, exit_code=code)
+            known_error = next(
+                (inner for inner in getattr(error, "exceptions", ()) if isinstance(inner, McpHostError)), None
+            )
+            host_error = known_error or McpHostError(f"mcphost crashed: {error!r}.", "See the log for details.")
+            return self._fail(number, host_error, host_error.exit_code, turn)
+        self._events.publish(TurnFinished(number, outcome.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
+        code = 5 if turn.declined else 7 if outcome.outcome == "rounds" else 0
+        return TurnResult(outcome.outcome, turn.text, turn.declined, exit_code=code)
 
     def _fail(self, number: int, error: McpHostError, exit_code: int, turn: Turn | None = None) -> TurnResult:
         text, declined = (turn.text, turn.declined) if turn else ("", 0)

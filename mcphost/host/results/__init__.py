@@ -1,1 +1,1 @@
-"""What a server gave back: what people see of it, what the model gets, and whether it fits its schema."""
+"""Results of tools and resources: presentation, structured content and validation."""

@@ -1,4 +1,4 @@
-"""What became of checking a structured result against the schema of its tool."""
+"""Outcome of validating a structured result against the tool's schema."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from mcphost.serialization import Struct
 
 
 class OutputValidation(Struct, frozen=True):
-    """What became of checking a result: `none` when its tool promises nothing; `text` says the rest in a sentence."""
+    """Outcome of a validation: `none` if the tool has no schema; `text` is a sentence on the rest."""
 
     outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
     text: str = ""

@@ -1,4 +1,4 @@
-"""Structured content of a tool result without what its content blocks say already, and without base64."""
+"""Structured content of a result without repetitions of its content blocks and base64."""
 
 import json
 import re
@@ -11,9 +11,9 @@ from mcphost.serialization import Raw, dumps, loads
 
 PARSE_LIMIT = 256 * 1024
 BASE64_LENGTH = 1024
-"""The shortest run of base64 that is left out; shorter ones may be keys, digests or tokens."""
+"""The shortest run of base64 that is omitted; shorter ones may be keys, digests or tokens."""
 _SHORT_TEXT = 100
-"""Strings up to this length stay where they are, unless nothing else is left of the structured content."""
+"""Strings up to this length stay, unless nothing else remains of the structured content."""
 _MAX_DEPTH = 100
 _BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
@@ -24,7 +24,7 @@ _MEDIA = "[the data above]"
 
 
 class ContentIndex:
-    """The strings that the content blocks of one result carry, to recognize them in its structured content."""
+    """Index of the strings in a result's content blocks, to find them in its structured content."""
 
     def __init__(self, blocks: Iterable[ContentBlock]) -> None:
         self.texts: list[str] = []
@@ -43,30 +43,31 @@ class ContentIndex:
             case ImageContent() | AudioContent():
                 self._media.add(block.data)
                 self._fields |= {"image", "audio", block.mime_type}
-            case EmbeddedResource(resource=held):
-                self._resource_texts.extend([held.text] if held.text is not None else [])
-                self._media |= {held.blob} if held.blob else set()
-                self._fields |= {"resource", held.uri, held.mime_type or ""}
+            case EmbeddedResource(resource=resource):
+                self._resource_texts.extend([resource.text] if resource.text is not None else [])
+                self._media |= {resource.blob} if resource.blob else set()
+                self._fields |= {"resource", resource.uri, resource.mime_type or ""}
             case _:
                 pass
 
     @property
     def size(self) -> int:
-        """How many characters the text blocks have together."""
+        """The number of characters in all text blocks."""
         return sum(map(len, self.texts))
 
     @property
     def is_empty(self) -> bool:
-        """Whether no block says anything that structured content could repeat."""
+        """Whether no block has anything that structured content could repeat."""
         return not self._stripped_texts and len(self._media) == 1
 
     def contains(self, text: str) -> bool:
-        """Return whether a block says exactly this JSON, or the only member of it; never parses it."""
+        """Return whether a block is exactly this JSON, or its only member; never parse it."""
         text = text.strip()
         _, _, member = text.removesuffix("}").partition(":")
         member = member.strip()
         return text in self._stripped_texts or any(
-            member in (dumps(one), json.dumps(one)) for one in self._block_texts | self._stripped_texts
+            member in (dumps(block_text), json.dumps(block_text))
+            for block_text in self._block_texts | self._stripped_texts
         )
 
     def shorten(self, run: re.Match[bytes]) -> bytes:
@@ -75,11 +76,11 @@ class ContentIndex:
         return (_MEDIA if text in self._media else _placeholder(text)).encode()
 
     def is_repeated(self, value: Any) -> bool:
-        """Return whether the blocks say everything that the structured content says."""
+        """Return whether the blocks have everything that the structured content has."""
         return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
 
     def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
-        """Replace each long string that a block has as well by a reference to it."""
+        """Replace each long string that a block has by a reference."""
         match value:
             case str():
                 if value in self._media:
@@ -98,34 +99,36 @@ class ContentIndex:
                 return value
 
     def _equals_texts(self, value: Any) -> bool:
-        """Some SDKs wrap everything that is not an object in a member `result`."""
-        said = [_parse(text) for text in self.texts]
-        ways = [value]
+        """Return whether the value equals the texts; some SDKs wrap non-objects in a member `result`."""
+        parsed = [_parse(text) for text in self.texts]
+        candidates = [value]
         if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
-            ways.append(value["result"])
-        choices = [*said, said, *self.texts, "\n".join(self.texts)]
-        return bool(self.texts) and any(one in choices for one in ways)
+            candidates.append(value["result"])
+        choices = [*parsed, parsed, *self.texts, "\n".join(self.texts)]
+        return bool(self.texts) and any(candidate in choices for candidate in candidates)
 
     def _is_covered(self, value: Any, depth: int) -> bool:
-        """Whether only repeated strings and the fields of media blocks are in a value."""
+        """Return whether a value has only repeated strings and fields of media blocks."""
         match value:
             case str():
                 return value in self._media or value.strip() in self._stripped_texts
             case dict() if depth:
                 members = cast("dict[str, Any]", value)
-                if any(isinstance(one, str) and one in self._media for one in members.values()):
-                    rest = [one for one in members.values() if not (isinstance(one, str) and one in self._media)]
-                    return all(isinstance(one, str) and one in self._fields for one in rest)
-                return len(members) == 1 and all(self._is_covered(one, depth - 1) for one in members.values())
+                if any(isinstance(member, str) and member in self._media for member in members.values()):
+                    rest = [
+                        member for member in members.values() if not (isinstance(member, str) and member in self._media)
+                    ]
+                    return all(isinstance(member, str) and member in self._fields for member in rest)
+                return len(members) == 1 and all(self._is_covered(member, depth - 1) for member in members.values())
             case list() if depth:
                 items = cast("list[Any]", value)
-                return bool(items) and all(self._is_covered(one, depth - 1) for one in items)
+                return bool(items) and all(self._is_covered(member, depth - 1) for member in items)
             case _:
                 return False
 
 
 def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
-    """Return the JSON that adds something to the content blocks; None when there is none."""
+    """Return the JSON that adds to the content blocks, or None."""
     if raw is None:
         return None
     body = bytes(raw)
@@ -150,15 +153,15 @@ def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
 
 def remove_base64(text: str) -> str:
     """Replace every long run of base64 by its size."""
-    # A run that counts covers an aligned block of half its length: looking at those is 50 times faster.
+    # Each run covers an aligned block of half its length: checking these is 50 times faster.
     step = BASE64_LENGTH // 2
     if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
         return text
-    return _RUN.sub(lambda found: _placeholder(found[0]), text)
+    return _RUN.sub(lambda match: _placeholder(match[0]), text)
 
 
 def _placeholder(run: str) -> str:
-    """What is left out is described; hexadecimal digits and repeated letters are not base64 and stay."""
+    """Return the placeholder of a run; hexadecimal digits and repeated letters are not base64 and stay."""
     sample = set(run[:_SAMPLE])
     kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
     return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run

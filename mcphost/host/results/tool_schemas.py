@@ -1,4 +1,4 @@
-"""What the schemas of a tool say: of the arguments before a call, of the structured result after it."""
+"""Validation against tool schemas: arguments before a call, structured content after it."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from mcphost.serialization import Struct
 
 
 class SchemaErrors(Struct, frozen=True):
-    """What does not fit in arguments, as a sentence and one by one; it is true when there is anything."""
+    """Errors in arguments, as a sentence and one by one; true if there are any."""
 
     sentence: str = ""
     faults: tuple[SchemaViolation, ...] = ()
@@ -23,9 +23,9 @@ class SchemaErrors(Struct, frozen=True):
 async def validate_output(
     validator: SchemaValidator, tool: Tool, result: CallToolResult, revision: Revision
 ) -> OutputValidation:
-    """Whether a result is what its tool promised (server/tools#output-schema). An error promises nothing.
+    """Validate a result against its tool's schema (server/tools#output-schema); errors need not match.
 
-    A promise that cannot be checked is not a broken one: the outcome is then `unchecked`.
+    If it cannot be checked, the outcome is `unchecked`, not a violation.
     """
     if result.is_error or not revision.has_output_schemas:
         return OutputValidation()
@@ -51,5 +51,5 @@ async def validate_output(
 
 
 async def validate_arguments(validator: SchemaValidator, tool: Tool, values: dict[str, Any]) -> ValidationResult:
-    """Whether what the model wrote fits the tool's whole inputSchema."""
+    """Validate the model's arguments against the tool's whole inputSchema."""
     return await validator.validate(tool.input_schema, values)
