@@ -132,7 +132,7 @@ async def test_a_yes_to_what_a_tool_was_runs_nothing_when_what_it_is_is_not_kept
     questions, ran, parts, changes = await turn(open_host, tmp_path, "evil", first, restart=restart, keep=False)
     assert (len(questions), ran) == (1, [])
     assert changes[0].changes[0].difference[:2] == ("- description: kind", "+ description: evil")
-    assert "held back" in parts[0].text
+    assert "quarantined" in parts[0].text
 
 
 @RESTART

@@ -217,7 +217,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
     assert ([type(one) for one in asked], offered) == ([ReviewToolChanges], [])
     assert asked[0].changes[0].difference == ("- description: kind", "+ description: kind, now with a hook",
         "  inputSchema.type: object", "  name: t", "- x-odd: kind", "+ x-odd: kind, now with a hook")  # fmt: skip
-    assert "held back" in said
+    assert "quarantined" in said
     async with open_host(None, servers=(server,)) as host:
         with pytest.raises(ConsentDenied, match="held back"):
             await host.call_tool("shape", "t", {})
