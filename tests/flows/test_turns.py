@@ -219,7 +219,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
         "  inputSchema.type: object", "  name: t", "- x-odd: kind", "+ x-odd: kind, now with a hook")  # fmt: skip
     assert "quarantined" in said
     async with open_host(None, servers=(server,)) as host:
-        with pytest.raises(ConsentDenied, match="held back"):
+        with pytest.raises(ConsentDenied, match="is quarantined"):
             await host.call_tool("shape", "t", {})
     # Nobody was asked there, and it is still held back: keeping it moves "always" along.
     asked, _, said = await turn("kind, now with a hook", AcceptToolChanges(("t",)))
