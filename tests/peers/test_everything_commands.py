@@ -54,7 +54,7 @@ def test_templates_are_filled_in_and_read(program: Program, everything: str) -> 
         assert read["contents"][0]["blob"]
         gone = pipe.ask("read", server="everything", uri="demo://nothing")
         assert gone["error"]["kind"] == "refused"
-        assert "has no such resource" in gone["error"]["message"]
+        assert "does not have or accept the resource" in gone["error"]["message"]
 
 
 @pytest.mark.req("res.subscribe.legacy")

@@ -65,10 +65,10 @@ class TrackedTask:
             return
         lifetime = task.ttl_seconds
         before = self._task
-        if before.task and (lifetime is None) == (before.expires is None):
+        if before.task_id and (lifetime is None) == (before.expires is None):
             return
         expires = None if lifetime is None else time.time() + lifetime
-        self._task = replace(before, task=task.task_id, expires=expires)
+        self._task = replace(before, task_id=task.task_id, expires=expires)
         self._registry.save(self._task)
 
     def finish(self, error: BaseException | None) -> None:

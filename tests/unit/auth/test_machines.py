@@ -95,7 +95,7 @@ async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_rene
             assert await send_request(auth, one) == 200
             assert auth.account is not None
             assert (validity(auth.account), describe_validity(auth.account)) == ("good", "renewed automatically")
-            assert describe_storage(auth.account).startswith("nowhere")
+            assert describe_storage(auth.account).startswith("not stored")
         # The sign-in of a person at the same server is neither used for it nor touched.
         assert [form["grant_type"] for form in one.forms] == ["client_credentials"] * 2
         assert f"Bearer {signed.tokens.access}" not in [seen.headers.get("authorization") for seen in one.seen[-4:]]
