@@ -365,16 +365,20 @@ class HandshakeSession:
             return
         if not isinstance(message, JsonRpcNotification) or self._tasks.handle_notification(message):
             return
-        said = parse_notification(message.method, message.params)
-        if said is None:
+        notification = parse_notification(message.method, message.params)
+        if notification is None:
             return
-        if isinstance(said, CancelledNotification):
-            if said.request_id is not None and self._dispatcher.cancel(said.request_id) and said.reason:
-                text = f"The server cancelled a request: {said.reason[:200]}"
+        if isinstance(notification, CancelledNotification):
+            if (
+                notification.request_id is not None
+                and self._dispatcher.cancel(notification.request_id)
+                and notification.reason
+            ):
+                text = f"The server cancelled a request: {notification.reason[:200]}"
                 self._observer.log(LoggingMessageNotification("info", data=Raw(encode(text))))
-        elif isinstance(said, LoggingMessageNotification):
-            self._observer.log(said)
-        elif isinstance(said, ElicitationCompleteNotification):
-            self._handler.on_elicitation_complete(said.elicitation_id)
+        elif isinstance(notification, LoggingMessageNotification):
+            self._observer.log(notification)
+        elif isinstance(notification, ElicitationCompleteNotification):
+            self._handler.on_elicitation_complete(notification.elicitation_id)
         else:
-            self._changes.put(said)
+            self._changes.put(notification)

@@ -380,13 +380,13 @@ class StatelessSession:
                 )
             return
         if isinstance(message, JsonRpcNotification):
-            said = _parse(message)
-            if isinstance(said, LoggingMessageNotification):
-                self._observer.log(said)
-            elif said is not None and self._is_change_without_subscription(message, said):
-                self._changes.put(said, is_forced=True)
+            notification = _parse(message)
+            if isinstance(notification, LoggingMessageNotification):
+                self._observer.log(notification)
+            elif notification is not None and self._is_change_without_subscription(message, notification):
+                self._changes.put(notification, is_forced=True)
 
-    def _is_change_without_subscription(self, message: JsonRpcNotification, said: Notification) -> bool:
+    def _is_change_without_subscription(self, message: JsonRpcNotification, notification: Notification) -> bool:
         """Return whether the server announces list changes without subscriptions, as FastMCP 4 does.
 
         Where there is a subscription, notifications outside of it are ignored (basic/patterns/subscriptions).
@@ -394,7 +394,7 @@ class StatelessSession:
         if SUBSCRIPTION_ID in bytes(message.params):
             return False
         granted = self._subscriptions.granted
-        match said:
+        match notification:
             case ToolListChangedNotification():
                 return not granted.tools
             case PromptListChangedNotification():

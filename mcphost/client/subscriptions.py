@@ -267,8 +267,8 @@ class SubscriptionStream:
                 server=self._owner.server,
             ) from error
 
-    def _handle_acknowledged(self, said: SubscriptionsAcknowledgedNotification) -> None:
-        self.granted = _intersect(self.wanted, said.notifications)
+    def _handle_acknowledged(self, acknowledgement: SubscriptionsAcknowledgedNotification) -> None:
+        self.granted = _intersect(self.wanted, acknowledgement.notifications)
         self.resolve()
         if self._has_been_active:
             # Changes were not announced while no stream was open.

@@ -104,8 +104,8 @@ async def run_extension_task(
 async def _new_input_requests(task: Task, seen: set[str]) -> dict[str, InputRequest]:
     if task.status != INPUT_REQUIRED:
         return {}
-    wanted = await run_steps_cooperatively(parse_input_requests(task.input_requests))
-    return {key: request for key, request in wanted.items() if key not in seen}
+    requests = await run_steps_cooperatively(parse_input_requests(task.input_requests))
+    return {key: request for key, request in requests.items() if key not in seen}
 
 
 def _has_result(task: Task) -> bool:

@@ -74,17 +74,17 @@ def find_external_reference(schema: bytes | Raw) -> str:
         value = loads(schema, "schema")
     except MalformedMessage:
         return ""
-    known: set[str] = set()
+    known_ids: set[str] = set()
     wanted: list[str] = []
     for part in _iter_subschemas(value):
         own = part.get("$id")
         if isinstance(own, str):
-            known.add(own.rstrip("#"))
+            known_ids.add(own.rstrip("#"))
         wanted += [ref for name in _REFERENCE_KEYWORDS if isinstance(ref := part.get(name), str)]
     for reference in wanted:
         address = reference.partition("#")[0]
         # The validator includes the meta-schemas of the dialects.
-        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address) and address not in known and not _DIALECT.match(address):
+        if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", address) and address not in known_ids and not _DIALECT.match(address):
             return reference
     return ""
 

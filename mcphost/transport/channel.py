@@ -138,8 +138,8 @@ def mismatched_id_error(name: str, request: JsonRpcRequest) -> MalformedMessage:
     """Return the error for a response whose id matches *request* except for its JSON type."""
     was = "a text" if isinstance(request.id, int) else "a number"
     return MalformedMessage(
-        f"The server {name!r} answered {request.method} under an id that is {was} where ours is "
-        f"{'a number' if isinstance(request.id, int) else 'a text'}; that is no answer.",
+        f"The server {name!r} answered {request.method} with an id that is {was}, but the id of the "
+        f"request is {'a number' if isinstance(request.id, int) else 'a text'}.",
         "The server must repeat the id as it was sent.",
         server=name,
     )

@@ -41,14 +41,14 @@ class SseConnector(HttpConnector):
                 answer = await self._open_stream(client)
                 try:
                     decoder = EventDecoder(self._message_limit)
-                    endpoint, early = await self._wait_for_endpoint(answer, decoder)
+                    endpoint, early_messages = await self._wait_for_endpoint(answer, decoder)
                     sender = _MessagePoster(client.copy_with_url(endpoint), tasks, self._warn)
                     mux = Multiplexer(sender.put, None, self._warn, self._name)
                     self._warn(
                         f"The server {self._name!r} uses HTTP+SSE, a transport deprecated since 2025-03-26. "
                         "It works; ask its developers for Streamable HTTP."
                     )
-                    tasks.start_soon(self._receive, answer, decoder, early, mux)
+                    tasks.start_soon(self._receive, answer, decoder, early_messages, mux)
                     tasks.start_soon(sender.run, mux)
                     try:
                         yield mux
@@ -74,19 +74,19 @@ class SseConnector(HttpConnector):
 
     async def _wait_for_endpoint(self, answer: HttpResponse, decoder: EventDecoder) -> tuple[str, list[bytes]]:
         """Return the URL for POSTs, and messages that followed in the same chunk."""
-        early: list[bytes] | None = None
+        early_messages: list[bytes] | None = None
         endpoint = ""
         with anyio.move_on_after(ENDPOINT_TIMEOUT):
-            while early is None:
+            while early_messages is None:
                 chunk = await self._read_chunk(answer)
                 for event in self._decode_events(decoder, chunk):
-                    if early is not None:
-                        early.append(event.data)
+                    if early_messages is not None:
+                        early_messages.append(event.data)
                     elif event.event == "endpoint":
-                        endpoint, early = self._resolve_endpoint(event.data), []
-        if early is None:
+                        endpoint, early_messages = self._resolve_endpoint(event.data), []
+        if early_messages is None:
             raise self._startup_error(f"sent no endpoint address within {ENDPOINT_TIMEOUT:.0f} s")
-        return endpoint, early
+        return endpoint, early_messages
 
     def _decode_events(self, decoder: EventDecoder, chunk: bytes) -> list[ServerSentEvent]:
         try:

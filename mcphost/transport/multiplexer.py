@@ -327,8 +327,8 @@ class Multiplexer:
         elif isinstance(message.id, str) and message.id.isascii() and message.id.isdecimal():
             self._fail_later(int(message.id[:20]))
 
-    def _fail_later(self, ident: int, error: ServerError | None = None) -> None:
-        exchange = self._pending.get(ident)
+    def _fail_later(self, request_id: int, error: ServerError | None = None) -> None:
+        exchange = self._pending.get(request_id)
         if exchange is not None:
             if error is None:
                 self._warn_once(

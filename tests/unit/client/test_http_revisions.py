@@ -246,7 +246,9 @@ async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why
         for name in ("body", "stream"):
             with (
                 anyio.fail_after(20),
-                pytest.raises(MalformedMessage, match="under an id that is a text where ours is a number"),
+                pytest.raises(
+                    MalformedMessage, match="with an id that is a text, but the id of the request is a number"
+                ),
             ):
                 await session.request(CallTool(name))
         assert session.anomaly_counts["answers nobody waits for"] == 2
