@@ -1,1 +1,1 @@
-"""The terminal UI: screens, dialogs and widgets on Textual; shows events, answers questions, holds no judgement."""
+"""The terminal UI on Textual: screens, dialogs and widgets that show events and ask questions; no policy."""

@@ -1,4 +1,4 @@
-"""McpHostApp: the chat, the theme, the pump from the host's feed to them, and the stage for dialogs."""
+"""The Textual application: the chat, the theme, dispatch of host events, and global actions."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ServerObserver(Protocol):
-    """A page that follows what the servers do."""
+    """A page that is updated when servers change."""
 
     def handle_server_change(self) -> None:
-        """A server's state or offers are new."""
+        """Handle a change of a server's state or catalog."""
 
     def handle_resource_change(self, server: str, uri: str) -> None:
-        """A watched resource is not what it was."""
+        """Handle an update of a subscribed resource."""
 
 
 @runtime_checkable
 class SignInProgressDisplay(Protocol):
-    """A question that shows what is waited for while it is open."""
+    """A dialog that shows the progress of a sign-in while it is open."""
 
     def show_sign_in_progress(self, event: "SignInUpdated") -> None:
-        """Where the sign-in is."""
+        """Show the current step of the sign-in."""
 
 
 _DOUBLE_PRESS_SECONDS = 2.0
 _EVENTS_PER_YIELD = 64
 _ACTIONS_WITHOUT_HOST = {"quit", "toggle_servers", "theme", "focus_transcript", "help"}
-"""The actions of the table that work before there is a host."""
+"""Actions that work before a host is attached."""
 
 
 def _load_palette_provider() -> "type[Provider]":
@@ -75,7 +75,7 @@ def _load_palette_provider() -> "type[Provider]":
 class McpHostApp(QuestionApp):
     """The terminal UI of one Host, which may be attached after the first frame.
 
-    Until then text goes into the composer; messages and actions that need the host are carried out once it is there.
+    Until then text goes into the composer; actions that need the host are deferred until it is attached.
     """
 
     TITLE = "mcphost"
@@ -114,7 +114,7 @@ class McpHostApp(QuestionApp):
         """Set after the first frame."""
         self._is_quitting = False
         self.chat = ChatScreen(greeting=greeting, demo=demo)
-        # Motion says nothing here, and every frame of it costs.
+        # Animations carry no information, and every frame costs CPU time.
         self.animation_level = "none"
         self._filters.append(ControlCharacterFilter())
         self._use_theme(theme or themes.DEFAULT)
@@ -124,15 +124,15 @@ class McpHostApp(QuestionApp):
         self._shown_notices: dict[tuple[str, str, str], float] = {}
         self._interrupted_at = 0.0
         self.is_suspended = False
-        """Whether the user's editor has the terminal, and with it ctrl+c."""
+        """Whether the user's editor owns the terminal, and with it ctrl+c."""
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's choice; where that is a plain terminal, one that may get lost."""
+        """Return Textual's driver, replaced on Linux by one that survives the loss of the terminal."""
         chosen = super().get_driver_class()
         return ResilientDriver if chosen is LinuxDriver else chosen
 
     def get_default_screen(self) -> Screen[Any]:
-        """The chat."""
+        """Return the chat."""
         return self.chat
 
     def _use_theme(self, name: str) -> None:
@@ -143,7 +143,7 @@ class McpHostApp(QuestionApp):
     # -- life
 
     def on_mount(self) -> None:
-        """Paint first, start servers and model afterwards."""
+        """Draw the first frame before servers and the model are started."""
         cast("Any", self).screen_change_signal.subscribe(self, self._handle_screen_change)
         self.call_after_refresh(self._handle_first_frame)
 
@@ -156,16 +156,16 @@ class McpHostApp(QuestionApp):
 
     @property
     def has_host(self) -> bool:
-        """Whether there is a host."""
+        """Whether a host is attached."""
         return self._host is not None
 
     def attach(self, host: "Host", frontend: "TuiFrontend") -> None:
-        """Show this host from now on. `front` must be the front that it asks. Call it once, after the first frame."""
+        """Attach the host and the frontend that it asks. Call it once, after the first frame."""
         self._host, self._frontend = host, frontend
         if host.config.theme:
             self._use_theme(host.config.theme)
         frontend.bind(self)
-        self.call_later(self._start_host)  # in the app's own task
+        self.call_later(self._start_host)  # runs in the app's task
 
     def _handle_screen_change(self, _: object) -> None:
         self.update_question_cards()
@@ -181,7 +181,7 @@ class McpHostApp(QuestionApp):
             call()
 
     async def _pump(self, feed: "EventQueue") -> None:
-        """Every event to the chat; a burst never keeps keys from being handled."""
+        """Dispatch host events to the chat and the screens; yield so that a burst does not block key handling."""
         from mcphost.host import events
 
         of_servers = (
@@ -211,19 +211,19 @@ class McpHostApp(QuestionApp):
 
     @property
     def _server_observer(self) -> ServerObserver | None:
-        """The page on top, if it follows the servers and has all of its parts; while it gets them, it reads anyway."""
+        """The top page, if it observes servers and is mounted; a page being mounted reads the state itself."""
         page = self.screen
-        is_whole = page.is_mounted and page.display  # not displayed: it is being taken away
+        is_whole = page.is_mounted and page.display  # not displayed while it is being removed
         return page if is_whole and isinstance(page, ServerObserver) else None
 
     @property
     def crash_error(self) -> Exception | None:
-        """The mistake of ours that ended the app."""
+        """The unexpected exception that ended the app, or None."""
         return self._exception
 
     def _fatal_error(self) -> None:
-        # Textual would print the values of all variables, such as a pass phrase that is being typed. Whoever runs the
-        # app asks `crashed`.
+        # Textual's traceback prints the values of all variables, which may include a pass phrase. The caller reads
+        # `crash_error` instead.
         self._close_frontend()
         self._close_messages_no_wait()
 
@@ -232,10 +232,10 @@ class McpHostApp(QuestionApp):
             self._frontend.close()
 
     def request_quit(self) -> None:
-        """End the app like the quit key; on the event loop, a signal handler of it included; more than once is fine."""
+        """Quit like the quit key. Call it on the event loop, also from its signal handlers. Idempotent."""
         self._is_quitting = True
         self._close_frontend()
-        if self.is_running and self.first_frame_drawn.is_set():  # in the middle of mounting, leaving would be an error
+        if self.is_running and self.first_frame_drawn.is_set():  # leaving while mounting raises
             self.exit()
 
     async def action_quit(self) -> None:
@@ -243,7 +243,7 @@ class McpHostApp(QuestionApp):
         self.request_quit()
 
     def action_interrupt(self) -> None:
-        """Copy what is selected; otherwise quit when pressed twice."""
+        """Copy the selection; without one, quit when pressed twice."""
         text = getattr(self.focused, "selected_text", "") or self.screen.get_selected_text()
         if text:
             self.copy_to_clipboard(text)
@@ -257,24 +257,24 @@ class McpHostApp(QuestionApp):
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
         if self._is_started:
-            # The host's tasks call this; Textual's work belongs into Textual's own task.
+            # The host's tasks call this, but Textual must be used from its own task.
             self.call_later(self._run_unless_exiting, call)
         else:
             self._deferred_calls.append(call)
 
     def _run_unless_exiting(self, call: Callable[[], None]) -> None:
-        """Textual mounts nothing any more once the app leaves, and raises MountError."""
+        """Run the call unless the app is exiting, when Textual raises MountError on every mount."""
         if not self._exit:
             call()
 
-    # -- actions of the table in keys
+    # -- actions of the keymap
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Under a dialog nothing but quitting works."""
+        """Disable global actions other than quitting while a dialog is open."""
         del parameters
         names = {item.name for item in ACTIONS} - {"quit", "stop"} | {"command_palette"}
         if action == "answer":
-            return True  # also over a form in which the person is typing
+            return True  # also over a form in which the user is typing
         if action == "auto_approval" and self._host is not None and self._host.auto_approval_status is not None:
             return True  # the kill key works over everything
         return not (action in names and self._screen_stack and self.screen.is_modal)
@@ -285,7 +285,7 @@ class McpHostApp(QuestionApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Carry it out; before there is a host, what needs it waits."""
+        """Run the action; defer one that needs the host until the host has started."""
         if not self._is_started:
             namespace, name, _ = parse_action(action) if isinstance(action, str) else action
             is_ours = namespace == "app" or (not namespace and default_namespace in (None, self))
@@ -295,7 +295,7 @@ class McpHostApp(QuestionApp):
         return await super().run_action(action, default_namespace, namespaces)
 
     def on_action_requested(self, message: ActionRequested) -> None:
-        """A click or a slash command: the same as the key."""
+        """Run the action that was clicked or chosen as a slash command."""
         message.stop()
         if message.action:
             self._schedule_action(message.action)
@@ -315,7 +315,7 @@ class McpHostApp(QuestionApp):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notice, unless the same one is on the screen: a key that is held down would stack up hundreds."""
+        """Show a notice unless the same one is visible: a key held down would stack up hundreds."""
         now, wanted = monotonic(), (message, title, severity)
         self._shown_notices = {one: until for one, until in self._shown_notices.items() if until > now}
         if wanted not in self._shown_notices:
@@ -327,20 +327,20 @@ class McpHostApp(QuestionApp):
         self.action_command_palette()
 
     def action_pass(self) -> None:
-        """A key that does nothing."""
+        """Do nothing."""
 
     def action_toggle_servers(self) -> None:
-        """F2."""
+        """Show or hide the server list."""
         self.chat.toggle_sidebar()
 
     def on_copy_requested(self, message: CopyRequested) -> None:
-        """Put it into the clipboard."""
+        """Copy the text to the clipboard."""
         message.stop()
         self.copy_to_clipboard(message.text)
         self.notify("Copied.", markup=False, timeout=2)
 
     def on_argument_check_requested(self, message: ArgumentCheckRequested) -> None:
-        """Edited arguments: does the tool's schema take them?"""
+        """Validate edited arguments against the tool's schema."""
         message.stop()
         from mcphost.tui.screens.manual_call import check_arguments
 
@@ -348,7 +348,7 @@ class McpHostApp(QuestionApp):
 
     @property
     def editor_name(self) -> str:
-        """The name of the user's own editor; empty where there is none, or the terminal cannot be given to it."""
+        """The name of the user's editor; empty if there is none or the terminal cannot be suspended."""
         from mcphost.tui import editor
 
         if self._driver is None or not self._driver.can_suspend or not editor.editor_command():
@@ -356,7 +356,7 @@ class McpHostApp(QuestionApp):
         return clean_line(editor.editor_command()[0].rpartition("/")[2], 20)
 
     def on_editor_requested(self, message: EditorRequested) -> None:
-        """One at a time has the terminal."""
+        """Open the user's editor, one at a time."""
         message.stop()
         if not self.is_suspended:
             self.is_suspended = True
@@ -375,19 +375,19 @@ class McpHostApp(QuestionApp):
             self.is_suspended = False
 
     def on_file_diff_requested(self, message: "FileDiffRequested") -> None:
-        """A file that a call names: how does it differ from what the call carries?"""
+        """Compare a file named by a call with the text of the call."""
         from mcphost.tui.file_diff import answer_file_diff
 
         self.run_worker(partial(answer_file_diff, message), group="file")
 
     def on_rule_preview_requested(self, message: RulePreviewRequested) -> None:
-        """A rule that is being written: which calls does it cover? The newest one only."""
+        """Preview which calls a rule matches; a newer request replaces an older one."""
         from mcphost.tui.dialogs.rule_builder import answer_rule_preview
 
         self.run_worker(partial(answer_rule_preview, self.host.grants, message), group="rule", exclusive=True)
 
     def action_new(self) -> None:
-        """A fresh conversation."""
+        """Start a new conversation."""
         from mcphost.errors import McpHostError
 
         try:
@@ -399,7 +399,7 @@ class McpHostApp(QuestionApp):
         self.chat.refresh_status()
 
     def action_auto_approval(self) -> None:
-        """F9: while tools run unasked, the kill key."""
+        """Open the auto-approve form; while auto-approve is on, stop everything."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
             self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
@@ -409,30 +409,30 @@ class McpHostApp(QuestionApp):
         self.push_screen(AutoApprovalForm(self.host.auto_approval), lambda _: self.chat.refresh_status())
 
     def action_stop(self) -> None:
-        """Stop the turn; outside a turn, back to the composer."""
+        """Stop the turn; outside a turn, focus the composer."""
         if self.host.stop() or self.chat.stop_manual_calls():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()
 
     def action_continue_turn(self) -> None:
-        """Go on with an answer that was cut off, or ask the model again."""
+        """Continue an answer that was cut off, or ask the model again."""
         if self.screen is self.chat:
             self.chat.continue_turn()
 
     def action_focus_transcript(self) -> None:
-        """Keys go to the conversation."""
+        """Focus the conversation."""
         self.chat.query_one("#transcript").focus()
 
     def action_copy_last(self) -> None:
-        """The last answer to the clipboard."""
+        """Copy the last answer to the clipboard."""
         text = self.chat.presenter.last_answer()
         if text:
             self.copy_to_clipboard(text)
         self.notify("Copied." if text else "There is no answer yet.", markup=False, timeout=2)
 
     def action_theme(self) -> None:
-        """The next theme."""
+        """Switch to the next theme."""
         names = themes.names()
         place = names.index(self.theme) if self.theme in names else -1
         self._use_theme(names[(place + 1) % len(names)])

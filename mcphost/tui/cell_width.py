@@ -1,4 +1,4 @@
-"""How many cells a character takes: as Textual counts them, and at most in any terminal."""
+"""Width of characters in cells: as Textual counts it, and at most in any terminal."""
 
 import unicodedata
 from functools import lru_cache
@@ -12,10 +12,10 @@ _REGIONAL_INDICATORS = (0x1F1E6, 0x1F1FF)
 
 @lru_cache(4096)
 def measure_character(character: str) -> tuple[int, bool]:
-    """Return the cells that a clean character takes at most, and whether it is drawn on the one before.
+    """Return the maximum cells of a clean character, and whether it combines with the previous one.
 
-    Terminals disagree with Textual on spacing marks, single letters of Hangul, modifiers of skin and halves of flags,
-    and on letters after a joiner: what is laid out by these numbers fits in all of them.
+    Terminals disagree with Textual on spacing marks, single Hangul letters, skin tone modifiers, regional indicators,
+    and letters after a joiner. Layout by these widths fits in all of them.
     """
     if character == "\t":
         return TAB_WIDTH, False
@@ -28,10 +28,10 @@ def measure_character(character: str) -> tuple[int, bool]:
 
 
 def find_row_breaks(line: str, width: int) -> list[int]:
-    """Return where the rows of a clean line begin, the first row left out: none takes more than `width` cells.
+    """Return the start of each row but the first, so that no row of a clean line exceeds `width` cells.
 
-    A row ends after the last blank in its second half, or else before the first character that does not fit. A
-    character and the marks on it stay together where a row has room for them.
+    A row ends after the last space in its second half, or else before the first character that does not fit. A
+    character and its combining marks stay together where a row has room for them.
     """
     breaks: list[int] = []
     used = word = before = base = lead = 0  # a word begins after `before` cells of the row, a character after `lead`

@@ -1,6 +1,7 @@
-"""What `sanitize.clean` does to text beyond ASCII: floods of combining marks, and joiners that terminals disagree on.
+"""Limits for combining marks, and removal of joiners whose width differs between terminals.
 
-Apart from it because compiling these patterns takes as long as a twentieth of the first frame, which has no such text.
+Separate from `screen_text` because compiling these patterns takes a twentieth of the time to the first frame, which has
+no such text.
 """
 
 import re
@@ -13,36 +14,36 @@ _MARKS = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe2
 _MAX_MARKS = 4
 _EXCESS_MARKS = re.compile(f"[{_MARKS}][{_MARKS}]{{{_MAX_MARKS},}}")
 _BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
-# Joined emoji and presentation selectors: terminals draw them one, two or six cells wide. Shown one beside the other
-# they never break a border. Joiners between letters stay, they are spelling.
+# Terminals draw joined emoji and presentation selectors one, two or six cells wide; drawn separately, emoji do not
+# break a border. Joiners between letters stay because they are part of the spelling.
 _AMBIGUOUS_WIDTH = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f])\u200d|[\ufe0e\ufe0f]")
 
 
 def _zero_width_ranges(last_of_all: int) -> str:
-    """Return the ranges of all characters up to this one that Textual gives no cell of their own."""
+    """Return, as a character class, the characters up to this one that Textual counts as zero cells wide."""
     table = load_cell_table("auto").widths
     none = [(first, min(last, last_of_all)) for first, last, cells in table if not cells and first >= _FIRST_MARK]
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in none if first <= last)
 
 
 ZERO_WIDTH = f"[{_zero_width_ranges(0x10FFFF)}]"
-"""Marks of every script, vowels and finals of Hangul, joiners, modifiers of skin: drawn on the character before."""
+"""Characters drawn on the previous one: combining marks, Hangul vowels and finals, joiners, skin tones."""
 ZERO_WIDTH_BMP = f"[{_zero_width_ranges(0xFFFF)}]"
-"""Those of the first plane: without ranges beyond it, a regular expression finds them ten times as fast."""
-# Of all scripts together: Burmese and Tibetan words have up to five on a letter, pointed Hebrew with accents, too.
+"""The same within the Basic Multilingual Plane, which a regular expression searches ten times faster."""
+# Burmese, Tibetan, and pointed Hebrew with accents have up to five on a letter.
 _MAX_ZERO_WIDTH = 6
 _EXCESS_ZERO_WIDTH = re.compile(f"{ZERO_WIDTH}{ZERO_WIDTH}{{{_MAX_ZERO_WIDTH},}}")
 _EXCESS_ZERO_WIDTH_BMP = re.compile(f"{ZERO_WIDTH_BMP}{ZERO_WIDTH_BMP}{{{_MAX_ZERO_WIDTH},}}")
 
 
 def limit_combining_marks(text: str) -> str:
-    """The text without more marks on a character than words have, and without what is as wide as a terminal likes."""
+    """Return the text with excess combining marks cut and characters of ambiguous width removed."""
     text = _EXCESS_MARKS.sub(_create_marker(_MAX_MARKS), _AMBIGUOUS_WIDTH.sub("", text))
     return _select_zero_width_pattern(text).sub(_create_marker(_MAX_ZERO_WIDTH), text)
 
 
 def has_excess_marks(text: str) -> bool:
-    """Whether `without_floods` would change the text."""
+    """Return whether `limit_combining_marks` would change the text."""
     return any(pattern.search(text) for pattern in (_AMBIGUOUS_WIDTH, _EXCESS_MARKS, _select_zero_width_pattern(text)))
 
 

@@ -1,4 +1,4 @@
-"""The palette: every action of the table in `keys`, found by its name."""
+"""The command palette: every action of the keymap, searchable by name."""
 
 from functools import partial
 
@@ -8,10 +8,10 @@ from mcphost.tui.keymap import ACTIONS
 
 
 class CommandPaletteProvider(Provider):
-    """Offers every action but the palette itself."""
+    """Provider of every action but the palette itself."""
 
     async def discover(self) -> Hits:
-        """Everything, before something is typed."""
+        """Yield every action while nothing is typed."""
         for action in ACTIONS:
             if action.name != "palette":
                 yield DiscoveryHit(
@@ -19,10 +19,10 @@ class CommandPaletteProvider(Provider):
                 )
 
     async def search(self, query: str) -> Hits:
-        """What fits the words typed."""
+        """Yield the actions that match the query."""
         matcher = self.matcher(query)
         for action in ACTIONS:
-            # By any of its names: who looks for "theme" must find "Light or dark".
+            # Match any name of the action: "theme" must find "Light or dark".
             score = max(map(matcher.match, (action.title, action.label, action.slash)))
             score = score or 0.1 * (query.lower() in action.help.lower())
             if score and action.name != "palette":

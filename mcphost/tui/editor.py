@@ -1,4 +1,4 @@
-"""The user's own editor on a text: a private file, no shell; the screen is away meanwhile and always comes back."""
+"""The user's editor, run without a shell on a private file while the screen is suspended."""
 
 import os
 import shlex
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from textual.app import App
 
 MAX_BYTES = 4_000_000
-"""Bytes that are read back."""
+"""Maximum bytes read back from the editor."""
 _TERMINATE_SECONDS = 2.0
 MIN_EDIT_SECONDS = 2.0
-"""Seconds in which nobody edits a text: an editor that changed nothing in them may be open in a window by now."""
+"""An editor that returns an unchanged text within these seconds is assumed not to wait for its window."""
 TerminalSuspender = Callable[[], AbstractContextManager[None]]
 
 
 def editor_command() -> tuple[str, ...]:
-    """What $VISUAL, or else $EDITOR, says, as words; empty when neither says anything."""
+    """Return $VISUAL or $EDITOR split into words; empty if neither is set."""
     text = os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()
     try:
         return tuple(shlex.split(text))
     except ValueError:
-        return (text,)  # no program is called that, which is then said
+        return (text,)  # no program has this name, so edit_text reports it
 
 
 @contextmanager
 def suspend_terminal(app: "App[None]") -> Generator[None]:
-    """The terminal is somebody else's, and nothing is drawn. What is raised meanwhile is, once the screen is back."""
+    """Suspend the app and drawing; exceptions are raised again once the screen is restored."""
 
     def ignored(*_: object) -> None:
-        """Not SIG_IGN, which whoever is started would inherit."""
+        """Ignore the signal; a child process would inherit SIG_IGN."""
 
     failure: BaseException | None = None
     before = signal.signal(signal.SIGQUIT, ignored)
@@ -49,10 +49,10 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
         with app.suspend(), app.batch_update():
             try:
                 yield
-            except BaseException as error:  # noqa: BLE001 - Textual does not come back from any
+            except BaseException as error:  # noqa: BLE001 - Textual does not resume after any
                 failure = error
             if not app.is_running or cast("Any", app)._exit:
-                # The app is leaving, and the terminal is plain: this is what Textual does not come back from.
+                # The app is exiting, so leave by an exception: Textual then does not take the terminal back.
                 raise failure or UsageError("mcphost is leaving.")
     finally:
         signal.signal(signal.SIGQUIT, before)
@@ -61,17 +61,17 @@ def suspend_terminal(app: "App[None]") -> Generator[None]:
 
 
 async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspender) -> str:
-    """The text as the user left it.
+    """Return the text as the user saved it.
 
-    Raises UsageError: no such editor, it failed or did not wait, or what it left cannot be read.
+    Raises UsageError if the editor is missing, fails or does not wait, or if its file cannot be read.
 
-    The file is in a folder that only the user can enter, and is gone afterwards. Cancelling ends the editor.
+    The file is in a folder with mode 0700 and is deleted afterwards. Cancellation ends the editor.
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
             f"The editor {' '.join(command)[:100]!r} cannot be found.", "Set $VISUAL or $EDITOR to one that is there."
         )
-    folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # 0700 by itself
+    folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # mkdtemp sets mode 0700
     path = folder / "arguments.json"
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -99,7 +99,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
 
 
 def _temporary_directory() -> str | None:
-    """Where files of this login live in memory, if there is such a place; None for the usual one."""
+    """Return the login session's in-memory directory if usable; None selects the default."""
     folder = os.environ.get("XDG_RUNTIME_DIR", "")
     return folder if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK) else None
 

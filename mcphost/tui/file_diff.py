@@ -1,4 +1,4 @@
-"""What a call would change: the text it carries beside the file that it names, or beside the text that it replaces."""
+"""Diffs that show what a call would change in a file or in a text that it replaces."""
 
 import os
 import stat
@@ -15,7 +15,7 @@ from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.code_text import looks_like_path, show_whitespace
 
 FILE_LIMIT = 256 * 1024
-"""Bytes of a file that is compared."""
+"""Maximum bytes of a file that is compared."""
 READ_SECONDS = 5.0
 _MAX_LINES = 5_000
 _MAX_COMPARED_LINES = 1_000
@@ -35,14 +35,14 @@ _PSEUDO_FILE_SYSTEMS = ("/proc/", "/sys/", "/dev/")
 
 
 class TextDiff(NamedTuple):
-    """A title and rows, each with its mark in front ("+ ", "- ", two blanks, "@ " for a place), clean."""
+    """A title and clean rows, each prefixed with "+ ", "- ", two spaces, or "@ " for a position."""
 
     title: str
     rows: tuple[str, ...] = ()
 
 
 class FileWrite(NamedTuple):
-    """The file that a call names, and the text that it would hold."""
+    """The file named by a call, and the text that the call would write."""
 
     path: str
     display_path: str
@@ -50,9 +50,9 @@ class FileWrite(NamedTuple):
 
 
 def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWrite | None:
-    """Return the file that the call would write whole; None where the arguments do not say one for certain.
+    """Return the file that the call would overwrite; None if the arguments are ambiguous.
 
-    Only for a server that runs on this machine, and only where one path and one text are given.
+    Requires a server on this machine, and exactly one path and one text.
     """
     if question.folder is None or any(word in question.tool.casefold() for word in _PARTIAL_WRITE_WORDS):
         return None
@@ -72,7 +72,7 @@ def find_file_write(question: ApproveTool, arguments: dict[str, Any]) -> FileWri
 
 
 class FileDiffRequested(Message):
-    """A call names this file; `compared` gets how it differs from the text of the call, if that can be said in time."""
+    """A request to compare a file with a call; `on_compared` receives the diff if it is ready in time."""
 
     def __init__(self, file_write: FileWrite, on_compared: Callable[[TextDiff], Awaitable[None]]) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class FileDiffRequested(Message):
 
 
 async def answer_file_diff(request: FileDiffRequested) -> None:
-    """Compare the file on a thread and hand the difference over; after some seconds nobody waits for it any more."""
+    """Compare the file on a thread and deliver the diff; give up after READ_SECONDS."""
     found = None
     with anyio.move_on_after(READ_SECONDS):
         found = await anyio.to_thread.run_sync(diff_file, request.file_write, abandon_on_cancel=True)
@@ -89,9 +89,9 @@ async def answer_file_diff(request: FileDiffRequested) -> None:
 
 
 def diff_file(file_write: FileWrite) -> TextDiff | None:
-    """Read the file and compare it; None where it cannot be read. May block: for a worker thread.
+    """Return the diff of the file, or None if it cannot be read. Blocks: call it on a worker thread.
 
-    Only a regular file is opened, at most 256 kB of it are read, and nothing of it leaves the screen.
+    Only a regular file is read, at most 256 kB, and its text is only shown on the screen.
     """
     name = clean_line(file_write.display_path, 200)
     try:
@@ -113,7 +113,7 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
 
 
 def _read(path: str) -> bytes | None:
-    """The bytes of a regular file; None when there are too many. Raises OSError."""
+    """Return the bytes of a regular file, or None if it is too large. Raises OSError."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("not a regular file")
@@ -122,7 +122,7 @@ def _read(path: str) -> bytes | None:
 
 
 def diff_replacements(arguments: dict[str, Any]) -> tuple[TextDiff, ...]:
-    """Return what the call replaces by what, where its arguments carry both texts."""
+    """Return a diff for each pair of old and new text in the arguments."""
     return tuple(diff_texts(f"{where}{old} → {where}{new}", before, after)
                  for where, old, new, before, after in _find_replacements(arguments))  # fmt: skip
 
@@ -144,7 +144,7 @@ def _find_replacements(arguments: dict[str, Any]) -> list[tuple[str, str, str, s
 
 
 def diff_texts(title: str, before: str, after: str) -> TextDiff:
-    """Compare two texts by lines; unchanged ones are kept only beside changed ones."""
+    """Compare two texts by lines; unchanged lines are included only as context."""
     old, new = _split_lines(before), _split_lines(after)
     if before == after:
         return TextDiff(f"{title}: no difference")
@@ -154,7 +154,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
     added = sum(d - c for kind, _, _, c, d in blocks if kind != "equal")
     removed = sum(b - a for kind, a, b, _, _ in blocks if kind != "equal")
     matcher: Any = SequenceMatcher(None, "", "")
-    matcher.opcodes = blocks  # what it would find by comparing without a bound
+    matcher.opcodes = blocks  # replaces its own comparison, which has no bound
     rows: list[str] = []
     for group in matcher.get_grouped_opcodes(_CONTEXT_LINES):
         rows.append(f"@ line {group[0][3] + 1}")
@@ -169,7 +169,7 @@ def diff_texts(title: str, before: str, after: str) -> TextDiff:
 
 
 def _split_lines(text: str) -> list[str]:
-    """The lines with their ends; no other character than LF ends one."""
+    """Return the lines with their LF; no other character ends a line."""
     *ended, last = text.split("\n")
     return [*(f"{line}\n" for line in ended), *([last] if last else [])]
 
@@ -178,7 +178,7 @@ _Opcode = tuple[Any, int, int, int, int]
 
 
 def _diff_opcodes(old: list[str], new: list[str]) -> list[_Opcode]:
-    """The blocks that are equal or not; what would take long to compare counts as replaced altogether."""
+    """Return the opcodes of the diff; a region that is slow to compare is one replacement."""
     start, least = 0, min(len(old), len(new))
     while start < least and old[start] == new[start]:
         start += 1
@@ -206,7 +206,6 @@ def _prefix_lines(mark: str, lines: list[str]) -> list[str]:
     rows: list[str] = []
     for line in lines:
         rows.append(mark + clean(show_whitespace(line.removesuffix("\n"))))
-        # The end of a line is no news, but that the last one has none is.
         if not line.endswith("\n"):
             rows.append("\\ no line end after this")
     return rows

@@ -1,4 +1,4 @@
-"""TuiFrontend: queues questions, one dialog at a time in order, withdraws what nobody waits for, refuses on exit."""
+"""The frontend of the terminal UI: queues questions and shows one dialog at a time."""
 
 from asyncio import Event
 from collections import deque
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 CALL_ENDED_SUFFIX = "; that call has ended"
 OpenMode = Literal["unless typing", "follows", "entered", "aside"]
-"""How a question comes: as a dialog unless the person is typing, as a dialog right after another one, as a dialog that
-the person opened, or beside what the person is typing."""
+"""How a question opens: as a dialog unless the user is typing, as a dialog right after another one, as a dialog that
+the user opened, or as a card beside the text being typed."""
 _MIN_LISTED_CALLS = 2
-"""So many waiting calls are a list."""
+"""Number of waiting calls from which they are shown as a list."""
 
 
 class QuestionDisplay(Protocol):
-    """What the front needs of the app; all of it returns at once."""
+    """What the frontend needs from the app; every method returns at once."""
 
     def open_dialog(
         self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: OpenMode = "unless typing"
     ) -> None:
-        """Show a dialog over everything, or as a card; `answered` gets what it was dismissed with."""
+        """Show a dialog or a card; `on_answer` receives the value it was dismissed with."""
         ...
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Take a dialog away unanswered."""
+        """Remove a dialog without an answer."""
         ...
 
     def update_questions(self, pending: tuple[Question[Any], ...]) -> None:
-        """Which questions wait now, the shown one first."""
+        """Update the list of waiting questions, the shown one first."""
         ...
 
 
 class _PendingQuestion:
-    """One question, its answer once there is one, and its dialog while it is shown."""
+    """A question with its answer, once given, and its dialog while it is shown."""
 
     __slots__ = ("answer", "dialog", "done", "is_user_opened", "key", "question", "review")
 
@@ -57,12 +57,12 @@ class _PendingQuestion:
 
     @property
     def is_call(self) -> bool:
-        """Whether it asks about a call."""
+        """Whether the question is about a tool call."""
         return isinstance(self.question, ApproveTool)
 
 
 class TuiFrontend:
-    """The front of the terminal UI. It exists before the app does; until `bind` questions wait."""
+    """Frontend that asks the user in dialogs. Questions wait until `bind` is called."""
 
     def __init__(self) -> None:
         self._display: QuestionDisplay | None = None
@@ -75,33 +75,33 @@ class TuiFrontend:
         self._open_mode: OpenMode = "unless typing"
 
     def bind(self, display: QuestionDisplay) -> None:
-        """From now on dialogs open on this stage, which must be able to show them."""
+        """Open dialogs on this display from now on; it must be ready to show them."""
         self._display = display
         self._show_next()
 
     def close(self) -> None:
-        """The screen is going: every open and every later question gets its refusal."""
+        """Refuse every open and every later question."""
         self._is_closed = True
         for waiting in tuple(self._queue):
             self._settle(waiting, waiting.question.refusal())
 
     @property
     def pending_questions(self) -> tuple[Question[Any], ...]:
-        """The questions nobody has answered, in order."""
+        """The unanswered questions, in order."""
         return tuple(waiting.question for waiting in self._queue)
 
     @property
     def kinds(self) -> frozenset[str]:
-        """What there are dialogs for."""
+        """The kinds of question that have a dialog."""
         return QUESTION_KINDS
 
     @property
     def who(self) -> str:
-        """The person at the screen, while there is one."""
+        """Who answers: "person", or "nobody" once closed."""
         return "nobody" if self._is_closed else "person"
 
     async def ask(self, question: Question[A]) -> A:
-        """The user's answer; cancelling the caller withdraws the question. Runs on the app's event loop."""
+        """Return the user's answer; cancellation withdraws the question. Runs on the app's event loop."""
         if self._is_closed:
             return question.refusal()
         waiting = _PendingQuestion(question, f"w{next(self._key_numbers)}")
@@ -114,7 +114,7 @@ class TuiFrontend:
         return waiting.answer
 
     def mark_call_ended(self, server: str, number: int) -> None:
-        """The call is over for which that server asks; its questions say so, and stay until it takes them back."""
+        """Mark the questions that a server asked during a call as asked by a call that has ended."""
         for waiting in self._queue:
             question = waiting.question
             if (question.server, question.number) == (server, number) and not question.why.endswith(CALL_ENDED_SUFFIX):
@@ -146,7 +146,7 @@ class TuiFrontend:
         return [waiting for waiting in self._queue if waiting.is_call]
 
     def _show_next(self) -> None:
-        """Show the first question when none is shown, and tell everyone how many wait."""
+        """Show the first question if none is shown, and update the number of waiting ones."""
         stage = self._display
         if stage is None:
             return
@@ -168,7 +168,7 @@ class TuiFrontend:
         stage.update_questions(self.pending_questions)
 
     def _update_call_list(self, display: QuestionDisplay, calls: list[_PendingQuestion]) -> None:
-        """A list follows its calls; a call that nobody has looked at yet joins those that came with it."""
+        """Update or close the list of calls; a dialog still guarded gives way to the list."""
         if self._call_list is not None:
             if len(calls) >= _MIN_LISTED_CALLS and not self._is_closed:
                 self._call_list.show_calls([_create_waiting_call(waiting) for waiting in calls])
@@ -181,12 +181,12 @@ class TuiFrontend:
             if first.is_user_opened or not first.dialog.is_guarded:
                 return
             dialog, first.dialog = first.dialog, None
-            first.review = None  # it was on the screen, but nobody had the time to read it
+            first.review = None  # it was on the screen too briefly to be read
             self._shown_count -= 1
             display.close_dialog(dialog)
 
     def _show_next_in_mode(self, mode: OpenMode) -> None:
-        """Show the next question in this way: the person has just decided about another one."""
+        """Show the next question in this mode, after the user decided about another one."""
         self._open_mode = mode
         try:
             self._show_next()
@@ -202,7 +202,7 @@ class TuiFrontend:
 
         def answered(answer: Any) -> None:
             if waiting.dialog is not dialog:
-                return  # it was taken away
+                return  # the dialog was removed
             waiting.dialog = None
             if answer is dialog.MINIMIZED:
                 self._show_question(waiting, display, "aside")
@@ -224,7 +224,7 @@ class TuiFrontend:
 
         def answered(verdict: "ListVerdict | object | None") -> None:
             if self._call_list is not shown:
-                return  # it was taken away
+                return  # the list was removed
             self._call_list = None
             if verdict is shown.MINIMIZED:
                 self._show_call_list(display, self._pending_calls, "aside")
@@ -259,7 +259,7 @@ class TuiFrontend:
         self._show_next_in_mode("follows")
 
     def _record_answer(self, waiting: _PendingQuestion, answer: Any) -> None:
-        """Without showing the next question: more of them are being settled."""
+        """Record the answer without showing the next question; the caller may settle more."""
         if not waiting.done.is_set():
             waiting.answer = answer
             waiting.done.set()

@@ -1,4 +1,4 @@
-"""Pictures decoded for the screen: each asked for once, the newest kept; and whether any can be drawn here."""
+"""Least-recently-used cache of decoded images, and whether this terminal can draw them."""
 
 import os
 from collections import OrderedDict
@@ -11,11 +11,11 @@ from mcphost.sandbox.image_decoder import INSTALL_HINT, ImageDecoder, is_install
 from mcphost.sandbox.image_formats import DecodedImage
 
 _MAX_CACHED_BYTES = 16 * 1024 * 1024
-_FAILURE_BYTES = 200  # bytes that one counts for
+_FAILURE_BYTES = 200  # size that a failure counts for
 
 
 def images_unsupported_reason(app: App[Any]) -> str:
-    """Why pictures are not drawn on this terminal, with what to do; empty when they are."""
+    """Return why images are not drawn on this terminal and the fix; empty if they are drawn."""
     if app.no_color:
         return "NO_COLOR is set."
     if app.console.color_system != "truecolor":
@@ -25,7 +25,7 @@ def images_unsupported_reason(app: App[Any]) -> str:
 
 
 class ImageCache:
-    """Owns the decoder. `close` ends it; what is asked for afterwards would start another."""
+    """Cache in front of a decoder process. `close` ends the process; a later `decode` starts another."""
 
     def __init__(self) -> None:
         self._decoder = ImageDecoder()
@@ -33,24 +33,24 @@ class ImageCache:
         self._cached_bytes = 0
 
     async def decode(self, data: str, width: int, height: int) -> DecodedImage | str:
-        """See ImageDecoder.decode; what was decoded before is there at once, also that it could not be."""
+        """Return the image or the reason of the failure, from the cache if possible; see ImageDecoder.decode."""
         key = sha256(data.encode(errors="replace")).digest(), width, height
         known = self._entries.get(key)
         if known is not None:
             self._entries.move_to_end(key)
             return known
-        found = await self._decoder.decode(data, width, height)
+        result = await self._decoder.decode(data, width, height)
         if key not in self._entries:
-            self._entries[key] = found
-            self._cached_bytes += _entry_bytes(found)
+            self._entries[key] = result
+            self._cached_bytes += _entry_bytes(result)
             while self._cached_bytes > _MAX_CACHED_BYTES:
                 self._cached_bytes -= _entry_bytes(self._entries.popitem(last=False)[1])
-        return found
+        return result
 
     async def close(self) -> None:
-        """End the process that decodes. Idempotent."""
+        """End the decoder process. Idempotent."""
         await self._decoder.close()
 
 
-def _entry_bytes(found: DecodedImage | str) -> int:
-    return len(found.pixels) if isinstance(found, DecodedImage) else _FAILURE_BYTES
+def _entry_bytes(entry: DecodedImage | str) -> int:
+    return len(entry.pixels) if isinstance(entry, DecodedImage) else _FAILURE_BYTES

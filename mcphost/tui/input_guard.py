@@ -1,4 +1,4 @@
-"""Where keys and clicks go: never to a question that they were not meant for, and in the order they were pressed."""
+"""Routing of keys and clicks: in order, and never to a question that they were not meant for."""
 
 import asyncio
 from contextlib import suppress
@@ -20,49 +20,49 @@ _UserInput = events.Key | events.Paste | events.MouseDown | events.MouseUp
 
 @runtime_checkable
 class Guarded(Protocol):
-    """A question on the screen, which is answered only by keys that were meant for it."""
+    """A question on the screen that accepts only input meant for it."""
 
     guard: AnswerGuard
     is_follow_up: bool
-    """Whether the person answered another question right before it."""
+    """Whether the user answered another question right before it."""
 
     @property
     def focused(self) -> Widget | None:
-        """What a key goes to."""
+        """The widget that receives keys."""
         ...
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a key goes into a field of the question, where it is text."""
+        """Whether a field of the question has the focus, so that keys are text."""
         ...
 
     def enter(self) -> None:
-        """The person entered the question: its keys work from now on."""
+        """Enter the question: its keys work from now on."""
         ...
 
     def show_hint(self, why: str) -> None:
-        """Say why a key did nothing."""
+        """Show why a key did nothing."""
         ...
 
     def has_binding(self, key: str) -> bool:
-        """Whether the question has a use for the key."""
+        """Return whether the question binds the key."""
         ...
 
     def contains_point(self, x: int, y: int) -> bool:
-        """Whether this place of the screen is inside of the question's frame."""
+        """Return whether the point of the screen is inside the question's frame."""
         ...
 
     async def process_key(self, key: str) -> bool:
-        """Do what a key does here, if it is one that waits for nobody else; whether it was."""
+        """Run the action of a key that can act at once; return whether it was one."""
         ...
 
 
 @runtime_checkable
 class GuardedForm(Protocol):
-    """A form, in which nothing is confirmed by a key that was pressed before it was there."""
+    """A form that is not confirmed by a key pressed before it appeared."""
 
     def was_hidden(self, seconds_ago: float) -> bool:
-        """Whether it was not on the screen yet so many seconds ago."""
+        """Return whether the form was not yet on the screen this many seconds ago."""
         ...
 
 
@@ -76,27 +76,27 @@ TOO_SOON_HINT = "too soon after another key: press it again"
 
 
 class InputGuardApp(App[None]):
-    """An app that hands on what was pressed."""
+    """An app that delivers input only to the part it was meant for."""
 
     _last_input: Widget | None = None
     _last_typed_at = float("-inf")
     _buffered_keys: tuple[Guarded | None, tuple[events.Key, ...]] = (None, ())
 
-    # -- who types where
+    # -- text input
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """The field into which a person types on that screen; None where there is none."""
+        """Return the text field of the screen that receives typing, or None."""
         focused = screen.focused
         return focused if isinstance(focused, TextInput) else None
 
     @property
     def _base_screen(self) -> Screen[Any]:
-        """The screen on which the person was before any question came."""
+        """The top screen below all questions."""
         return next(screen for screen in reversed(self.screen_stack) if not isinstance(screen, Guarded))
 
     @property
     def is_typing(self) -> bool:
-        """Whether the person is writing: the text field holds text, or a key went into it a moment ago."""
+        """Whether the user is typing: the text field holds text or received a key a moment ago."""
         field = self.find_text_input(self._base_screen)
         if field is None:
             return False
@@ -106,13 +106,13 @@ class InputGuardApp(App[None]):
     # -- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Hand on a key, a paste or a click, unless it was not meant for what is on the screen.
+        """Deliver a key, a paste or a click, unless it was not meant for what is on the screen.
 
-        A key comes here twice: from the terminal, and when nobody below had a use for it. Meanwhile a question may have
-        opened, and what was pressed elsewhere is not for that.
+        A key arrives twice: from the terminal, and again when no widget handled it. A question may have opened between
+        the two, and must not receive a key that was pressed elsewhere.
         """
         if isinstance(event, events.InputEvent | events.Paste) and (self._exit or not self._screen_stack):
-            return  # the screens are being taken apart: input that looked for a part of one would end in an error
+            return  # the screens are being removed, and handling input would raise
         if isinstance(event, events.Key | events.Paste | events.MouseDown | events.MouseUp):
             screen = self.screen
             ago = monotonic() - event.time
@@ -132,9 +132,9 @@ class InputGuardApp(App[None]):
         await super().on_event(event)
 
     async def _wait_for_delivery(self, key: str) -> None:
-        """Wait until what was typed before has arrived in its field: a key that is no text may act at once.
+        """Wait until earlier text has reached its field, because a key that is not text acts at once.
 
-        Over a slow connection a form was sent without the last that was typed into it.
+        Without this, a form on a slow connection was sent without the last characters typed.
         """
         field = self._last_input
         if field is None or len(key) == 1:
@@ -149,7 +149,7 @@ class InputGuardApp(App[None]):
     # -- keys, pastes and clicks while a question is on top
 
     def _accepts_input(self, question: Guarded, event: _UserInput, ago: float) -> bool:
-        """Whether the question gets it."""
+        """Return whether the question receives the event."""
         guard = question.guard
         if isinstance(event, events.MouseDown | events.MouseUp):
             if guard.is_blocking(ago, is_letter=True):
@@ -162,7 +162,7 @@ class InputGuardApp(App[None]):
         if event.is_forwarded:
             return not guard.is_new(ago)
         if question.is_field_focused:
-            guard.record_key(ago, is_navigation=True)  # a letter that comes right behind it is text, too
+            guard.record_key(ago, is_navigation=True)  # a letter right after it is text, too
             return True
         if isinstance(event, events.Key):
             return (self._accepts_entered_key if guard.is_entered else self._accepts_unentered_key)(
@@ -173,7 +173,7 @@ class InputGuardApp(App[None]):
         return guard.is_entered
 
     def _accepts_entered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """A key for a question that the person entered."""
+        """Return whether an entered question receives the key."""
         guard, key = question.guard, event.key
         moves = key in SCROLL_KEYS or (key in FOCUS_KEYS and key != "f8")
         goes_back = moves or key == "escape"
@@ -184,7 +184,7 @@ class InputGuardApp(App[None]):
         return not closed and key != "f8"
 
     def _accepts_unentered_key(self, question: Guarded, event: events.Key, ago: float) -> bool:
-        """A key for a question that came by itself: it may refuse and move the focus, and nothing else."""
+        """Return whether a question that was not entered receives the key: only to refuse or move the focus."""
         guard, key = question.guard, event.key
         closed = guard.is_blocking(ago, is_letter=False)
         goes_on = self._get_buffered_keys(question) and (key in _EDIT_KEYS or (closed and key not in {"escape", "f8"}))
@@ -206,7 +206,7 @@ class InputGuardApp(App[None]):
         return True
 
     def _enter_question(self, question: Guarded) -> None:
-        """Its keys work from now on; a letter that came before was meant for it, and too early."""
+        """Enter the question and drop a buffered letter, which was meant for the question but came too early."""
         self._buffered_keys = (None, ())
         if not question.guard.is_entered:
             question.enter()
@@ -216,25 +216,25 @@ class InputGuardApp(App[None]):
         return keys if holder is question else ()
 
     def _redirect_typing(self, question: Guarded, event: events.Key | events.Paste, ago: float) -> None:
-        """Text for a question that the person did not enter goes where the person types; the question makes room.
+        """Redirect text typed at a question that was not entered to the text field, and minimize the question.
 
-        A single letter may have been meant for the question: it is held until another key tells. So are letters from
-        right after the answer to another question: that key may have been pressed twice.
+        A single letter may be meant for the question, so it is buffered until the next key decides. Letters right
+        after the answer to another question are buffered too: the answer key may have been pressed twice.
         """
         below, guard = self._base_screen, question.guard
         field = self.find_text_input(below)
-        held = self._get_buffered_keys(question)
+        buffered = self._get_buffered_keys(question)
         in_flight = guard.is_blocking(ago, is_letter=True)
-        waits = question.is_follow_up and guard.is_new(ago) if held or in_flight else True
+        waits = question.is_follow_up and guard.is_new(ago) if buffered or in_flight else True
         guard.record_key(ago)
         if field is None:
             question.show_hint(NOT_ENTERED_HINT)
         elif waits and isinstance(event, events.Key) and event.is_printable:
-            self._buffered_keys = (question, (*held, event))
+            self._buffered_keys = (question, (*buffered, event))
             question.show_hint(NOT_ENTERED_HINT + KEEP_TYPING_HINT)
         else:
             self._buffered_keys = (None, ())
-            self._forward_keys(field, *held, event)
+            self._forward_keys(field, *buffered, event)
             below.set_focus(field)
             self.minimize(question)
 
@@ -244,12 +244,12 @@ class InputGuardApp(App[None]):
             cast("Any", field)._forward_event(key)
 
     def release_buffered_keys(self, question: Guarded) -> None:
-        """The question is gone: what it was given goes where the person types."""
+        """Send the keys buffered for a removed question to the text field."""
         field, keys = self.find_text_input(self._base_screen), self._get_buffered_keys(question)
         if field is not None and keys:
             self._buffered_keys = (None, ())
             self._forward_keys(field, *keys)
 
     def minimize(self, question: Guarded) -> None:
-        """Take the question from the top of the screen; it waits until the person comes back to it."""
+        """Replace the question by a card; it waits until the user returns to it."""
         raise NotImplementedError

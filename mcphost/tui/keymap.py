@@ -1,10 +1,10 @@
-"""Every action in one table: its keys, its button in the footer, its palette entry, its slash command."""
+"""The keymap: every global action with its keys, footer button, palette entry and slash command."""
 
 from typing import NamedTuple
 
 
 class Action(NamedTuple):
-    """One thing the user can do from anywhere; `name` is the app's action, `slash` its command without the slash."""
+    """A global action; `name` is the app's action, `slash` its command without the slash."""
 
     name: str
     keys: str
@@ -128,7 +128,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("quit", "ctrl+q", "^Q", "quit", "Quit", "Save and leave", "quit", is_in_footer=True, priority=True),
 )
 
-# What works inside one place only: (where, key, what it does). For the help screen.
+# Keys of one part of the screen, for the help screen: (part, key, effect).
 LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
     ("Message", "enter", "send"),
     ("Message", "shift+enter or ctrl+j", "new line"),
@@ -164,5 +164,5 @@ LOCAL_KEYS: tuple[tuple[str, str, str], ...] = (
 
 
 def find_slash_command(word: str) -> Action | None:
-    """The action with this slash command."""
+    """Return the action with this slash command, or None."""
     return next((action for action in ACTIONS if action.slash == word), None)

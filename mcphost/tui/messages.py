@@ -1,4 +1,4 @@
-"""The messages widgets send up: what the user did, never what it means."""
+"""Messages from widgets to the app: what the user did, not what it means."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Section(NamedTuple):
-    """A part of a page: a heading in words of mcphost, and a text that can fake none.
+    """A part of a page: a heading written by mcphost, and a text that cannot imitate one.
 
-    Each row of the text stands behind a bar, and so does each row that the heading continues on.
+    Every row of the text, and every continuation row of the heading, is drawn behind a bar.
     """
 
     heading: str
@@ -24,14 +24,14 @@ class Section(NamedTuple):
 
 
 def join_sections(sections: Sequence[Section]) -> str:
-    """Return headings and texts as one text, for copying."""
+    """Return headings and texts as one text to copy."""
     return "\n\n".join(f"{one.heading}\n{one.text}" for one in sections)
 
 
 class ImageDecodeRequested(Message):
-    """A picture (base64) is in view and not decoded for these sides in pixels.
+    """A visible image (base64) is not decoded for this width and height in pixels.
 
-    `answered` gets the drawing, or half a sentence that says why there is none.
+    `on_decoded` receives the image, or a phrase that says why there is none.
     """
 
     def __init__(self, data: str, width: int, height: int, on_decoded: "Callable[[DecodedImage | str], None]") -> None:
@@ -40,7 +40,7 @@ class ImageDecodeRequested(Message):
 
 
 class AttachRequested(Message):
-    """The user typed @ and chose a resource."""
+    """The user typed @ and selected a resource."""
 
     def __init__(self, server: str, uri: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class AttachRequested(Message):
 
 
 class ScrollRequested(Message):
-    """The user wants to read on in the conversation, by so many pages; negative is back."""
+    """The user scrolled the conversation by this many pages; negative is up."""
 
     def __init__(self, pages: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class DetachRequested(Message):
 
 
 class PromptRequested(Message):
-    """The user chose a server's prompt."""
+    """The user selected a server's prompt."""
 
     def __init__(self, server: str, name: str) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class PromptRequested(Message):
 
 
 class ActionRequested(Message):
-    """The user clicked or chose an action of the table in `keys`."""
+    """The user clicked or selected an action of the keymap."""
 
     def __init__(self, action: str) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ActionRequested(Message):
 
 
 class LinkClicked(Message):
-    """The user clicked a link; it is shown, never opened by itself."""
+    """The user clicked a link; it is shown, never opened automatically."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -86,9 +86,9 @@ class LinkClicked(Message):
 
 
 class TextViewRequested(Message):
-    """The user wants to see a whole text; `seen` is called when its end was on the screen.
+    """The user opened a whole text; `on_end_shown` is called once its end was on the screen.
 
-    `kept` is the file with all of it, when `text` is the beginning only. `sections` are shown in place of `text`.
+    `full_text_file` is the file with the whole text if `text` is only its beginning. `sections` replace `text`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class TextViewRequested(Message):
 
 
 class RulePreviewRequested(Message):
-    """A rule is being written; `compared` gets whether it covers that call, and earlier calls, None if unreadable."""
+    """A rule was edited; `on_compared` receives whether it matches the call, and earlier calls, None if unreadable."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class RulePreviewRequested(Message):
 
 
 class ArgumentCheckRequested(Message):
-    """The user edited the arguments of a call; `checked` gets what does not fit the tool's schema."""
+    """The user edited the arguments of a call; `on_checked` receives the errors against the tool's schema."""
 
     def __init__(
         self, server: str, tool: str, arguments: dict[str, Any], on_checked: "Callable[[SchemaErrors], None]"
@@ -139,7 +139,7 @@ class ArgumentCheckRequested(Message):
 
 
 class EditorRequested(Message):
-    """The user wants to edit a text in their own editor; `edited` gets it, or None and what went wrong."""
+    """The user opened a text in their editor; `on_edited` receives the new text, or None and the error."""
 
     def __init__(self, text: str, on_edited: Callable[[str | None, str], None]) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class EditorRequested(Message):
 
 
 class QrCodeRequested(Message):
-    """The user wants a text as a QR code."""
+    """The user opened a text as a QR code."""
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class QrCodeRequested(Message):
 
 
 class CopyRequested(Message):
-    """The user wants this text in the clipboard."""
+    """The user copied a text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class CopyRequested(Message):
 
 
 class ServerSelected(Message):
-    """The user chose a server in the list."""
+    """The user selected a server in the list."""
 
     def __init__(self, server: str) -> None:
         super().__init__()

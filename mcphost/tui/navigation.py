@@ -1,4 +1,4 @@
-"""The pages over the chat: what opens each, one at a time, and what comes back from it."""
+"""The pages over the chat: how each is opened and how its result is used."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NavigationApp(InputGuardApp):
-    """An app whose actions open pages over its chat; a page is loaded when it is first needed."""
+    """An app whose actions open pages over its chat; a page is imported on first use."""
 
     chat: ChatScreen
     _host: "Host | None" = None
@@ -24,25 +24,25 @@ class NavigationApp(InputGuardApp):
 
     @property
     def host(self) -> "Host":
-        """The host; not before it is attached."""
+        """The attached host. Raises RuntimeError before `attach`."""
         if self._host is None:
             raise RuntimeError("No host is attached yet.")
         return self._host
 
     def _open_screen(self, screen: Screen[Any], on_result: Callable[[Any], None] | None = None) -> None:
-        # One page at a time over the chat: F3 in F4 replaces it.
+        # One page at a time over the chat: F3 on the page of F4 replaces it.
         while len(self.screen_stack) > 1 and not self.screen.is_modal:
             self.pop_screen()
         self.push_screen(screen, on_result)
 
     def action_help(self) -> None:
-        """F1."""
+        """Open the help page."""
         from mcphost.tui.screens.help import HelpScreen
 
         self._open_screen(HelpScreen())
 
     def action_servers(self) -> None:
-        """F3."""
+        """Open the servers page."""
         self._open_servers("")
 
     def _open_servers(self, name: str) -> None:
@@ -51,12 +51,12 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ServersScreen(self.host, name))
 
     def on_server_selected(self, message: ServerSelected) -> None:
-        """A click on a server."""
+        """Open the page of the server that was clicked."""
         message.stop()
         self._open_servers(message.server)
 
     def on_text_view_requested(self, message: TextViewRequested) -> None:
-        """Open a whole text."""
+        """Open a whole text on a page of its own."""
         message.stop()
         from mcphost.tui.screens.viewer import TextViewerScreen
 
@@ -64,7 +64,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))
 
     def on_image_decode_requested(self, message: ImageDecodeRequested) -> None:
-        """Decode a picture, never here."""
+        """Decode an image in the decoder process."""
         message.stop()
         if self._image_cache is None:
             from mcphost.tui.image_cache import ImageCache
@@ -76,7 +76,7 @@ class NavigationApp(InputGuardApp):
         message.on_decoded(await cache.decode(message.data, message.width, message.height))
 
     async def on_unmount(self) -> None:
-        """Nothing is left of what decoded pictures."""
+        """Close the image cache and its decoder process."""
         if self._image_cache is not None:
             await self._image_cache.close()
 
@@ -88,7 +88,7 @@ class NavigationApp(InputGuardApp):
         self.push_screen(QrScreen(message.title, message.text))
 
     def action_resources(self) -> None:
-        """F4."""
+        """Open the resources page."""
         from mcphost.tui.screens.resources import ResourcesScreen
 
         def attach(chosen: tuple[str, str] | None) -> None:
@@ -98,7 +98,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(ResourcesScreen(self.host), attach)
 
     def action_prompts(self) -> None:
-        """F5."""
+        """Open the prompts page."""
         from mcphost.tui.screens.prompts import PromptsScreen
 
         def fill(chosen: Any) -> None:
@@ -108,7 +108,7 @@ class NavigationApp(InputGuardApp):
         self._open_screen(PromptsScreen(self.host), fill)
 
     def action_history(self) -> None:
-        """F6."""
+        """Open the history page."""
         from mcphost.tui.screens.history import HistoryScreen
 
         def open_(ident: str | None) -> None:
@@ -118,25 +118,25 @@ class NavigationApp(InputGuardApp):
         self._open_screen(HistoryScreen(self.host), open_)
 
     def action_grants(self) -> None:
-        """F7."""
+        """Open the grants page."""
         from mcphost.tui.screens.grants import GrantsScreen
 
         self._open_screen(GrantsScreen(self.host), lambda _: None)
 
     def action_accounts(self) -> None:
-        """F12."""
+        """Open the accounts page."""
         from mcphost.tui.screens.accounts import AccountsScreen
 
         self._open_screen(AccountsScreen(self.host))
 
     def action_folders(self) -> None:
-        """Ctrl+O."""
+        """Open the folders page."""
         from mcphost.tui.screens.folders import FoldersScreen
 
         self._open_screen(FoldersScreen(self.host))
 
     def action_audit(self) -> None:
-        """F10."""
+        """Open the audit page."""
         from mcphost.tui.screens.audit import AuditScreen
 
         self._open_screen(AuditScreen(self.host))

@@ -1,4 +1,4 @@
-"""The stage of TuiFrontend: a question opens as a dialog, or waits as a card while the person is typing."""
+"""Display of questions: as a dialog, or as a card while the user is typing."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,25 +25,25 @@ class QuestionApp(NavigationApp):
 
     @property
     def frontend(self) -> "TuiFrontend":
-        """The front that the host asks; not before one is attached."""
+        """The attached frontend. Raises RuntimeError before `attach`."""
         if self._frontend is None:
-            raise RuntimeError("No front is attached yet.")
+            raise RuntimeError("No frontend is attached yet.")
         return self._frontend
 
     def _run_when_started(self, call: Callable[[], None]) -> None:
-        """Call it in the app's own task, not before the first paint."""
+        """Call it in the app's task, after the first frame and the start of the host."""
         raise NotImplementedError
 
     def find_text_input(self, screen: Screen[Any]) -> TextInput | None:
-        """In the chat that is the composer, wherever the focus is."""
+        """Return the composer on the chat, wherever the focus is."""
         return self.chat.composer_input if screen is self.chat else super().find_text_input(screen)
 
-    # -- the stage of TuiFrontend
+    # -- QuestionDisplay for TuiFrontend
 
     def open_dialog(
         self, dialog: "AnyDialog", on_answer: Callable[[Any], None], mode: "OpenMode" = "unless typing"
     ) -> None:
-        """Show a question over everything, or as a card; before the first paint it waits."""
+        """Show a question as a dialog or as a card, once the app has started."""
 
         def show() -> None:
             if mode == "aside" or (mode == "unless typing" and self.is_typing):
@@ -61,7 +61,7 @@ class QuestionApp(NavigationApp):
         self.push_screen(dialog, on_answer)
 
     def close_dialog(self, dialog: "AnyDialog") -> None:
-        """Take a dialog away, wherever it is in the stack."""
+        """Remove a dialog, wherever it is in the screen stack."""
         self._run_when_started(lambda: self._remove_dialog(dialog))
 
     def _remove_dialog(self, dialog: "AnyDialog") -> None:
@@ -81,7 +81,7 @@ class QuestionApp(NavigationApp):
             dialog.dismiss(None)
 
     def update_questions(self, pending: "tuple[Question[Any], ...]") -> None:
-        """Tell the chat who waits."""
+        """Show the waiting questions in the chat and on the cards."""
 
         def show() -> None:
             self.chat.show_pending_questions(pending)
@@ -89,20 +89,20 @@ class QuestionApp(NavigationApp):
 
         self._run_when_started(show)
 
-    # -- a question that waits beside what the person is writing
+    # -- a question minimized to a card
 
     def minimize(self, question: Guarded) -> None:
-        """Back to a card: the person goes on typing."""
+        """Replace the question by a card, so that the user can go on typing."""
         dialog = cast("AnyDialog", question)
         dialog.dismiss(dialog.MINIMIZED)
 
     @property
     def open_questions(self) -> "list[Any]":
-        """The screens from below, and the question that waits as a card."""
+        """The screens from the bottom up, and the minimized question."""
         return [*self.screen_stack, *(self._minimized[:1] if self._minimized else ())]
 
     def action_answer(self) -> None:
-        """F8, or a click on the card."""
+        """Open and enter the minimized question."""
         if self._minimized is not None:
             (dialog, answered), self._minimized = self._minimized, None
             self.update_question_cards()
@@ -111,7 +111,7 @@ class QuestionApp(NavigationApp):
             self.notify("No question waits for you.", markup=False, timeout=3)
 
     def update_question_cards(self) -> None:
-        """A card in the chat and on the page that is on top, or none."""
+        """Show or remove the card in the chat and on the top page."""
         for screen in {self.chat, self.screen}:
             if not screen.is_mounted:
                 screen.call_after_refresh(self.update_question_cards)

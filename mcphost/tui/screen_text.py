@@ -1,8 +1,8 @@
-"""The one cleaning function for text on the screen: `mcphost.sanitize`, and what only a grid of cells needs besides.
+"""Sanitizing of text for the screen: `mcphost.sanitize`, and the limits that a grid of cells needs.
 
-Outside text is everything a server, a model, a file or an error brought. After `clean` it holds no control
-character but LF and TAB, nothing that reorders or hides others, no flood of combining marks, and nothing whose width
-terminals disagree on. It must still never pass a markup parser: give it to `Content(text)` or to a widget with
+Outside text is everything from a server, a model, a file or an error. After `clean` it holds no control character but
+LF and TAB, nothing that reorders or hides other characters, few combining marks on a character, and nothing whose width
+differs between terminals. It must still never reach a markup parser: pass it to `Content(text)` or to a widget with
 `markup=False`.
 """
 
@@ -10,24 +10,24 @@ from mcphost.sanitize import is_sanitized, sanitize
 
 
 def clean(text: str) -> str:
-    """The text with everything dangerous or hidden as a visible mark (␛, ‹U+202E›); LF and TAB stay, CRLF is LF."""
+    """Return the text with unsafe and hidden characters as visible marks (␛, ‹U+202E›) and CRLF as LF."""
     text = sanitize(text)
     if text.isascii():
         return text
-    from mcphost.tui.combining_marks import limit_combining_marks  # with the first such text, not with the first frame
+    from mcphost.tui.combining_marks import limit_combining_marks  # slow to import: only on first use
 
     return limit_combining_marks(text)
 
 
 def clean_line(text: str, limit: int = 200) -> str:
-    """One line of at most `limit` characters: line ends and tabs become marks too, the rest is cut with `…`."""
+    """Return one clean line of at most `limit` characters: LF and TAB become marks, the rest is cut with `…`."""
     cut = len(text) > limit * 4
     line = clean(text[: limit * 4] if cut else text).replace("\n", "⏎").replace("\t", "␉")
     return line[: limit - 1] + "…" if cut or len(line) > limit else line
 
 
 def is_clean(text: str) -> bool:
-    """Whether `clean` would leave the text as it is."""
+    """Return whether `clean` would leave the text unchanged."""
     if text.isascii():
         return is_sanitized(text)
     from mcphost.tui.combining_marks import has_excess_marks
@@ -36,7 +36,7 @@ def is_clean(text: str) -> bool:
 
 
 def first_lines(text: str, count: int, width: int = 500) -> tuple[list[str], int]:
-    """The first `count` lines, each cleaned and cut to `width` characters, and how many lines remain."""
+    """Return the first `count` lines, cleaned and cut to `width` characters, and the number of other lines."""
     lines: list[str] = []
     start = 0
     while len(lines) < count and start <= len(text):

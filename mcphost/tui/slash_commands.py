@@ -1,4 +1,4 @@
-"""Tells a mistyped slash command from a message that begins with a slash."""
+"""Detection of mistyped slash commands in messages that begin with a slash."""
 
 import difflib
 import re
@@ -8,7 +8,7 @@ from itertools import islice
 from mcphost.tui.screen_text import clean_line
 
 _COMMAND_PATTERN = re.compile(r"/([^\W\d_][\w:-]{0,60})(?!\S)")
-# Folders at the root of Linux and macOS: what begins with one is a message about it.
+# Root folders of Linux and macOS: a text that begins with one is a message about a path.
 _ROOT_FOLDERS = frozenset({
     "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "sbin", "srv", "sys",
     "tmp", "usr", "var", "Applications", "Library", "System", "Users", "Volumes", "private",
@@ -17,18 +17,18 @@ _MAX_COMPARED_NAMES = 500
 
 
 def explain_unknown_command(text: str, names: Iterable[str]) -> str:
-    """What to say instead of sending a text that begins like a slash command and is none; empty for a message.
+    """Return the error for a text that looks like an unknown slash command; empty for a message.
 
-    `names` are the commands with their slash. Whatever has a blank before its slash is a message.
+    `names` are the commands with their slash. A text with a space before the slash is a message.
     """
-    found = _COMMAND_PATTERN.match(text)
-    if found is None or (found[1] in _ROOT_FOLDERS and text[found.end() :].strip()):
+    match = _COMMAND_PATTERN.match(text)
+    if match is None or (match[1] in _ROOT_FOLDERS and text[match.end() :].strip()):
         return ""
-    typed = found[0]
+    typed = match[0]
     near = difflib.get_close_matches(typed.lower(), islice(names, _MAX_COMPARED_NAMES), n=1, cutoff=0.7)
     if near and near[0] == typed:
-        said = f"{clean_line(typed, 60)} takes nothing behind it: choose it alone."
+        error = f"{clean_line(typed, 60)} takes nothing behind it: choose it alone."
     else:
-        meant = f" Did you mean {clean_line(near[0], 60)}?" if near else ""
-        said = f"There is no command {clean_line(typed, 60)}.{meant}"
-    return f"{said} Your text stays here; a space before it sends it as a message."
+        hint = f" Did you mean {clean_line(near[0], 60)}?" if near else ""
+        error = f"There is no command {clean_line(typed, 60)}.{hint}"
+    return f"{error} Your text stays here; a space before it sends it as a message."

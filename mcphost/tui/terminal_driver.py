@@ -1,4 +1,4 @@
-"""The terminal driver: Textual's own, made to survive the loss of its terminal."""
+"""Textual's Linux driver, extended to survive the loss of its terminal."""
 
 import asyncio
 import select
@@ -11,24 +11,24 @@ WATCH_SECONDS = 1.0
 
 
 class ResilientStream:
-    """A stream whose writing never fails.
+    """A stream whose writes never fail.
 
-    Textual writes on a thread with a short queue. When the terminal is gone the write fails, the thread ends, the queue
-    fills, and the next frame waits for ever, so that the program neither saves nor leaves.
+    Textual writes on a thread with a short queue. When the terminal is gone, a failed write would end the thread, the
+    queue would fill, and the next frame would block forever, so that the program could neither save nor exit.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write, or drop what nobody can see."""
+        """Write the text, or drop it if the terminal is gone."""
         try:
             return cast("int", self._stream.write(text))
         except (OSError, ValueError):  # hung up, or closed
             return 0
 
     def flush(self) -> None:
-        """Flush, or drop what nobody can see."""
+        """Flush, or do nothing if the terminal is gone."""
         try:
             self._stream.flush()
         except (OSError, ValueError):
@@ -39,7 +39,7 @@ class ResilientStream:
 
 
 class ResilientDriver(LinuxDriver):
-    """LinuxDriver on a steady stream."""
+    """A LinuxDriver on a ResilientStream, which quits the app when the terminal is gone."""
 
     _watch_timer: asyncio.TimerHandle | None = None
 
@@ -48,13 +48,13 @@ class ResilientDriver(LinuxDriver):
         self._file = cast("Any", ResilientStream(self._file))
 
     def start_application_mode(self) -> None:
-        """Take the terminal, and look now and then whether it is still there."""
+        """Take the terminal, and check every WATCH_SECONDS whether it still exists."""
         super().start_application_mode()
         if self._watch_timer is None:
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def _check_terminal(self) -> None:
-        # Without a controlling terminal no SIGHUP comes, and Textual reads the end of its input for ever.
+        # Without a controlling terminal no SIGHUP arrives, and Textual would read EOF forever.
         poll = select.poll()
         poll.register(self.fileno, 0)
         if any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0)):
@@ -64,18 +64,18 @@ class ResilientDriver(LinuxDriver):
             self._watch_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._check_terminal)
 
     def write(self, data: str) -> None:
-        """Write it; while somebody else has the terminal, drop it: all of the screen is drawn again afterwards."""
+        """Write the data; drop it while suspended, because the whole screen is redrawn afterwards."""
         if self._writer_thread is not None:
             super().write(data)
 
     def suspend_application_mode(self) -> None:
-        """Give the terminal away for a while."""
+        """Release the terminal to another program."""
         super().suspend_application_mode()
         self._writer_thread = None
         self._auto_restart = True
 
     def close(self) -> None:
-        """The end of the app: from here on nothing starts the screen again."""
+        """Close the driver; a later SIGCONT does not restart it."""
         self._auto_restart = False
         if self._watch_timer is not None:
             self._watch_timer.cancel()
@@ -83,7 +83,7 @@ class ResilientDriver(LinuxDriver):
         super().close()
 
     def _sigcont_application(self, *_: Any) -> None:
-        # A terminal that is lost sends SIGHUP and SIGCONT; Textual would start its threads anew, for ever.
+        # A lost terminal sends SIGHUP and SIGCONT; Textual would restart its threads and never exit.
         if not self._auto_restart:
             return
         try:

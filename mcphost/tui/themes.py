@@ -1,4 +1,4 @@
-"""Loads themes/*.toml, a few named roles each, into Textual themes."""
+"""Loader of themes/*.toml, which define a color for each named role, as Textual themes."""
 
 import tomllib
 from pathlib import Path
@@ -9,7 +9,7 @@ from textual.theme import Theme
 
 DEFAULT = "dark"
 _ROLES = ("background", "surface", "panel", "text", "muted", "faint", "accent", "success", "warning", "error")
-# Used when a file is missing or broken: a screen without a theme file must still open.
+# Used if a theme file is missing or invalid, so that the screen still opens.
 _FALLBACK = {
     "background": "#16181d",
     "surface": "#1c1f26",
@@ -25,19 +25,19 @@ _FALLBACK = {
 
 
 def folders() -> tuple[Path, ...]:
-    """Where themes are looked for: beside the package (a wheel), then at the root of the repository."""
+    """Return the theme folders: beside the package (in a wheel), then at the root of the repository."""
     here = Path(__file__).resolve()
     return (here.parents[1] / "themes", here.parents[2] / "themes")
 
 
 def names() -> tuple[str, ...]:
-    """The names of all themes that exist."""
+    """Return the names of all themes."""
     found = {path.stem for folder in folders() if folder.is_dir() for path in folder.glob("*.toml")}
     return tuple(sorted(found)) or (DEFAULT,)
 
 
 def load(name: str) -> Theme:
-    """The theme; the built-in colours when its file is missing or cannot be read."""
+    """Return the theme, with built-in colors if its file is missing or invalid."""
     for folder in folders():
         path = folder / f"{name}.toml"
         if path.is_file():
@@ -49,8 +49,8 @@ def load(name: str) -> Theme:
 
 
 def _build_theme(table: dict[str, Any], name: str) -> Theme:
-    given = table.get("colors", {})
-    color = {role: str(given.get(role, _FALLBACK[role])) for role in _ROLES}
+    colors = table.get("colors", {})
+    color = {role: str(colors.get(role, _FALLBACK[role])) for role in _ROLES}
     tint = Color.parse(color["panel"]).blend(Color.parse(color["accent"]), 0.15).hex
     return Theme(
         name=name,
@@ -80,7 +80,7 @@ def _build_theme(table: dict[str, Any], name: str) -> Theme:
             "scrollbar-background-hover": color["background"],
             "scrollbar-background-active": color["background"],
             "scrollbar-corner-color": color["background"],
-            # A tint instead of a full block: second lines and marks of a row stay readable under the cursor.
+            # A tint instead of a solid color, so that marks and second lines stay readable under the cursor.
             "block-cursor-background": tint,
             "block-cursor-foreground": color["text"],
             "block-cursor-text-style": "none",

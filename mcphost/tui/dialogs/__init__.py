@@ -1,1 +1,1 @@
-"""Dialogs: one question each, refused unless the user says otherwise."""
+"""Dialogs: one question each, refused unless the user approves."""

@@ -1,4 +1,4 @@
-"""How the arguments of a call are shown: all of them, nothing hidden, nothing that looks like something else."""
+"""Rendering of the arguments of a call: complete, with hidden and ambiguous characters marked."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -13,7 +13,7 @@ from mcphost.tui.screen_text import clean, is_clean
 from mcphost.tui.widgets.code_text import detect_language, looks_like_path, show_whitespace
 from mcphost.tui.widgets.tool_card import format_value
 
-# More would hold up the screen while it is laid out: of one value, and of all of them together; `v` shows it whole.
+# Longer texts make layout slow: the limits are for one value and for all values. The `v` key shows the rest.
 MAX_VALUE_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 200_000
 _MAX_PAIRS = 1_000
@@ -30,11 +30,11 @@ ORIGINAL_STYLES = ("$faint", "$faint")
 
 
 class CallView(NamedTuple):
-    """`pairs` to draw, how many characters of the arguments are not in them, and whether any character hides.
+    """Rendered arguments.
 
-    `codes` has the language of each value that is text of several lines, by its place; empty for one not coloured.
-    `styles` are those of the name and of the value of pairs that are about what was edited, by their place; `changes`
-    says in a few words how much that is.
+    `pairs` are the names and values to draw. `languages` maps the index of each multiline text to its language, empty
+    for plain text. `styles` maps the index of each edited pair to the styles of its name and value. `changes`
+    summarizes the edits.
     """
 
     pairs: list[tuple[str, str]]
@@ -46,14 +46,14 @@ class CallView(NamedTuple):
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON; true is not 1, and the order of members says nothing."""
+    """Return whether two values are equal as JSON: true differs from 1, and member order is ignored."""
     return one is other or (one == other and arguments_digest({"": one}) == arguments_digest({"": other}))
 
 
 def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = None) -> CallView:
-    """Names and values, clean, and what the model asked for where that is something else.
+    """Return clean names and values, each edited one followed by what the model asked for.
 
-    What is left out is said where it is missing, and counted.
+    Omitted text is marked in place and counted.
     """
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
@@ -102,14 +102,14 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
 
 
 def has_hidden_characters(text: str) -> bool:
-    """Whether a name or a value has a character that is not what it looks like; a tab is seen in a text of lines."""
+    """Return whether the text has hidden or ambiguous characters; a tab in a multiline text is visible."""
     return not (is_clean(text.replace("\r\n", "\n")) and has_only_plain_spaces(text)) or (
         "\t" in text and "\n" not in text
     )
 
 
 def _detect_file_language(arguments: dict[str, Any]) -> str:
-    """The language of the only file that the arguments name."""
+    """Return the language of the file that the arguments name; empty if they name none or several."""
     named = {detect_language(value) for name, value in arguments.items()
              if isinstance(value, str) and not _is_multiline(value) and looks_like_path(name, value)}  # fmt: skip
     return named.pop() if len(named) == 1 else ""
@@ -120,7 +120,7 @@ def _is_multiline(value: Any) -> bool:
 
 
 def split_argument(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the argument as one part, or its leaves with their places when a text of several lines is among them."""
+    """Return the argument as one part, or as its leaves with their paths if one is a multiline text."""
     if not isinstance(value, dict | list) or not any(map(_is_multiline, _iter_texts(cast("Any", value)))):
         return [(name, value)]
     leaves: list[tuple[str, Any]] = []
@@ -156,10 +156,10 @@ def _render_original(value: Any) -> str:
 
 
 def render_value(value: Any) -> str:
-    """Text as it is and everything else as JSON; a text that could be taken for something else is in quotes.
+    """Return a text as it is and other values as JSON; an ambiguous text is quoted.
 
-    One of several lines is lines, with signs for tabs, blanks at the end of a line, and the end of the last line.
-    Blanks that are no space have marks.
+    A multiline text keeps its lines, with marks for tabs, trailing spaces and a missing final line end. Unusual spaces
+    are marked.
     """
     return mark_unusual_spaces(_render_plain_value(value))
 
@@ -177,7 +177,7 @@ def _render_plain_value(value: Any) -> str:
 
 
 def _looks_like_json(text: str) -> bool:
-    """Whether the text could be taken for a number, a list or an object; in brackets it need not be valid JSON."""
+    """Return whether the text looks like a JSON value; in brackets it need not be valid."""
     beginning, end = text.lstrip()[:1], text.rstrip()[-1:]
     if (beginning, end) in _BRACKETS:
         return True
@@ -191,12 +191,12 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _kind_suffix(value: Any) -> str:
-    """What is said behind the name of a text of several lines that reads as JSON: quotes would hide its lines."""
+    """Return the suffix for the name of a multiline text that looks like JSON, as quotes would hide its lines."""
     return " (a text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
-    """Return every argument, whole, for a page of its own; cleaned where it is drawn."""
+    """Return every argument whole, for a page of its own; the page sanitizes them."""
     count = len(arguments)
     return tuple(
         Section(f"── argument {number} of {count}: {part}{_kind_suffix(inner)}", render_value(inner))
@@ -206,7 +206,7 @@ def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
 
 
 def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
-    """The beginning of the arguments on one line; what is left out ends it with an ellipsis."""
+    """Return the start of the arguments on one line, which the caller cuts to `limit` characters."""
     words: list[str] = []
     used = 0
     for name, value in arguments.items():
@@ -219,7 +219,7 @@ def summarize_arguments(arguments: dict[str, Any], limit: int) -> str:
 
 
 def _iter_texts(value: Any) -> Iterator[str]:
-    """All texts in a value, names of members included."""
+    """Yield all texts in a value, including member names."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
@@ -233,7 +233,7 @@ def _iter_texts(value: Any) -> Iterator[str]:
 
 
 def describe_annotations(annotations: ToolAnnotations) -> str:
-    """What the server claims about a tool, in words; empty when it claims nothing."""
+    """Return the server's annotations of a tool in words; empty if there are none."""
     words: list[str] = []
     if annotations.read_only_hint is not None:
         words.append("only reads" if annotations.read_only_hint else "writes data")

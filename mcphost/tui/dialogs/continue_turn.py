@@ -1,4 +1,4 @@
-"""The model used up its rounds of tool calls: may it go on?"""
+"""Dialog to continue a turn that used up its rounds of tool calls."""
 
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from mcphost.tui.dialogs.dialog import Dialog
 
 
 class ContinueTurnDialog(Dialog[bool]):
-    """May the model go on for as many rounds again?"""
+    """Ask whether the model may continue for the same number of rounds."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
     KEYS: ClassVar[str] = "esc/d stop here · g go on"
@@ -24,12 +24,15 @@ class ContinueTurnDialog(Dialog[bool]):
         self.rounds = question.rounds
 
     def headline(self) -> str:
+        """Return the title."""
         return "Go on?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return f"The model asked for tools {self.rounds} times in this turn."
 
     def body(self) -> list[Content]:
+        """Return the content of the dialog."""
         return [
             Content(
                 f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
@@ -38,5 +41,5 @@ class ContinueTurnDialog(Dialog[bool]):
         ]
 
     def action_continue(self) -> None:
-        """As many rounds again."""
+        """Allow the same number of rounds again."""
         self.dismiss(True)

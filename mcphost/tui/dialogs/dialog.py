@@ -1,4 +1,4 @@
-"""Dialog[A]: says who asks and on whose behalf, starts on refusing, answers once, refuses on escape."""
+"""Base class of dialogs: shows who asks and why, focuses the refusing button, and refuses on escape."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Generic, TypeVar, cast
@@ -24,12 +24,12 @@ A = TypeVar("A")
 ENTER_HINT = "F8 or tab to answer with a key"
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
-_SPACING_ROWS = 3  # of these; where rows are dear, the body gets them
+_SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen
 _SHORT_HEIGHT = 30
 
 
 class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
-    """One question. It ends by `dismiss(answer)` only; clicking outside does nothing."""
+    """A dialog for one question. It ends only by `dismiss(answer)`; clicking outside does nothing."""
 
     CSS_PATH = None
     DEFAULT_CSS = """
@@ -72,18 +72,18 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # (id, label, classes); the first one refuses and has the focus.
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "No"),)
     KEYS: ClassVar[str] = "esc no"
-    # What it is dismissed with when the user decides about something else first.
+    # Dismissal value if the user decides about another question first.
     POSTPONED: ClassVar[object] = object()
-    # What it is dismissed with when the person goes on typing elsewhere: it waits beside that.
+    # Dismissal value if the user types elsewhere: the question waits as a card.
     MINIMIZED: ClassVar[object] = object()
-    # Whether the frame names the account that the server is used with; a body that does so itself says False.
+    # Whether the frame names the account of the server; False if the body does.
     SHOW_ACCOUNT: ClassVar[bool] = True
-    # Actions that open a line to type into. Their keys have `priority`, and they set the focus at once: whatever was
-    # typed right after such a key is meant for the line, and must not reach the keys that answer.
+    # Actions that open an input. Their keys have `priority` and focus it at once: text typed right after such a key is
+    # meant for the input and must not reach the keys that answer.
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset()
-    # Whether a title that is too long is repeated whole below; a body that has the names in it says False.
+    # Whether a title that is too long is repeated whole below; False if the body has the names.
     REPEAT_LONG_TITLE: ClassVar[bool] = True
-    # The buttons that agree: they answer only after what they agree to was on the screen to its end.
+    # Buttons that approve: they work only after the content was on the screen to its end.
     APPROVING: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(self, question: Question[A]) -> None:
@@ -92,26 +92,26 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.is_read = not self.APPROVING
         self.guard = AnswerGuard()
         self._body_version = 0
-        """How many texts were shown before the one that is to be agreed to now."""
+        """Number of earlier contents of the body."""
         self.is_follow_up = False
         self._queue_position = (1, 1)
         self._key_hints = self.KEYS
 
     @property
     def is_guarded(self) -> bool:
-        """Whether keys and clicks are still ignored: the question was not yet on the screen for 300 ms."""
+        """Whether keys and clicks are still ignored because the question has just appeared."""
         return self.guard.is_new()
 
     @property
     def is_field_focused(self) -> bool:
-        """Whether a key goes into a field, where it is text."""
+        """Whether a field has the focus, so that keys are text."""
         focused = self.focused
         if focused is None or isinstance(focused, Input | TextArea):
             return focused is not None
         return any(isinstance(node, Form) for node in focused.ancestors)
 
     def enter(self) -> None:
-        """The person entered the question: its keys work from now on."""
+        """Enter the question: its keys work from now on."""
         self.guard.is_entered = True
         if self.is_mounted:
             self.show_key_hints(self._key_hints)
@@ -119,24 +119,24 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self._update_key_hint_opacity()
 
     def has_binding(self, key: str) -> bool:
-        """Whether a key does something here."""
+        """Return whether the dialog binds the key."""
         return key in self._bindings.key_to_bindings
 
     def contains_point(self, x: int, y: int) -> bool:
-        """Whether this place of the screen is inside of the frame."""
+        """Return whether the point of the screen is inside the frame."""
         return any(box.region.contains(x, y) for box in self.query("#box"))
 
     def card_texts(self) -> tuple[str, tuple[str, ...], str]:
-        """What is said of it while it waits beside a message that is being written: see QuestionCard."""
+        """Return headline, lines and position for the card of the minimized question; see QuestionCard."""
         place, total = self._queue_position
         lines = (clean_line(self.preview(), 400), clean_line(self.question.why, 400))
         return clean_line(self.headline(), 400), lines, f"{place} of {total} waiting" if total > 1 else ""
 
     async def process_key(self, key: str) -> bool:
-        """Do what a key does here, if it is one that waits for nobody else; whether it was.
+        """Run the action of a key that can act at once; return whether it was one.
 
-        On the buttons and the text every key acts before the next one is handed on: what was typed right after one that
-        opens a line is for the line, and reaches neither the button nor the keys that answer.
+        On the buttons and the text every key acts before the next one is delivered, so that text typed right after a
+        key that opens an input goes to the input, and not to a button or a key that answers.
         """
         focused, app = self.focused, cast("Any", self).app
         on_button = isinstance(focused, Button) and getattr(focused.parent, "id", None) == "buttons"
@@ -146,57 +146,57 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             return bool(await app.run_action(str(focused.id), self))
         return bool(await app._check_bindings(key, priority=True) or await app._check_bindings(key))
 
-    # -- what a kind of question fills in
+    # -- overridden by each dialog
 
     def headline(self) -> str:
-        """The title: who wants what; clean."""
+        """Return the title: who wants what; sanitized when drawn."""
         raise NotImplementedError
 
     def preview(self) -> str:
-        """What the question is about, in a line, while it waits beside a message that is being written."""
+        """Return the subject of the question in one line, for its card."""
         return ""
 
     def body(self) -> Sequence[Content | Widget]:
-        """What there is to know before answering, complete; clean."""
+        """Return everything to know before answering; clean."""
         raise NotImplementedError
 
     def last_required_row(self) -> int:
-        """The row of the body up to which it must have been shown before anything is agreed to.
+        """Return the row of the body that must have been shown before approval.
 
-        The last row of the part with the id `sent`, below which a server's own words may come; without one, the last.
+        It is the last row of the widget with the id `sent`, which text of the server may follow; without one, the last.
         """
         sent = self.query("#sent")
-        if sent and sent.first().virtual_region.height:  # 0 until it is laid out: nothing of it was seen then
+        if sent and sent.first().virtual_region.height:  # 0 until it is laid out
             return sent.first().virtual_region.bottom
         return self.query_one("#body").virtual_size.height
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """In an open line the key that opened it is a letter like any other."""
+        """Disable the action of an open input, whose key is text there."""
         if action in self.INPUT_ACTIONS and self.query("#extra.shown"):
             return False
         return super().check_action(action, parameters)
 
     def disabled_reason(self, ident: str) -> str:
-        """Why this button cannot be chosen now, in a few words; empty when it can."""
+        """Return why this button is disabled, as a phrase; empty if it is not."""
         return self._unread_message() if ident in self.APPROVING and not self.is_read else ""
 
     def key_hints(self) -> str:
-        """The keys that do something while no input is open."""
+        """Return the keys that work while no input is open."""
         return self.KEYS
 
     def compose_extra(self) -> ComposeResult:
-        """Inputs that open on request."""
+        """Yield the inputs that open on request."""
         yield from ()
 
     def open_extra(self, first: str, key_hints: str) -> None:
-        """Show the inputs. What is typed from this moment on goes to that one; `keys` work there."""
+        """Show the inputs and focus the one with the id `first`; `key_hints` are its keys."""
         self.query_one("#extra").add_class("shown")
         self.set_focus(self.query_one(f"#{first}"))
         self.show_key_hints(key_hints)
         self.call_after_refresh(self.fit)
 
     def close_extra(self) -> bool:
-        """Go back to the buttons, forgetting what was typed unseen; False when no input was open."""
+        """Close the inputs and clear passwords; return False if no input was open."""
         extra = self.query_one("#extra")
         if not extra.has_class("shown"):
             return False
@@ -213,6 +213,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
     # -- the frame
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         with Vertical(id="box") as box:
             box.border_title = ""
             yield Static(self._requester_text(), id="why", markup=False)
@@ -227,7 +228,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def _requester_text(self) -> str:
-        """Who wants what where the title has no room for it, on whose behalf, and with which account."""
+        """Return the title if it was cut, the reason, and the account."""
         title = clean_line(self.headline(), 400)
         whole = title if self.REPEAT_LONG_TITLE and Content(title).cell_length > self._width - 2 else ""
         account = clean_line(self.question.account, 100) if self.SHOW_ACCOUNT else ""
@@ -239,7 +240,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             yield Static(piece, markup=False) if isinstance(piece, Content) else piece
 
     async def show_body(self) -> None:
-        """Show what is now to be agreed to: to be read anew, and deaf for a moment like a new question."""
+        """Show the new body, which must be read again, and restart the input guard."""
         self.is_read = not self.APPROVING
         self._body_version += 1
         self.guard.hide()
@@ -252,7 +253,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def on_mount(self) -> None:
-        """Focus on refusing; deaf until it was on the screen for a moment."""
+        """Focus the refusing button and start the input guard after the first layout."""
         box = self.query_one("#box")
         box.border_title = Content(clean_line(self.headline(), 120))
         self.show_queue_position(*self._queue_position)
@@ -262,28 +263,28 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         self.call_after_refresh(self._mark_shown, self._body_version)
 
     def focus_first(self) -> None:
-        """Where the focus starts: on refusing."""
+        """Focus the refusing button."""
         self.query_one(f"#{self.BUTTONS[0][0]}").focus()
 
     def _mark_shown(self, version: int) -> None:
         if version != self._body_version:
-            return  # another text is being put in its place, and none of that is laid out yet
+            return  # a newer body is not laid out yet
         self.guard.show()
         self._update_remaining()
         self._update_key_hint_opacity()
 
     def _update_key_hint_opacity(self) -> None:
-        """The line of keys is there from the moment they work, so that it can be seen when they do."""
+        """Show the key hints from the moment the keys work."""
         if not self.guard.is_shown or not self.is_open:
-            return  # None while it is being shown anew
-        deaf = self.guard.is_blocking(0.0, is_letter=True)  # asked once: a moment later it may be over
-        # Not by its visibility: that would lay out the whole question once more, however long it is.
-        self.query_one("#keys").styles.text_opacity = 0.0 if deaf else 1.0
-        if deaf:
+            return  # the body is being replaced
+        blocked = self.guard.is_blocking(0.0, is_letter=True)  # read once: it changes with time
+        # Changing the visibility instead would lay out the whole question again.
+        self.query_one("#keys").styles.text_opacity = 0.0 if blocked else 1.0
+        if blocked:
             self.set_timer(_POLL_SECONDS, self._update_key_hint_opacity)
 
     def on_resize(self, event: events.Resize) -> None:
-        """How much remains to read depends on the size."""
+        """Fit the body to the new size."""
         del event
         self.fit()
 
@@ -292,7 +293,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return max(20, min(104, self.size.width * 19 // 20) - 6)
 
     def fit(self) -> None:
-        """Whatever there is to read, the buttons stay in view: the body takes the rows that are left."""
+        """Limit the body to the rows that are left, so that the buttons stay visible."""
         if not self.is_open:
             return
         width = self._width
@@ -329,7 +330,7 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return f"read to the end first: {rows} more line{'s' if rows != 1 else ''}"
 
     def _handle_layout(self) -> None:
-        # What was said against the last key stays said until another one is pressed, however late this comes.
+        # A hint about the last key stays until another key is pressed, even if this layout is late.
         if self.query_one("#more").has_class("insists"):
             self._update_read_state()
         else:
@@ -356,16 +357,16 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         more.update(Content(text or self.reminder()))
 
     def reminder(self) -> str:
-        """What is still to be done before agreeing, when all of the body was read; clean."""
+        """Return what else is required before approval once the body was read; clean."""
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Show which buttons cannot be chosen now."""
+        """Show which buttons are disabled."""
         for button in self.query("#buttons Button"):
             button.set_class(bool(self.disabled_reason(button.id or "")), "locked")
 
     def approve(self, ident: str, answer: A) -> None:
-        """Give the answer of this button; while it is withheld, say why instead."""
+        """Dismiss with the answer of this button, or show why the button is disabled."""
         why = self.disabled_reason(ident)
         if why:
             self.show_hint(why)
@@ -373,21 +374,20 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
             self.dismiss(answer)
 
     def show_hint(self, why: str) -> None:
-        """Say, where it is seen, why what was chosen or typed is not taken."""
-        # None until it is composed.
+        """Show why a key or a button did nothing."""
         for more in self.query("#more").results(Static):
             more.add_class("insists")
             more.update(Content(clean_line(why, 400)))
 
     def restore_review(self, review: Any) -> Any:
-        """Go on with what an earlier dialog of the same question kept; what is to be kept for a later one."""
+        """Restore the review of an earlier dialog for the same question; return the review to keep."""
         return review
 
     def set_list_available(self, *, is_available: bool) -> None:
-        """Whether there is a list of waiting calls to go back to."""
+        """Set whether there is a list of waiting calls to return to."""
 
     def show_key_hints(self, text: str) -> None:
-        """The keys that work now."""
+        """Show the keys that work now."""
         self._key_hints = text
         self.query_one("#keys", Static).update("\n".join(wrap_key_hints(self._visible_key_hints, self._width)))
 
@@ -396,41 +396,41 @@ class Dialog(ScreenLifecycle, ModalScreen[A], Generic[A]):
         return self._key_hints if self.guard.is_entered else f"{ENTER_HINT} · {self._key_hints}"
 
     def update_reason(self, why: str) -> None:
-        """It asks for another reason now; said where it is seen."""
+        """Change the reason of the question and highlight it."""
         self.question = replace(self.question, why=why)
-        # None until it is composed, which says the new one.
+        # Before it is composed there is none, and composing uses the new reason.
         for line in self.query("#why").results(Static):
             line.add_class("changed")
             line.update(Content(self._requester_text()))
             self.fit()
 
     def show_queue_position(self, place: int, total: int) -> None:
-        """Say how many questions wait."""
+        """Show the position of the question and how many wait."""
         self._queue_position = (place, total)
-        # None until it is composed, which is a moment after it is attached; mounting shows it then.
+        # Composed a moment after it is attached; until then, on_mount shows the position.
         for box in self.query("#box"):
             box.border_subtitle = f"{place} of {total} waiting" if total > 1 else None
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """A button is the action of its id."""
+        """Run the action named by the id of the button."""
         event.stop()
         self.call_later(self.run_action, str(event.button.id))
 
     def action_refuse(self) -> None:
-        """The refusal of this question."""
+        """Dismiss with the refusal of the question."""
         self.dismiss(self.question.refusal())
 
     def action_page(self, by: int) -> None:
-        """Read on."""
+        """Scroll by pages."""
         body = self.query_one("#body")
         body.scroll_relative(y=by * max(1, body.size.height - 1), animate=False)
 
     def action_line(self, by: int) -> None:
-        """Read on by a line."""
+        """Scroll by lines."""
         self.query_one("#body").scroll_relative(y=by, animate=False)
 
     def action_edge(self, which: int) -> None:
-        """To the end of what there is to read, or back to its beginning."""
+        """Scroll to the end or to the beginning."""
         body = self.query_one("#body")
         body.scroll_to(y=body.max_scroll_y if which > 0 else 0, animate=False)
 

@@ -1,4 +1,4 @@
-"""The arguments of a call, edited in a form made from the tool's schema or as JSON; applied only when they fit."""
+"""Editor for the arguments of a call: a form from the tool's schema, or JSON; applied only if valid."""
 
 import json
 from collections.abc import Sequence
@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from mcphost.host.results.tool_schemas import SchemaErrors
 
 _CHECK_DELAY = 0.3
-"""Seconds without a change before the arguments are held against the schema."""
+"""Seconds without a change before the arguments are validated against the schema."""
 MAX_JSON_CHARACTERS = 1_000_000
-"""Characters of edited JSON."""
+"""Maximum characters of edited JSON."""
 
 
 class EditArgumentsQuestion(Question[dict[str, Any] | None], frozen=True, kw_only=True):
-    """What is to be sent instead; asked by the screen itself, so no front has to know it."""
+    """Ask for other arguments; asked by the screen, so no frontend has to support it."""
 
     KIND: ClassVar[str] = "write_arguments"
 
     def refusal(self) -> dict[str, Any] | None:
+        """Return the refusal."""
         return None
 
 
 class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
-    """It ends with arguments that fit the tool's schema, or that nobody can check; or with None: back to the question.
+    """Editor that ends with arguments valid for the tool's schema, or with None to go back unchanged.
 
-    Escape in a field goes to the buttons, so that half a form is not lost by one key; on the buttons it goes back.
+    Arguments that cannot be validated are accepted. Escape in a field focuses the buttons, so that one key does not
+    discard a half-filled form; on the buttons it goes back.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -62,7 +64,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         Binding("ctrl+s", "apply", show=False, priority=True),
         Binding("ctrl+e", "as_json", show=False, priority=True),
         Binding("ctrl+g", "editor", show=False, priority=True),
-        # Before the field itself hears of them, so that what is typed next goes to the next field.
+        # Handled before the field, so that text typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
@@ -74,7 +76,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
     def __init__(self, details: ApproveTool, arguments: dict[str, Any]) -> None:
         super().__init__(EditArgumentsQuestion(server=details.server, why=""))
-        # Nothing is agreed to here, and what is typed after the key that opened it is meant for it.
+        # Nothing is approved here, and keys typed after the one that opened it are meant for it.
         self.guard = AnswerGuard(is_entered=True, has_delay=False)
         self.details = details
         self._initial_arguments = arguments
@@ -90,25 +92,28 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return Form(argument_fields(self.details.schema, arguments), values)
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Edit the arguments of {self.details.server} · {self.details.tool}"
 
     def body(self) -> Sequence[Content | Widget]:
+        """Return the content of the dialog."""
         area = OrderedTextArea(id="arguments-text", compact=True, show_line_numbers=False)
         area.display = self.is_json
         self.form.display = not self.is_json
         return [self.form, area]
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
-        """What is there to begin with."""
+        """Show the initial arguments."""
         self.query_one("#body").can_focus = False
         if self.is_json:
             self._set_text(escape_unsafe_json(dumps(self._initial_arguments, indent=2)))
 
     def focus_first(self) -> None:
-        """Straight to where something can be typed."""
+        """Focus the first field or the JSON."""
         button = self.query_one("#as_json", Button)
         button.label = Content("Form" if self.is_json else "JSON")
         button.display = not self.is_json or bool(argument_fields(self.details.schema, self._initial_arguments))
@@ -132,8 +137,9 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._text_area.text = text
 
     def fit(self) -> None:
+        """Fit the content to the rows that are left."""
         if not self.is_active:
-            return  # it ended while this waited for its turn
+            return  # it was dismissed before this call ran
         super().fit()
         limit = self.query_one("#body").styles.max_height
         room = int(limit.value) if limit is not None and limit.cells is not None else 10
@@ -142,10 +148,10 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         else:
             self.form.show_descriptions(self.form.estimated_height + 6 <= room)
 
-    # -- what it says now
+    # -- arguments and validation
 
     def _read_arguments(self) -> dict[str, Any] | None:
-        """The arguments as they stand; None when they cannot be read, which is told."""
+        """Return the current arguments; if they are not valid JSON or fields, show the error and return None."""
         if not self.is_json:
             if not self.form.validate():
                 return None
@@ -158,7 +164,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return arguments
 
     def _parse(self, text: str) -> dict[str, Any] | str:
-        """The arguments that a text is, or why it is none."""
+        """Return the arguments in a JSON text, or the error."""
         if len(text) > MAX_JSON_CHARACTERS:
             return f"That is over {MAX_JSON_CHARACTERS:,} characters."
         try:
@@ -170,7 +176,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:
-        """What the form says, in the order of the call; what nobody touched stays exactly what it was."""
+        """Return the form's values in the order of the call; untouched values stay exactly the same."""
         content = self.form.content()
         untouched = {row.field.name for row in self.form.rows if row.is_unchanged}
         kept = {name: value for name, value in self._initial_arguments.items() if name in untouched}
@@ -181,15 +187,15 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         }
 
     def on_form_changed(self, event: Form.Changed) -> None:
-        """Held against the schema when typing pauses."""
+        """Validate against the schema once typing pauses."""
         event.stop()
-        # News of a change may come after it was looked at.
+        # The event may arrive after the change was checked.
         if not self._checked_json or self._checked_json != dumps(self._form_arguments()):
             self._set_status("")
             self._schedule_check()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """What was wrong with the text may not be any more."""
+        """Remove an error about an earlier text."""
         event.stop()
         if self._text_area.text != self._parsed_text:
             self._set_status("")
@@ -200,45 +206,45 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._check_timer = self.set_timer(_CHECK_DELAY, self._check_form)
 
     def _check_form(self) -> None:
-        """Check what can be read already, without asking for what is missing."""
+        """Validate the form unless a field has an error of its own."""
         if not self.is_json and not any(row.problem() for row in self.form.rows):
             self._check(self._form_arguments(), apply=False)
 
     def _check(self, arguments: dict[str, Any], *, apply: bool) -> None:
         mark = self._checked_json = dumps(arguments)
 
-        def checked(misfit: "SchemaErrors") -> None:
-            # What was typed meanwhile was not checked.
+        def checked(errors: "SchemaErrors") -> None:
+            # The text changed since this check began.
             if not self.is_attached or self._checked_json != mark:
                 return
             if self.is_json:
-                self._show_fault(misfit.sentence)
+                self._show_fault(errors.sentence)
             else:
-                self._show_field_faults(misfit)
-            if apply and not misfit:
+                self._show_field_faults(errors)
+            if apply and not errors:
                 self.dismiss(arguments)
 
         self.post_message(ArgumentCheckRequested(self.details.server, self.details.tool, arguments, checked))
 
-    def _show_field_faults(self, misfit: "SchemaErrors") -> None:
-        """Each fault below its field, and those that are of none at the end."""
+    def _show_field_faults(self, errors: "SchemaErrors") -> None:
+        """Show each error below its field, and the others at the end."""
         names = {row.field.name for row in self.form.rows if row.display}
-        of: dict[str, list[str]] = {}
+        by_field: dict[str, list[str]] = {}
         rest: list[str] = []
-        for fault in misfit.faults:
+        for fault in errors.faults:
             name, _, deeper = fault.path.removeprefix("/").partition("/")
             name = name.replace("~1", "/").replace("~0", "~")
             if name in names and fault.path:
-                of.setdefault(name, []).append(f"/{deeper}: {fault.message}" if deeper else fault.message)
+                by_field.setdefault(name, []).append(f"/{deeper}: {fault.message}" if deeper else fault.message)
             else:
                 rest.append(f"{fault.path or 'the arguments'}: {fault.message}")
-        self.form.set_problems({name: "; ".join(texts) for name, texts in of.items()})
-        if misfit and not misfit.faults:
-            rest.append(misfit.sentence)
+        self.form.set_problems({name: "; ".join(texts) for name, texts in by_field.items()})
+        if errors and not errors.faults:
+            rest.append(errors.sentence)
         self._show_fault("; ".join(rest))
 
     def _set_status(self, text: str) -> None:
-        """Say it; what is being checked is not what stands there any more."""
+        """Show a message and discard a running check."""
         self._checked_json = ""
         self._show_fault(text)
 
@@ -253,14 +259,14 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The keys that work there."""
+        """Show the keys of the focused widget."""
         keys = self.JSON_KEYS if self.is_json else self.FIELD_KEYS
         keys = self.KEYS if isinstance(event.widget, Button) else keys
         self.show_key_hints(f"{keys} · ctrl+g {self._editor_name}" if self._editor_name else keys)
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """To the next stop: the buttons, then each field."""
+        """Move the focus through the buttons and the fields."""
         if self.is_json or not isinstance(self.focused, Button):
             if self.is_json or self.form.current_row is None or not self.form.move_focus(by):
                 self._focus_button(by)
@@ -272,7 +278,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self.form.focus_last()
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """After the last field comes taking it over."""
+        """Focus the apply button after the last field."""
         event.stop()
         self._focus_button(event.direction)
 
@@ -283,21 +289,21 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             self.set_focus(self.query_one("#apply" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Back to the question with nothing changed; from a field, to the buttons first."""
+        """Go back without changes; from a field, focus the buttons first."""
         if isinstance(self.focused, Button) or self.focused is None:
             self.dismiss(None)
         else:
             self.set_focus(self.query_one("#refuse"))
 
     def action_apply(self) -> None:
-        """Apply what is written, once it fits."""
+        """Validate the arguments, then apply them."""
         arguments = self._read_arguments()
         if arguments is not None:
             self._set_status("checking …" if self.is_json else "")
             self._check(arguments, apply=True)
 
     async def action_as_json(self) -> None:
-        """The same arguments as JSON, or as a form again."""
+        """Switch between the form and JSON."""
         arguments = self._read_arguments()
         if arguments is None:
             return
@@ -307,7 +313,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
             await self._show_arguments(arguments, not self.is_json)
 
     def action_editor(self) -> None:
-        """The same arguments in the user's own editor; what is no JSON goes there as it is."""
+        """Open the arguments in the user's editor; invalid JSON is passed as it is."""
         if not self._editor_name:
             return
         if self.is_json:
@@ -325,7 +331,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self.post_message(EditorRequested(text, edited))
 
     async def _apply_editor_text(self, text: str | None, fault: str) -> None:
-        """What the editor left; a text that is no arguments stays to be mended."""
+        """Show the edited text; one that is not valid stays as JSON to be corrected."""
         if text is None:
             self._set_status(fault)
             return
@@ -342,7 +348,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         self._check(arguments, apply=False)
 
     async def _show_arguments(self, arguments: dict[str, Any], is_json: bool) -> None:
-        """Go on with these, in the other shape."""
+        """Show the arguments as JSON or as a form."""
         self.is_json = is_json
         if is_json:
             self._set_text(escape_unsafe_json(dumps(arguments, indent=2)))
@@ -355,7 +361,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
 
 
 def _locate_json_error(text: str) -> str:
-    """Where a text stops being JSON, as people count; empty when another reader finds nothing wrong."""
+    """Return the line and column of a JSON error; empty if Python's parser accepts the text."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""The texts of a result to edit, one part at a time: a selection is taken out wherever it stands, a part left out."""
+"""Editor for the texts of a result, one part at a time, with redaction and omission of parts."""
 
 from collections.abc import Sequence
 
@@ -16,23 +16,23 @@ from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 REDACTED = "[redacted]"
 MAX_EDITABLE_CHARACTERS = 50_000
-"""Characters of a text that can be edited here; what is longer is trimmed first, or left out."""
+"""Maximum characters of an editable text; a longer one must be trimmed or omitted."""
 MIN_REPLACE_ALL_LENGTH = 4
-"""A selection of so many characters is taken out of every other place, too: a key is rarely there once."""
+"""Minimum length of a selection that is redacted everywhere: a secret often appears more than once."""
 
 
 class ResultPartsEditor(Vertical):
-    """What is edited counts only once somebody takes it over."""
+    """Editor widget; the caller reads `texts` to apply the edits."""
 
     DEFAULT_CSS = """
     ResultPartsEditor { height: auto; }
     ResultPartsEditor #part { height: auto; color: $muted; }
     ResultPartsEditor TextArea { background: $surface; border: none; }
-    ResultPartsEditor #told { height: auto; color: $warning; }
+    ResultPartsEditor #status { height: auto; color: $warning; }
     """
 
     class StatusChanged(Message):
-        """What is said below the text changed."""
+        """The status line below the text changed."""
 
     def __init__(self, parts: Sequence[ResultPart], texts: Sequence[str | None], rows: int) -> None:
         super().__init__()
@@ -43,18 +43,19 @@ class ResultPartsEditor(Vertical):
         self._index = 0
 
     def compose(self) -> ComposeResult:
+        """Create the widgets."""
         yield Static("", id="part", markup=False)
         yield OrderedTextArea(id="text", compact=True, soft_wrap=True, show_line_numbers=False)
-        yield Static("", id="told", markup=False)
+        yield Static("", id="status", markup=False)
 
     def on_mount(self) -> None:
-        """Begin with the first part."""
+        """Show the first part."""
         self.query_one(TextArea).styles.height = self._rows
         self._show_part()
 
     @property
     def texts(self) -> list[str | None]:
-        """All texts as edited so far; one that was not touched is what it was, hidden characters included."""
+        """All texts with their edits; an untouched one is unchanged, including hidden characters."""
         self._save_edits()
         return self._texts
 
@@ -81,19 +82,19 @@ class ResultPartsEditor(Vertical):
             self.show_status("")
 
     def _save_edits(self) -> None:
-        """Keep what the text on the screen has become."""
+        """Store the edits of the text on the screen."""
         area = self.query_one(TextArea)
         if not area.read_only and area.text != self._editable_texts[self._index]:
             self._texts[self._index] = self._editable_texts[self._index] = area.text
 
     def step(self, by: int) -> None:
-        """To another part."""
+        """Show another part."""
         self._save_edits()
         self._index = (self._index + by) % len(self._parts)
         self._show_part()
 
     def toggle_omitted(self) -> None:
-        """Leave this part out, or put it back as it came."""
+        """Omit this part, or restore its original text."""
         self._save_edits()
         at = self._index
         self._texts[at] = self._parts[at].text if self._texts[at] is None else None
@@ -101,7 +102,7 @@ class ResultPartsEditor(Vertical):
         self._show_part()
 
     def redact(self) -> None:
-        """Take the selection out, and everything that is the same, in every part."""
+        """Replace the selection by REDACTED; a long one in every place of every part."""
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
@@ -112,21 +113,21 @@ class ResultPartsEditor(Vertical):
         places = 1
         if len(chosen) >= MIN_REPLACE_ALL_LENGTH:
             for at, text in enumerate(self._editable_texts):
-                if text is not None and (found := text.count(chosen)):
-                    places += found
+                if text is not None and (count := text.count(chosen)):
+                    places += count
                     self._texts[at] = self._editable_texts[at] = text.replace(chosen, REDACTED)
             if area.text != self._editable_texts[self._index] and not area.read_only:
                 area.text = self._editable_texts[self._index] or ""
         self.show_status(f"Taken out in {pluralize(places, 'place')}.")
 
     def show_status(self, text: str) -> None:
-        """Say something below the text."""
-        told = self.query_one("#told", Static)
-        told.display = bool(text)
-        told.update(Content(clean(text[:1_000])))
+        """Show a message below the text."""
+        status = self.query_one("#status", Static)
+        status.display = bool(text)
+        status.update(Content(clean(text[:1_000])))
         self.post_message(self.StatusChanged())
 
 
 def _editable_text(text: str | None) -> str | None:
-    """As it can be edited; what is too long for that is not drawn, and cleaning it would hold up the screen."""
+    """Return the text sanitized for editing; one too long to edit is not drawn, and sanitizing it is slow."""
     return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)

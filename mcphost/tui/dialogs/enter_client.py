@@ -1,4 +1,4 @@
-"""Enter the client id of a registration made by hand, where the authorization server registers nobody by itself."""
+"""Dialog for the client id of a manual registration, for a server without dynamic registration."""
 
 from typing import ClassVar
 
@@ -15,7 +15,7 @@ from mcphost.tui.widgets.prompt_line import LabeledInput, LabeledInputGroup
 
 
 class EnterClientIdDialog(Dialog[ClientVerdict]):
-    """Which client id has mcphost there?"""
+    """Ask for the client id and secret of mcphost at an authorization server."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Cancel"), ("enter", "Enter the client id"))
@@ -32,12 +32,15 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         self.details = question
 
     def headline(self) -> str:
+        """Return the title."""
         return f"A client id for {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return f"mcphost must be registered at {self.details.issuer}"
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.details
         pairs = [("register mcphost at", clean(asked.issuer)), ("for the address", clean(asked.redirect_uri))]
         if asked.account:
@@ -56,22 +59,23 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         ]
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield LabeledInputGroup(
             LabeledInput("client id", "client"),
             LabeledInput("client secret", "secret", hidden=True, placeholder="if there is one; not shown"),
         )
 
     def action_refuse(self) -> None:
-        """Do not sign in; from the open boxes, go back to the buttons first."""
+        """Cancel the sign-in; from the open inputs, go back to the buttons first."""
         if not self.close_extra():
             self.dismiss(DeclineClient())
 
     def action_enter(self) -> None:
-        """Open the boxes."""
+        """Open the inputs."""
         self.open_extra("client", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """The id leads to the secret, the secret to the answer."""
+        """Move from the id to the secret, then answer."""
         event.stop()
         client, secret = (value.strip() for value in event.values)
         if not client:

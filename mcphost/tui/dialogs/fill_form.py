@@ -1,4 +1,4 @@
-"""A server's form, filled in field by field or as JSON; what it shows is what is sent. Or declined, or left."""
+"""Dialog for a server's form (form elicitation): fill in fields or JSON, then send, decline or cancel."""
 
 import json
 from typing import Any, ClassVar, cast
@@ -20,11 +20,11 @@ from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 
 class FillFormDialog(Dialog[FormVerdict]):
-    """Fill it in and send it, decline it, or leave it.
+    """Dialog to send, decline or cancel a form.
 
-    The buttons are one stop of the tab key and every field is one. Escape in a field goes back to the buttons, so that
-    half a form is not lost by one key; on the buttons it leaves. No letter answers: people type into forms, also
-    when the focus is not yet where they think.
+    The tab key stops at the buttons and at every field. Escape in a field focuses the buttons, so that one key does not
+    discard a half-filled form; on the buttons it cancels. No letter answers, because users type into forms even before
+    a field has the focus.
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -40,7 +40,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         Binding("ctrl+s", "send", show=False),
         Binding("ctrl+d", "decline_unless_editing", show=False),
         Binding("ctrl+e", "edit", show=False),
-        # Before the field itself hears of them, so that what is typed next goes to the next field.
+        # Handled before the field, so that text typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
         Binding("left", "button(-1)", show=False),
@@ -61,12 +61,15 @@ class FillFormDialog(Dialog[FormVerdict]):
         self._shown_fault = ("", False)
 
     def headline(self) -> str:
+        """Return the title."""
         return f"{self.details.server} asks you to fill in a form"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return self.details.message
 
     def body(self) -> list[Content]:
+        """Return the content of the dialog."""
         asked = self.details
         out = [Content.assemble(("The server says: ", "$faint"), clean(asked.message))]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -78,16 +81,17 @@ class FillFormDialog(Dialog[FormVerdict]):
         return out
 
     def _update_remaining(self) -> None:
-        # What was never on the screen has its default, which is sent as well: nothing is read before it is laid out.
+        # Defaults of fields never shown are sent as well, so nothing counts as read before layout.
         if self.form.size.height or not self.form.rows:
             super()._update_remaining()
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield OrderedTextArea(id="content", compact=True, show_line_numbers=False)
         yield Static("", id="fault", markup=False)
 
     def on_mount(self) -> None:
-        """The fields, below what the server says; the focus stays on refusing."""
+        """Mount the form below the server's message; the refusing button keeps the focus."""
         body = self.query_one("#body")
         body.can_focus = False
         body.mount(self.form)
@@ -100,13 +104,14 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.call_after_refresh(self._handle_layout)
 
     def fit(self) -> None:
+        """Fit the content to the rows that are left."""
         super().fit()
         body = self.query_one("#body")
         limit = body.styles.max_height
         room = limit.value if limit is not None and limit.cells is not None else 0
         width = max(20, body.size.width)
         words = sum(-(-len(piece.plain) // width) for piece in self.body()) + 1
-        # The field with the focus says more about itself than its description, a choice shows its list.
+        # 6 rows of slack: a focused field may show its description and a choice its list.
         self.form.show_descriptions(words + self.form.estimated_height + 6 <= room)
 
     # -- where the keys go
@@ -116,7 +121,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         return self.query_one("#content").display
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The keys that work there."""
+        """Show the keys of the focused widget."""
         if self._is_editing:
             self.show_key_hints(self.JSON_KEYS)
         else:
@@ -124,7 +129,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """To the next stop: the buttons, then each field."""
+        """Move the focus through the buttons and the fields."""
         if self._is_editing or not self.form.rows:
             self.focus_next() if by > 0 else self.focus_previous()
         elif self.form.current_row is not None:
@@ -136,23 +141,23 @@ class FillFormDialog(Dialog[FormVerdict]):
             self.form.focus_last()
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """After the last field comes sending it."""
+        """Focus the send button after the last field."""
         self._focus_button(event.direction)
 
     def _focus_button(self, by: int) -> None:
         self.set_focus(self.query_one("#send" if by > 0 else "#refuse"))
 
     def action_button(self, by: int) -> None:
-        """Along the buttons."""
-        idents = [ident for ident, _ in self.BUTTONS]
+        """Move along the buttons."""
+        ids = [button_id for button_id, _ in self.BUTTONS]
         focused = self.focused.id if self.focused is not None else None
-        at = idents.index(focused) if focused in idents else 0
-        self.query_one(f"#{idents[(at + by) % len(idents)]}").focus()
+        at = ids.index(focused) if focused in ids else 0
+        self.query_one(f"#{ids[(at + by) % len(ids)]}").focus()
 
     # -- answers
 
     def action_refuse(self) -> None:
-        """Leave it unanswered; from a field or the editor, go back to the buttons first."""
+        """Cancel; from a field or the editor, go back to the buttons first."""
         if self._is_editing:
             self._close_editor()
         elif self.form.current_row is not None:
@@ -161,16 +166,16 @@ class FillFormDialog(Dialog[FormVerdict]):
             self.dismiss(Cancel())
 
     def action_decline(self) -> None:
-        """Tell the server no."""
+        """Decline the form."""
         self.dismiss(Decline())
 
     def action_decline_unless_editing(self) -> None:
-        """The same by its key, which in a field is one of editing."""
+        """Decline by key, except in a field, where the key edits text."""
         if not self._is_editing and self.form.current_row is None:
             self.dismiss(Decline())
 
     def action_send(self) -> None:
-        """Send what is shown; what does not fit yet is shown instead. What looks like a secret is asked about twice."""
+        """Send the form if it is valid; ask again if a value looks like a secret."""
         if self._is_editing:
             self.call_later(self._apply_json)
             return
@@ -198,7 +203,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.dismiss(Accept(content))
 
     def on_form_changed(self) -> None:
-        """A warning or a fault is about what was there before."""
+        """Remove a warning or an error about earlier values."""
         self._warned_secrets = ()
         if not self._is_editing:
             self._show_fault("")
@@ -214,12 +219,12 @@ class FillFormDialog(Dialog[FormVerdict]):
     # -- as JSON
 
     def action_edit(self) -> None:
-        """The fields as JSON: null or nothing leaves one empty."""
+        """Edit the fields as JSON; null or a missing member leaves a field empty."""
         if self._is_editing or self.form.current_row is not None:
             return
         area = self.query_one("#content", TextArea)
         text = dumps(self.form.values(), indent=2)
-        # Escaped where something of it would be hidden in an editor.
+        # Escape characters that an editor would not show.
         area.text = text if is_clean(text) else json.dumps(self.form.values(), indent=2)
         area.styles.height = max(3, min(10, area.document.line_count + 1, self.size.height - 18))
         area.display = True
@@ -227,7 +232,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         self.set_focus(area)
 
     async def _apply_json(self) -> None:
-        """Put the edited values into the fields, when they fit."""
+        """Copy the edited values into the fields if they are valid."""
         try:
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):

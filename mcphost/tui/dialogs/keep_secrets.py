@@ -1,4 +1,4 @@
-"""Where a sign-in is kept when no keyring can keep it, and the pass phrase of the file it is kept in."""
+"""Dialogs to choose a secret store if there is no keyring, and to unlock the encrypted file."""
 
 from typing import ClassVar
 
@@ -28,7 +28,7 @@ _MAX_PATH = 4_096
 
 
 class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
-    """Nowhere, in an encrypted file, or in a plain one?"""
+    """Ask for the secret store: memory, an encrypted file, or a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "This run only"),
@@ -50,12 +50,15 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         self._rejected_values: tuple[str, ...] = ()
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Keep your sign-in to {', '.join(self.details.servers)}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return self.details.reason or "There is no usable keyring."
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -77,6 +80,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         if self.details.is_new:
             yield LabeledInputGroup(
                 LabeledInput("new pass phrase", "phrase", hidden=True),
@@ -86,27 +90,27 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Keep it for this run; from the open boxes, go back to the buttons first."""
+        """Keep secrets in memory; from the open inputs, go back to the buttons first."""
         if not self.close_extra():
             self.dismiss(KeepInMemory())
 
     def action_plain(self) -> None:
-        """A file as it is; while the boxes are open the key is a letter that came too early for them."""
+        """Use a plain file; while the inputs are open, ignore the key, which was meant for them."""
         if not self.query("#extra.shown"):
             self.dismiss(KeepInPlainFile())
 
     def action_encrypt(self) -> None:
-        """Ask for the pass phrase."""
+        """Open the inputs for the pass phrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What was said against it does not hold any more, unless this is about what was said so of."""
+        """Remove an error about earlier values; the event may still be about the rejected ones."""
         event.stop()
         if tuple(box.value for box in self.query(Input)) != self._rejected_values:
             self._update_remaining()
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """The pass phrase, or it once more, is there."""
+        """Check the pass phrase and its repetition, then answer."""
         event.stop()
         self._rejected_values = event.values
         phrase, *again = event.values
@@ -122,7 +126,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
 
 class UnlockSecretsDialog(Dialog[UnlockVerdict]):
-    """The pass phrase, once a run."""
+    """Ask for the pass phrase, once per run."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Leave it locked"), ("unlock", "Type the pass phrase"))
     KEYS: ClassVar[str] = "esc/d leave it locked · p type the pass phrase"
@@ -138,12 +142,15 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         self.details = question
 
     def headline(self) -> str:
+        """Return the title."""
         return "Open the file with your sign-ins?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return self.details.file
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         out: list[Content | Widget] = []
         if self.details.note:
             out.append(Content.styled(clean(self.details.note) + "\n", "bold $warning"))
@@ -157,19 +164,20 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield LabeledInputGroup(LabeledInput("pass phrase", "phrase", hidden=True))
 
     def action_refuse(self) -> None:
-        """Leave it locked; from the open box, go back to the buttons first."""
+        """Leave the file locked; from the open input, go back to the buttons first."""
         if not self.close_extra():
             self.dismiss(LeaveLocked())
 
     def action_unlock(self) -> None:
-        """Open the box for it."""
+        """Open the input for the pass phrase."""
         self.open_extra("phrase", self.INPUT_KEYS)
 
     def on_labeled_input_group_submitted(self, event: LabeledInputGroup.Submitted) -> None:
-        """It is there."""
+        """Answer with the pass phrase."""
         event.stop()
         if event.values[0]:
             self.dismiss(EnterPassphrase(event.values[0]))

@@ -1,4 +1,4 @@
-"""Question type -> dialog: the one list of what this screen can ask; a dialog is loaded when it is first needed."""
+"""Registry of question types and their dialogs, which are imported on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -24,7 +24,7 @@ from mcphost.host.questions.sign_in_questions import SignInQuestion
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog
 
-# The module in this folder, and its class: names, because loading them would cost time before the first frame.
+# Names of module and class, because importing the dialogs would delay the first frame.
 DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     ApproveTool: ("tool_consent", "ToolConsentDialog"),
     ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
@@ -46,7 +46,7 @@ QUESTION_KINDS = frozenset(kind.KIND for kind in DIALOGS)
 
 
 def create_dialog(question: Question[Any]) -> "AnyDialog | None":
-    """The dialog that asks it; None for a question this screen cannot ask, which means its refusal."""
+    """Return the dialog for a question; None if there is none, so that the question is refused."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
         place = ("share_each", "SharePerServerDialog")

@@ -1,4 +1,4 @@
-"""How the parts of a result are shown: all of them, nothing hidden, what is too long for the question counted."""
+"""Rendering of the parts of a result: sanitized, with omitted characters counted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _KIND_LABELS = {
 
 
 class ResultView(NamedTuple):
-    """`pairs` to draw, and how many characters are not in them."""
+    """Names and texts to draw, and the number of characters not in them."""
 
     pairs: list[tuple[str, str]]
     omitted_characters: int
@@ -27,14 +27,14 @@ def _kind_label(part: ResultPart) -> str:
 
 
 def describe_part(part: ResultPart) -> str:
-    """What kind of thing it is, and how big."""
+    """Return the kind and size of a part."""
     of_its_own = part.kind in ("image", "audio") and part.mime_type
     name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
     return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
 
 
 def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
-    """Labels and texts, clean; a part that is left out says so."""
+    """Return clean labels and texts; an omitted part is marked."""
     pairs: list[tuple[str, str]] = []
     left_out, room = 0, MAX_TOTAL_CHARACTERS
     for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
@@ -57,7 +57,7 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
 
 
 def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
-    """Return every part, whole, for a page of its own; cleaned where it is drawn."""
+    """Return every part whole, for a page of its own; the page sanitizes them."""
     return tuple(
         Section(
             f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
@@ -68,7 +68,7 @@ def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) ->
 
 
 def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
-    """Only the first and the last characters of each text; what is JSON stays whole, as half of it is none."""
+    """Return the texts cut to their first and last characters; JSON stays whole, as cutting breaks it."""
     made: list[str | None] = []
     for part, text in zip(parts, texts, strict=True):
         gone = len(text or "") - first - last

@@ -1,4 +1,4 @@
-"""What the model answered to a server's question, before it leaves: read whole, edited."""
+"""Dialog to review and edit the model's reply to a sampling request before the server gets it."""
 
 from typing import Any, ClassVar, cast
 
@@ -20,7 +20,7 @@ _STOP_REASONS = {
 
 
 class ReviewReplyDialog(SamplingDialog):
-    """May the server have what the model answered?"""
+    """Ask whether the server may get the model's reply."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Keep it"), ("edit", "Edit"), ("send", "Send it"))
     KEYS: ClassVar[str] = "esc/d keep it · e edit · a send it"
@@ -31,15 +31,19 @@ class ReviewReplyDialog(SamplingDialog):
         self.content = question.content
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Send this answer to {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return self.first_text(self.content)
 
     def answer(self) -> Any:
+        """Return the answer that approves the shown texts."""
         return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         reason = clean_line(self.details.stop_reason, 60)
         facts = [("model", clean_line(self.details.model, 200)), ("ended by", _STOP_REASONS.get(reason, reason))]
         usage = self.details.usage
@@ -56,10 +60,12 @@ class ReviewReplyDialog(SamplingDialog):
         ]
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """Return the editable fields and their values."""
         fields, values = build_text_fields(list(self.content), "", "text")
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
+        """Apply the edited values; return an error, or an empty text."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
             return "Something must be left; to send nothing, keep it."

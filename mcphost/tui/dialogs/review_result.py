@@ -1,4 +1,4 @@
-"""What came of a call, before the model has it: read whole, given, changed, trimmed, or withheld with a reason."""
+"""Dialog to review a tool result before the model gets it: pass, edit, trim or withhold."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
 
 
 class ReviewResultDialog(Dialog[ResultVerdict]):
-    """May the model have this?"""
+    """Ask whether the model may get this result."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Withhold"),
@@ -55,7 +55,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         Binding("a", "give", show=False),
         Binding("v", "view", show=False),
         Binding("ctrl+s", "apply", show=False),
-        # Before the text on the screen hears of them.
+        # Handled before the text area.
         Binding("ctrl+r", "redact", show=False, priority=True),
         Binding("ctrl+n", "step(1)", show=False, priority=True),
         Binding("ctrl+b", "step(-1)", show=False, priority=True),
@@ -78,14 +78,17 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return self.texts != [part.text for part in self.details.parts]
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Let the model read the result of {self.details.server} · {self.details.tool}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return summarize_arguments(self.details.arguments, _MAX_ARGUMENTS_LENGTH)
 
-    # -- what is on it
+    # -- content
 
     def body(self) -> Sequence[Content | Widget]:
+        """Return the content of the dialog."""
         asked, edited = self.details, self._is_edited
         facts = [
             (
@@ -114,6 +117,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
         if ident not in self.APPROVING:
             return ""
         if self.editor is not None:
@@ -123,36 +127,37 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         return super().disabled_reason(ident) or self.reminder()
 
     def reminder(self) -> str:
+        """Return what must still be read before approval."""
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
         return f"{omitted:,} characters are left out here: read them with v, to the end, or trim (t)"
 
     async def _show_texts(self, texts: list[str | None]) -> None:
-        """These would be given now; they are to be read like the first ones."""
+        """Show the texts that would be passed now; they must be read like the first ones."""
         self.texts, self.is_fully_shown = texts, False
         await self.show_body()
 
-    # -- answering
+    # -- answers
 
     def action_give(self) -> None:
-        """What was shown."""
+        """Pass the result as shown."""
         self.approve("give", PassEditedResult(tuple(self.texts)) if self._is_edited else PassResult())
 
     def action_withhold(self) -> None:
-        """The model gets nothing of it."""
+        """Withhold the result."""
         if self.editor is None:
             self.dismiss(WithholdResult())
 
     def action_refuse(self) -> None:
-        """Nothing is given; from what is open, back to the question first."""
+        """Withhold the result; from the editor or an input, go back to the question first."""
         if self.editor is not None:
             self.call_later(self._close_editor)
         elif not self.close_extra():
             self.dismiss(WithholdResult())
 
     def action_view(self) -> None:
-        """Every part, whole, on a page of its own; the question waits under it."""
+        """Open every part whole on a page of its own; the question waits below."""
         if self.editor is not None:
             return
 
@@ -166,12 +171,13 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
     # -- a reason, and trimming
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While a part is edited, these are letters, too."""
+        """Disable the keys of the inputs while a part is edited, where they are text."""
         return not (action in self.INPUT_ACTIONS and self.editor is not None) and super().check_action(
             action, parameters
         )
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield OrderedInput(
             placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
         )
@@ -181,6 +187,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         )  # fmt: skip
 
     def on_mount(self) -> None:
+        """Hide the inputs until one is opened."""
         for part in self.query("#extra > *"):
             part.display = False
 
@@ -190,31 +197,31 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.open_extra(ident, keys)
 
     def action_reason(self) -> None:
-        """Ask for a reason that the model reads."""
+        """Ask for a reason, which the model reads."""
         self._open_input("why-not", "enter withholds with this reason · esc goes back")
 
     def action_trim(self) -> None:
-        """Ask how much of each text to give."""
+        """Ask how much of each text to pass."""
         self._open_input("numbers", "keep so many first, last characters · enter shows it · esc goes back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The reason, or the numbers."""
+        """Withhold with the reason, or trim to the numbers."""
         event.stop()
         if event.input.id == "why-not":
             self.dismiss(WithholdResult(event.value.strip()))
             return
-        given = _TRIM_PATTERN.fullmatch(event.value)
-        if given is None:
+        match = _TRIM_PATTERN.fullmatch(event.value)
+        if match is None:
             self.show_hint("one number, or two: how many of the first characters, and of the last")
             return
-        texts = trim_texts(self.details.parts, self.texts, int(given[1]), int(given[2] or 0))
+        texts = trim_texts(self.details.parts, self.texts, int(match[1]), int(match[2] or 0))
         self.close_extra()
         self.call_later(self._show_texts, texts)
 
     # -- editing
 
     async def action_edit(self) -> None:
-        """The texts, one at a time, to edit."""
+        """Edit the texts, one at a time."""
         if self.editor is None:
             self.close_extra()
             self.editor = ResultPartsEditor(self.details.parts, self.texts, max(3, min(24, self.size.height - 16)))
@@ -231,22 +238,22 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """To another part."""
+        """Show another part."""
         if self.editor is not None:
             self.editor.step(by)
 
     def action_redact(self) -> None:
-        """Take the selection out."""
+        """Redact the selection."""
         if self.editor is not None:
             self.editor.redact()
 
     def action_leave_out(self) -> None:
-        """Leave the part out, or put it back."""
+        """Omit the part, or restore it."""
         if self.editor is not None:
             self.editor.toggle_omitted()
 
     def action_apply(self) -> None:
-        """Show what was edited, to be given or not."""
+        """Show the edited texts for approval."""
         if self.editor is None:
             return
         texts = self.editor.texts
@@ -257,7 +264,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             self.call_later(self._close_editor)
 
     def on_result_parts_editor_status_changed(self, message: ResultPartsEditor.StatusChanged) -> None:
-        """There is something about the text to be read."""
+        """Fit the dialog to the changed status line."""
         message.stop()
         self.call_after_refresh(self.fit)
 

@@ -1,4 +1,4 @@
-"""A server's question to the user's model, before it is asked: read whole, edited, given to another model."""
+"""Dialog to review a sampling request before the model gets it: edit it or choose another model."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ _MAX_NAMED_TOOLS = 4
 
 
 class ReviewSamplingDialog(SamplingDialog):
-    """May the model be asked this on a server's behalf?"""
+    """Ask whether a server may send this request to the model."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Deny"), ("edit", "Edit"), ("send", "Ask the model"))
     KEYS: ClassVar[str] = "esc/d deny · e edit, other model · a ask the model"
@@ -33,12 +33,15 @@ class ReviewSamplingDialog(SamplingDialog):
         self.includes_context = False
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Let {self.details.server} ask your model?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
 
     def answer(self) -> Any:
+        """Return the answer that approves the shown texts."""
         asked, now = self.details, self.edited_details
         if now == asked and not self.includes_context:
             return ApproveUnchanged()
@@ -50,9 +53,10 @@ class ReviewSamplingDialog(SamplingDialog):
             context=self.includes_context,
         )
 
-    # -- what is shown
+    # -- content
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.edited_details
         dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
         facts = [("model", clean_line(asked.label, 200)), ("at most", f"{asked.max_tokens:,} tokens · {dear}")]
@@ -68,7 +72,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return out
 
     def _model_rows(self) -> Iterator[tuple[str, str]]:
-        """Why this model, which others there are, and what the server used so far."""
+        """Yield why this model was selected, the other models, and the budget used by the server."""
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else "You chose it."
         if reason:
@@ -104,7 +108,7 @@ class ReviewSamplingDialog(SamplingDialog):
             yield "its tools", f"{names} (run by the server{must})"
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
-        """What the model gets, in the server's words; the descriptions of tools are such words, too."""
+        """Yield what the model gets from the server, including descriptions of tools."""
         if self.edited_details.system:
             yield from self._section_heading("the server's instructions")
             yield self.text_part(self.edited_details.system)
@@ -122,13 +126,14 @@ class ReviewSamplingDialog(SamplingDialog):
                 yield self.text_part(dumps(schema), "$faint")
 
     def _section_heading(self, heading: str, style: str = "$muted") -> Iterator[QuotedPart]:
-        """An empty row, and a heading."""
+        """Yield an empty row and a heading."""
         yield QuotedPart("", is_heading=True)
         yield self.heading_part(heading, style)
 
-    # -- what can be edited
+    # -- editing
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """Return the editable fields and their values."""
         now = self.edited_details
         fields: list[Field] = []
         values: dict[str, Any] = {"model": now.model, "max tokens": now.max_tokens, "system": now.system or None}
@@ -150,6 +155,7 @@ class ReviewSamplingDialog(SamplingDialog):
         return tuple(fields), values
 
     def apply_edits(self, values: dict[str, Any]) -> str:
+        """Apply the edited values; return an error, or an empty text."""
         made: list[dict[str, Any]] = []
         for number, message in enumerate(self.edited_details.messages):
             content = replace_texts(message.get("content"), f"{number}.", values)

@@ -1,4 +1,4 @@
-"""Put a rule together from the call that is asked about: what it covers, on which conditions, where, until when."""
+"""Dialog to build an allow rule from a tool call: tools, conditions, scope and expiry."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,30 +28,31 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.form import Form, FormRow
 
 _COMPARE_DELAY = 0.2
-"""Seconds without a change before a rule is compared with calls."""
+"""Seconds without a change before the rule is compared with calls."""
 _MAX_SHOWN_CALLS = 2
 _MAX_NAMED_ARGUMENTS = 3
-"""How many arguments that cannot be bound are named."""
+"""Maximum number of unbound arguments that are named."""
 
 
 class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
-    """Which calls are to run unasked from now on; asked by the screen itself, so no front has to know it."""
+    """Ask which calls to auto-approve; asked by the screen, so no frontend has to support it."""
 
     KIND: ClassVar[str] = "write_rule"
 
     def refusal(self) -> Rule | None:
+        """Return the refusal."""
         return None
 
 
 class RuleBuilderDialog(Dialog[Rule | None]):
-    """It ends with a rule that covers the call it began with, or with None: back to the question."""
+    """Builder that ends with a rule matching the call, or with None to go back."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Keep this rule and run"))
     KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s keep it and run"
     FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s keep and run · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False),
-        # Before the field itself hears of them, so that what is typed next goes to the next field.
+        # Handled before the field, so that text typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
@@ -62,7 +63,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def __init__(self, details: ApproveTool) -> None:
         super().__init__(RuleQuestion(server=details.server, why=""))
-        self.guard = AnswerGuard(is_entered=True)  # only a key or a click in a question opens it
+        self.guard = AnswerGuard(is_entered=True)  # opened only by a key or a click in a question
         self.details = details
         self.arguments = rule_form.find_arguments(details)
         values = initial_values(details, self.arguments)
@@ -80,34 +81,37 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._compare_timer: Timer | None = None
 
     def headline(self) -> str:
+        """Return the title."""
         return "Which calls run without asking?"
 
     def body(self) -> Sequence[Content | Widget]:
+        """Return the content of the dialog."""
         return [self.form]
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield Static("", id="live", markup=False)
 
     def on_mount(self) -> None:
-        """The focus stays on going back."""
+        """Show the rule; the back button keeps the focus."""
         self.query_one("#body").can_focus = False
         self.query_one("#extra").add_class("shown")
         self._update_rule()
 
-    # -- what it says now
+    # -- the rule and its preview
 
     async def on_form_changed(self, event: Form.Changed) -> None:
-        """Another test begins with a value that fits the call; then the rule is another one."""
+        """Suggest a value that fits the call after a change of test, then update the rule."""
         event.stop()
         if self.form.current_row is not None:
             self._is_initial = False
-        for number, one in enumerate(self.arguments):
+        for number, argument in enumerate(self.arguments):
             test = self._value(f"condition {number}")
             if test is not None and test != self._tests[f"condition {number}"]:
                 self._tests[f"condition {number}"] = test
                 if rule_form.takes_value(test):
                     await self._row(f"value {number}").set_value(
-                        rule_form.suggest_value(test, one.value, self.details.folder)
+                        rule_form.suggest_value(test, argument.value, self.details.folder)
                     )
         self._update_rule()
 
@@ -134,7 +138,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self._show_status()
 
     def _request_comparison(self) -> None:
-        """Ask what the rule covers; an answer about an earlier rule is not looked at."""
+        """Request the calls that the rule matches; an answer about an earlier rule is ignored."""
         rule = self._rule
         if rule is None:
             return
@@ -150,7 +154,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.post_message(RulePreviewRequested(rule, self.details.tool, self.details.arguments, compared))
 
     async def _bind_exactly(self) -> None:
-        """Nobody can tell whether the paths of this call are in their folders: start with the paths themselves."""
+        """Bind paths exactly if it is unknown whether they are in the suggested folders."""
         for number in range(len(self.arguments)):
             if self._value(f"condition {number}") == rule_form.IN_FOLDER:
                 self._tests[f"condition {number}"] = rule_form.EXACT_VALUE
@@ -159,7 +163,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     def _show_status(self) -> None:
         live = next(iter(self.query("#live").results(Static)), None)
         if live is None:
-            return  # an answer that comes while the page is taken away
+            return  # the dialog is being removed
         lines: list[Content] = []
         if self._rule is None:
             lines.append(Content.styled(f"✗ {clean_line(self._fault, 400)}", "$error"))
@@ -200,6 +204,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         )
 
     def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
         if ident != "save" or self._coverage == "yes":
             return ""
         if self._rule is None:
@@ -209,12 +214,12 @@ class RuleBuilderDialog(Dialog[Rule | None]):
     # -- where the keys go
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The keys that work there."""
+        """Show the keys of the focused widget."""
         self.show_key_hints(self.KEYS if isinstance(event.widget, Button) else self.FIELD_KEYS)
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """To the next stop: going back, each field, keeping it."""
+        """Move the focus through the back button, the fields and the save button."""
         if self.form.current_row is not None:
             if not self.form.move_focus(by):
                 self._focus_button(by)
@@ -226,7 +231,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             self.set_focus(self.query_one("#save"))
 
     def on_form_focus_exited(self, event: Form.FocusExited) -> None:
-        """After the last field comes keeping it."""
+        """Focus the save button after the last field."""
         event.stop()
         self._focus_button(event.direction)
 
@@ -234,14 +239,14 @@ class RuleBuilderDialog(Dialog[Rule | None]):
         self.set_focus(self.query_one("#save" if by > 0 else "#refuse"))
 
     def action_refuse(self) -> None:
-        """Back to the question; from a field, to the buttons first."""
+        """Go back to the question; from a field, focus the buttons first."""
         if self.form.current_row is not None:
             self.query_one("#refuse").focus()
         else:
             self.dismiss(None)
 
     def action_save(self) -> None:
-        """The rule, from now on."""
+        """Save the rule."""
         rule = self._rule
         if rule is not None:
             rule = replace(rule, expires=rule_form.expiry_time(self._value("until")))
@@ -249,7 +254,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
 
 async def answer_rule_preview(permissions: GrantRegistry, request: RulePreviewRequested) -> None:
-    """Find out what was asked for and tell it. Raises nothing but cancellation."""
+    """Match the rule against the call and earlier calls, and deliver the result. Raises only cancellation."""
     past = None
     answer = await permissions.match(request.rule, request.tool, request.arguments)
     with suppress(McpHostError):

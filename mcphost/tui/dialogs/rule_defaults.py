@@ -1,4 +1,4 @@
-"""What the rule builder starts with: the narrowest rule that covers the call, which the user may widen."""
+"""Defaults of the rule builder: the narrowest rule that matches the call."""
 
 import os
 import re
@@ -24,16 +24,16 @@ _FOLDER_WORDS = re.compile(r"(?i)dir|folder|cwd|root|tree|list")
 
 
 def initial_values(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> dict[str, Any]:
-    """Return the first values of the form's fields: this tool, these arguments, this project, for 30 days.
+    """Return the initial values of the form: this tool, these arguments, this project, for 30 days.
 
-    A path is bound to its folder, every other value to itself. Where such a rule is too long to be shown, the longest
-    values are left unbound. Where some value is unbound and no path says what the call is about, the rule ends with
-    this conversation and in an hour: it allows calls that do something else.
+    A path is bound to its folder, every other value to itself. If the rule is too long to be shown, the longest values
+    are left unbound. If a value is unbound and no path is bound, the rule could allow unrelated calls, so it is limited
+    to this conversation and one hour.
     """
     head = re.split(r"(?<=[_./-])", question.tool, maxsplit=1)[0]
     values: dict[str, Any] = {"covers": THIS_TOOL, "names": f"{head}*", "where": DEFAULT_SCOPE, "until": DEFAULT_EXPIRY}
-    for number, one in enumerate(arguments):
-        folder = narrow_folder(question, one)
+    for number, argument in enumerate(arguments):
+        folder = narrow_folder(question, argument)
         values[f"condition {number}"] = IN_FOLDER if folder else EXACT_VALUE
         values[f"value {number}"] = folder or None
     longest = sorted(range(len(arguments)), key=lambda number: len(str(arguments[number].value)), reverse=True)
@@ -56,10 +56,10 @@ def _is_valid(question: ApproveTool, arguments: tuple[RuleArgument, ...], values
 
 
 def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
-    """Return the folder of the path in this argument; empty where it is no path, or where the folder is too wide.
+    """Return the folder of the path in this argument; empty if it is not a path or the folder is too wide.
 
-    Judged by the text alone: the file system may be slow, and the path may not be there yet. A last name without an
-    extension is taken for a folder, which covers less than its parent.
+    Uses only the text: the file system may be slow, and the path may not exist yet. A last component without an
+    extension counts as a folder, which is narrower than its parent.
     """
     value = argument.value
     if question.folder is None or not isinstance(value, str) or not is_path(argument):
@@ -74,7 +74,7 @@ def narrow_folder(question: ApproveTool, argument: RuleArgument) -> str:
 
 
 def _is_too_wide(path: str, folder: str) -> bool:
-    """Whether it is a folder of the root, or holds the user's home folder or the folder where the server runs."""
+    """Return whether the folder is at the root, or contains the home folder or the server's folder."""
     below = path.rstrip("/") + "/"
     home = os.path.expanduser("~")
     return path.count("/") < 2 or f"{home}/".startswith(below) or (folder != path and folder.startswith(below))

@@ -1,4 +1,4 @@
-"""The fields a rule is put together from, beginning with the call that is asked about; and the rule that they say."""
+"""The fields of the rule builder, and the rule that they describe."""
 
 import math
 import os
@@ -24,7 +24,7 @@ SCOPES: dict[str, Scope] = {
 }  # fmt: skip
 EXPIRIES = ("1 hour", "today", "30 days", "never")
 MAX_RULE_LENGTH = 400
-"""A longer rule would not be on the screen whole."""
+"""Maximum characters of a rule; a longer one would not fit on the screen."""
 _TESTS: dict[str, Operator] = {
     EXACT_VALUE: "is", IN_FOLDER: "under", "at most": "<=", "at least": ">=", "one of": "in",
     "fits a pattern": "re",
@@ -37,19 +37,19 @@ _MAX_VALUE_LENGTH = 200
 
 
 class RuleArgument(NamedTuple):
-    """One value of the call that a condition can be about; `way` leads to it through nested objects."""
+    """A value of the call that a condition can test; `path` leads to it through nested objects."""
 
     path: tuple[str, ...]
     value: Value
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The display name."""
         return clean_line(".".join(self.path), 60)
 
 
 def find_arguments(question: ApproveTool) -> tuple[RuleArgument, ...]:
-    """What conditions can be about: plain values that are not too long, the first twelve."""
+    """Return the values that conditions can test: the first twelve plain ones that are not too long."""
     found: list[RuleArgument] = []
     for one in _iter_plain_arguments(question.arguments, ()):
         if len(found) == _MAX_ARGUMENTS:
@@ -69,7 +69,7 @@ def _iter_plain_arguments(members: dict[str, Any], path: tuple[str, ...]) -> Ite
 
 
 def iter_unbound_names(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> Iterator[str]:
-    """Name each argument that no condition can be about, such as a list or a long text: a rule allows any value."""
+    """Yield the arguments that no condition can test, such as lists: a rule allows any value of them."""
     return _iter_other_names(question.arguments, (), {one.path for one in arguments})
 
 
@@ -95,7 +95,7 @@ def _is_usable(value: Any) -> bool:
 
 
 def build_fields(question: ApproveTool, arguments: tuple[RuleArgument, ...]) -> tuple[Field, ...]:
-    """All of them; those of a value are hidden until their test needs one."""
+    """Return all fields; a value field is hidden until its test needs a value."""
     out = [
         _choice_field("covers", "covers", (THIS_TOOL, MATCHING_TOOLS, EVERY_TOOL)),
         Field(name="names", kind="text", title="  names", required=True, description="* stands for any text"),
@@ -128,12 +128,12 @@ def _offered_tests(argument: RuleArgument, folder: str | None) -> tuple[str, ...
 
 
 def takes_value(test: str) -> bool:
-    """Whether that test has something to fill in."""
+    """Return whether the test needs a value."""
     return test not in (ANY_VALUE, EXACT_VALUE)
 
 
 def suggest_value(test: str, value: Value, folder: str | None) -> str:
-    """What to begin with, so that the call that is asked about fits."""
+    """Return an initial value for the test that matches the call."""
     match test:
         case "in this folder":
             parent = os.path.dirname(str(value))
@@ -145,7 +145,7 @@ def suggest_value(test: str, value: Value, folder: str | None) -> str:
 
 
 def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], values: dict[str, Any]) -> Rule:
-    """The rule that the fields say, without its expiry. Raises UsageError: what is missing or wrong."""
+    """Return the rule described by the fields, without expiry. Raises UsageError for an invalid value."""
     match values["covers"]:
         case "this tool":
             tool = exact_pattern(question.tool)
@@ -199,7 +199,7 @@ def _parse_number(name: str, text: str) -> Value:
 
 
 def expiry_time(until: str) -> float | None:
-    """When that is from now on, in seconds since 1970; None for never."""
+    """Return the time of expiry in seconds since 1970; None for never."""
     match until:
         case "1 hour":
             return time.time() + 3600
@@ -213,7 +213,7 @@ def expiry_time(until: str) -> float | None:
 
 
 def describe_rule(rule: Rule, until: str) -> str:
-    """The rule as a sentence; clean."""
+    """Return the rule as a clean sentence."""
     run = "runs"
     match rule.tool, rule.exact_tool:
         case "", _:

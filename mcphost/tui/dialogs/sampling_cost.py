@@ -1,10 +1,10 @@
-"""What a request to a model can cost, in words."""
+"""Formatting of the estimated cost of a model request."""
 
 from mcphost.host.questions.sampling_context import ModelCandidate
 
 
 def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
-    """What a request of about so many tokens, and at most so many in the answer, can cost there."""
+    """Return the maximum cost of a request with `tokens` in and `max_tokens` out, as text."""
     if offer is None or offer.input_price is None or offer.output_price is None:
         return "cost not known"
     dollars = tokens * offer.input_price + max_tokens * offer.output_price
@@ -12,7 +12,7 @@ def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> s
 
 
 def format_dollars(dollars: float) -> str:
-    """US dollars; what is less than a cent is not rounded to nothing."""
+    """Return an amount in US dollars; less than a cent keeps four decimals."""
     if dollars <= 0:
         return "nothing"
     return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"

@@ -1,4 +1,4 @@
-"""What both dialogs of a sampling share: texts shown whole, one key that lets them go on, one that edits them."""
+"""Base class of the sampling dialogs: texts shown whole, approved or edited."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, cast
@@ -17,18 +17,18 @@ from mcphost.tui.widgets.picture_view import ImageView, create_image_views
 from mcphost.tui.widgets.quoted_text import QuotedPart, QuotedText
 
 MAX_CHARACTERS = 100_000
-"""What is longer cannot be read here, so it cannot be agreed to here."""
+"""Maximum characters of a text; a longer one cannot be read here, so it cannot be approved."""
 MAX_TOTAL_CHARACTERS = 400_000
-"""The same for all of it together: laying out more would hold up the screen."""
+"""Maximum characters of all texts; more make layout slow."""
 _PREVIEW_CHARACTERS = 1_000
 _MAX_HEADING_LENGTH = 200
-_MIN_BLOCK_COST = 40  # what a block counts for at least: a flood of empty ones is one, too
+_MIN_BLOCK_COST = 40  # characters that a block counts for at least, to limit the number of blocks
 
 
 class SamplingDialog(Dialog[Any]):
-    """A text that goes to the model, or comes from it: shown whole, let go on by one key, edited by another.
+    """Dialog for texts that go to the model or come from it.
 
-    Edited texts are shown like the first ones, and are read to their end before they go anywhere.
+    Edited texts are shown like the first ones and must be read to the end before approval.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -36,7 +36,7 @@ class SamplingDialog(Dialog[Any]):
         Binding("a", "send", show=False),
         Binding("e", "edit", show=False),
         Binding("ctrl+s", "apply", show=False),
-        # Before the field itself hears of them, so that what is typed next goes to the next field.
+        # Handled before the field, so that text typed next goes to the next field.
         Binding("tab", "step(1)", show=False, priority=True),
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
@@ -53,24 +53,24 @@ class SamplingDialog(Dialog[Any]):
         self.form: Form | None = None
         self._remaining_characters = MAX_TOTAL_CHARACTERS
 
-    # -- what each fills in
+    # -- overridden by each dialog
 
     def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
-        """What can be edited, and what it is now."""
+        """Return the editable fields and their current values."""
         raise NotImplementedError
 
     def apply_edits(self, values: dict[str, Any]) -> str:
-        """Take this over; or why that cannot be."""
+        """Apply the edited values; return an error, or an empty text."""
         raise NotImplementedError
 
     def answer(self) -> Any:
-        """The answer that sends what is shown."""
+        """Return the answer that approves what is shown."""
         raise NotImplementedError
 
-    # -- showing
+    # -- content
 
     def text_part(self, value: str, style: str = "") -> QuotedPart:
-        """Clean, and whole unless it is beyond reading."""
+        """Return the clean text, cut if it is too long to be read."""
         room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
         self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
         if len(value) > room or self._remaining_characters < 0:
@@ -80,16 +80,16 @@ class SamplingDialog(Dialog[Any]):
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
-        """Content blocks of the wire; what is no text is named."""
+        """Return the parts of wire content blocks; a block that is not text gets a heading."""
         return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
 
     def first_text(self, content: Any) -> str:
-        """The first text in content blocks of the wire, cut."""
+        """Return the beginning of the first text in wire content blocks."""
         texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
         return next(texts, "")[:_PREVIEW_CHARACTERS]
 
     def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
-        """All of it, up to where it is too long, each text behind a bar: none can fake a heading or a setting."""
+        """Draw the parts up to the length limit, each text behind a bar so that it cannot imitate a heading."""
         self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
         shown: list[QuotedPart] = []
         for part in parts:
@@ -99,17 +99,17 @@ class SamplingDialog(Dialog[Any]):
         return QuotedText(shown)
 
     def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
-        """What a part is, in our words."""
+        """Return a heading written by mcphost."""
         self._remaining_characters -= _MIN_BLOCK_COST
         return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
 
     def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
-        """The pictures among these contents, drawn where the terminal can; they are named above."""
+        """Return views of the images in these contents, if the terminal can draw them."""
         listed = (_as_dict(one) for content in contents for one in _as_list(content))
         return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
 
     def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
-        """One block; what is no text of a message has a heading of its own."""
+        """Yield the parts of one block; one that is not text gets a heading."""
         match block.get("type"):
             case "text":
                 yield self.text_part(str(block.get("text", "")))
@@ -124,27 +124,29 @@ class SamplingDialog(Dialog[Any]):
                 yield self.text_part(dumps(block), "$muted")
 
     def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
         if ident == "send" and self.is_too_long:
             return "this is too long to agree to here"
         return super().disabled_reason(ident)
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield Static("", id="fault", markup=False)
 
-    # -- answering
+    # -- answers
 
     def action_send(self) -> None:
-        """What was shown."""
+        """Approve what is shown."""
         if self.form is None:
             self.approve("send", self.answer())
 
     def action_deny_unless_editing(self) -> None:
-        """Nothing leaves; in a form the key is one of its own."""
+        """Deny by key, except in the form, where the key is text."""
         if self.form is None:
             self.dismiss(Deny())
 
     def action_refuse(self) -> None:
-        """Nothing leaves; out of the form first."""
+        """Deny; from the form, go back to the question first."""
         if self.form is None:
             self.dismiss(Deny())
         else:
@@ -153,7 +155,7 @@ class SamplingDialog(Dialog[Any]):
     # -- editing
 
     async def action_edit(self) -> None:
-        """The texts as fields to fill in."""
+        """Edit the texts in a form."""
         if self.form is None and not self.is_too_long:
             self.form = Form(*self.fields(), shows_names=False)
             await self._open_form(self.form)
@@ -170,7 +172,7 @@ class SamplingDialog(Dialog[Any]):
         self.fit()
 
     def action_step(self, by: int) -> None:
-        """To the next field, or the next button."""
+        """Focus the next field or the next button."""
         if self.form is not None:
             if not self.form.move_focus(by):
                 self.form.focus_first() if by > 0 else self.form.focus_last()
@@ -178,7 +180,7 @@ class SamplingDialog(Dialog[Any]):
             self.focus_next() if by > 0 else self.focus_previous()
 
     def action_apply(self) -> None:
-        """Show what was edited, to be agreed to or not."""
+        """Show the edited texts for approval."""
         if self.form is None or not self.form.validate():
             return
         if fault := self.apply_edits(self.form.values()):
@@ -187,7 +189,7 @@ class SamplingDialog(Dialog[Any]):
             self.call_later(self._close_form)
 
     def on_form_changed(self) -> None:
-        """A fault is about what was there before."""
+        """Remove an error about earlier values."""
         self._show_fault("")
 
     async def _close_form(self) -> None:

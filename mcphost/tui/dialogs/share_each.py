@@ -1,4 +1,4 @@
-"""Which of these servers may know the user's folders? A list with a choice for each; all and none by one key."""
+"""Dialog to share the roots with several servers: a choice for each, or one for all."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ _CHOICE_LABELS = {
 
 
 class SharePerServerDialog(Dialog[RootsVerdict]):
-    """May these servers be told where the user works?"""
+    """Ask which servers may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Tell none"),
@@ -34,7 +34,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         "O S A the same for all"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
-    # All that may agree; whether "done" does depends on what is chosen.
+    # "done" approves only if a server was chosen.
     APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "choose('deny')", show=False),
@@ -55,20 +55,23 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.choices = {one.server: "deny" for one in question.askers}
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Tell {pluralize(len(self.details.askers), 'server')} where your folders are?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return ", ".join(one.server for one in self.details.askers)
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
 
     def _requester_text(self) -> str:
-        """Nothing above the list: it says of each server why it asks, and with which account."""
+        """Return nothing: the list shows the reason and account of each server."""
         return ""
 
     def _server_rows(self) -> Content:
-        """Two rows for each server: its name and what is chosen, and why it asks."""
+        """Return two rows for each server: its name and choice, and its reason."""
         rows: list[tuple[str, str]] = []
         names = [_server_label(one) for one in self.details.askers]
         widest = max(Content(name).cell_length for name in names)
@@ -90,7 +93,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
         self.update_locked_buttons()
 
     def disabled_reason(self, ident: str) -> str:
-        """Telling none needs no reading."""
+        """Return why the button is disabled; sharing with no server needs no reading."""
         agrees = ident.startswith("all") or (ident == "done" and self._has_approval)
         return self._unread_message() if agrees and not self.is_read else ""
 
@@ -101,7 +104,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- choosing
 
     def action_line(self, by: int) -> None:
-        """Another server; past the ends of the list, read on."""
+        """Move to another server; past the ends of the list, scroll."""
         if 0 <= self.cursor_row + by < len(self.details.askers):
             self.cursor_row += by
             self._update_rows()
@@ -109,7 +112,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             super().action_line(by)
 
     def action_choose(self, choice: str) -> None:
-        """For the server under the cursor, then on to the next one."""
+        """Set the choice for the server under the cursor, then move to the next."""
         self.choices[self.details.askers[self.cursor_row].server] = choice
         self.cursor_row = min(self.cursor_row + 1, len(self.details.askers) - 1)
         self._update_rows()
@@ -117,23 +120,23 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     # -- answers
 
     def action_refuse(self) -> None:
-        """Tell none of them."""
+        """Share with none of the servers."""
         self.dismiss(DoNotShare())
 
     def action_done(self) -> None:
-        """What was chosen for each."""
+        """Answer with the choice for each server."""
         self.approve("done", SharePerServer(dict(self.choices)))
 
     def action_all_once(self) -> None:
-        """Tell all of them now."""
+        """Share with all servers once."""
         self._choose_all("once")
 
     def action_all_session(self) -> None:
-        """Tell all of them whenever they ask in this run."""
+        """Share with all servers for this session."""
         self._choose_all("session")
 
     def action_all_always(self) -> None:
-        """Tell all of them whenever they ask, also in later runs."""
+        """Share with all servers always."""
         self._choose_all("always")
 
     def _choose_all(self, choice: str) -> None:

@@ -1,4 +1,4 @@
-"""May this server know the user's folders? Says which, and that it is told where they are and no more."""
+"""Dialog to share the roots with a server: their paths, not their content."""
 
 from typing import ClassVar
 
@@ -24,12 +24,12 @@ _MAX_PATH = 4_096
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
-    """The folders, with what is to be known of each, and what telling of them means."""
+    """Return the folders with their origins and warnings, and what sharing them means."""
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
     for at, root in enumerate(details.roots):
         pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _MAX_PATH)))
-        origin, warning = ("".join(given[at : at + 1]) for given in (details.origins, details.warnings))
+        origin, warning = ("".join(texts[at : at + 1]) for texts in (details.origins, details.warnings))
         name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
         for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
             if words:
@@ -58,7 +58,7 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
 
 
 class ShareRootsDialog(Dialog[RootsVerdict]):
-    """May this server be told where the user works?"""
+    """Ask whether a server may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not tell"),
@@ -82,30 +82,33 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
         self.details = question
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Tell {self.details.server} where your folders are?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return " · ".join(uri_path(root.uri) for root in self.details.roots)
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         return render_folders(self.details)
 
     def action_refuse(self) -> None:
-        """Tell it nothing."""
+        """Share nothing."""
         self.dismiss(DoNotShare())
 
     def action_once(self) -> None:
-        """Tell it now."""
+        """Share once."""
         self.approve("once", ShareOnce())
 
     def action_session(self) -> None:
-        """Tell it whenever it asks in this run."""
+        """Share for this session."""
         self.approve("session", ShareSession())
 
     def action_always(self) -> None:
-        """Tell it whenever it asks, also in later runs."""
+        """Share always."""
         self.approve("always", ShareAlways())
 
     def action_never(self) -> None:
-        """Tell it nothing of these folders, also in later runs."""
+        """Never share these folders."""
         self.dismiss(NeverShare())

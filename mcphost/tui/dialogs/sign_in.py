@@ -1,4 +1,4 @@
-"""Sign in to a server: who signs, what it may do then, the whole address, and ways for machines without a browser."""
+"""Dialog to sign in to a server: issuer, scopes, whole URL, and ways to sign in without a browser here."""
 
 from time import monotonic
 from typing import ClassVar
@@ -32,12 +32,12 @@ BROWSER_HELP = (
     "paste where it ended, even if that page cannot be shown."
 )
 MAX_UNCOUNTED_SCOPES = 5
-"""How many rights are seen at a glance; more are counted, so that a reader knows how many there are to read."""
+"""Number of scopes listed without a count."""
 DEVICE_CODE_HELP = "\nAny browser will do, anywhere. mcphost never sees your password."
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
-    """What the scopes permit, in words where their names say it, each with its raw name beside."""
+    """Return what the scopes permit, each with its raw name."""
     if not scopes:
         return "do what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
@@ -46,13 +46,13 @@ def describe_scopes(scopes: tuple[str, ...]) -> str:
 
 
 def format_remaining(seconds: float) -> str:
-    """What is left, as minutes and seconds; never less than nothing."""
+    """Return the remaining time as minutes and seconds; at least 0:00."""
     left = max(0, round(seconds))
     return f"{left // 60}:{left % 60:02}"
 
 
 class SignInDialog(Dialog[SignInVerdict]):
-    """May the browser open this address?"""
+    """Ask whether and how to sign in."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -84,7 +84,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self._key_hints = self.key_hints()
 
     def key_hints(self) -> str:
-        """The keys that do something here."""
+        """Return the keys of the available sign-in methods."""
         asked = self.details
         words = ["esc/d cancel"]
         if asked.browser:
@@ -96,12 +96,15 @@ class SignInDialog(Dialog[SignInVerdict]):
         return " · ".join((*words, "q QR", "y copy"))
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Sign in to {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return f"you sign in at {self.details.host}"
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.details
         out: list[Content | Widget] = []
         if asked.note:
@@ -111,7 +114,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         out += [Content.styled(f"▲ {clean(warning)}\n", "bold $warning") for warning in asked.warnings]
         if asked.code:
             out.append(Content.assemble(("Enter this code at ", "$faint"), highlight_host(asked.url)))
-            # Letters apart from each other, so that they are read out and typed right.
+            # Spaced letters are easier to read out and to type.
             spaced = f"    {' '.join(clean_line(asked.code, 100))}    "
             blank = " " * Content(spaced).cell_length
             out.append(Content.styled(f"{blank}\n{spaced}\n{blank}", "bold $accent on $background"))
@@ -133,10 +136,11 @@ class SignInDialog(Dialog[SignInVerdict]):
         return out
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield OrderedInput(placeholder="http://127.0.0.1:…/callback?code=…", id="redirect", compact=True)
 
     def on_mount(self) -> None:
-        """Only what can be done here, and how long there is for it."""
+        """Show only the available methods, and the remaining time."""
         super().on_mount()
         asked = self.details
         for ident, there in (
@@ -152,7 +156,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.set_interval(1.0, self._update_remaining_time)
 
     def _requester_text(self) -> str:
-        """On whose behalf, what is waited for, and how much longer: by a clock that nobody sets."""
+        """Return the reason, the polling status, and the remaining time by the monotonic clock."""
         asked, now = self.details, self._progress
         words = [clean_line(asked.why, 400)]
         if asked.interval:
@@ -172,14 +176,14 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.fit()
 
     def show_sign_in_progress(self, event: SignInUpdated) -> None:
-        """The authorization server was asked once more."""
+        """Show that the authorization server was polled."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()
             if self.is_mounted:
                 self._update_remaining_time()
 
     def action_refuse(self) -> None:
-        """Do not sign in; from the open box, go back to the buttons first."""
+        """Cancel the sign-in; from the open input, go back to the buttons first."""
         if not self.close_extra():
             self.dismiss(DeclineSignIn())
 
@@ -189,26 +193,26 @@ class SignInDialog(Dialog[SignInVerdict]):
             self.dismiss(OpenInBrowser())
 
     def action_switch_method(self) -> None:
-        """A code instead of a browser, or the other way round."""
+        """Switch between the browser and a device code."""
         if self.details.other:
             self.dismiss(SwitchSignInMethod())
 
     def action_qr_code(self) -> None:
-        """The address as a QR code, with the code in it where there is such an address."""
+        """Show the URL as a QR code, with the device code included if possible."""
         self.post_message(QrCodeRequested(f"Sign in at {self.details.host}", self.details.whole or self.details.url))
 
     def action_copy(self) -> None:
-        """To the clipboard, also through SSH where the terminal can."""
+        """Copy the code or the URL, also over SSH if the terminal supports it."""
         self.post_message(CopyRequested(self.details.code or self.details.url))
 
     def action_paste(self) -> None:
-        """Open the box for the address."""
+        """Open the input for the redirect URL."""
         if self.details.code:
             return
         self.open_extra("redirect", self.INPUT_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The address is there."""
+        """Answer with the redirect URL."""
         event.stop()
         if event.value.strip():
             self.dismiss(PastedRedirect(event.value.strip()))

@@ -1,11 +1,11 @@
-"""The texts among content blocks as fields of a form, and the blocks with what was filled in."""
+"""Conversion of the texts in content blocks to form fields and back."""
 
 from typing import Any, cast
 
 from mcphost.host.questions.form_fields import Field
 
 MAX_TEXTS = 50
-"""Texts of one message that can be edited: the last ones; a form of thousands of fields holds up the screen."""
+"""Maximum editable texts of one message, counted from the end; a form with thousands of fields is slow."""
 
 
 def _content_items(content: Any) -> list[Any]:
@@ -22,14 +22,14 @@ def _text_blocks(content: Any) -> list[tuple[int, dict[str, Any]]]:
 
 
 def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
-    """A field for each text, named by its place after `prefix`, and what is in it now."""
+    """Return a field for each text, named `prefix` plus its index, and the current values."""
     found = _text_blocks(content)
     fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _ in found]
     return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
 
 
 def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
-    """The content with those texts; one that was emptied is left out. None when nothing is left."""
+    """Return the content with the edited texts and without emptied ones; None if nothing is left."""
     known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
     made: list[Any] = []
     for at, block in enumerate(_content_items(content)):

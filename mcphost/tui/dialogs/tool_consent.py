@@ -1,4 +1,4 @@
-"""Approve, edit, deny or widen one tool call; everything that will be sent is on it, complete, and was seen first."""
+"""Dialog to approve, edit or deny a tool call, or to create a rule; its arguments must be read first."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -44,7 +44,7 @@ _MAX_PREVIEW_LENGTH = 300
 
 
 class CallReview:
-    """How far one call was read, and what was edited; it outlives the dialog when the user goes back to the list."""
+    """What was read and edited of one call; kept while the user returns to the list."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         self.original_arguments = arguments
@@ -54,11 +54,11 @@ class CallReview:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the user changed what the model asked for."""
+        """Whether the user changed the arguments."""
         return not is_same_json(self.arguments, self.original_arguments)
 
     def edit(self, arguments: dict[str, Any]) -> bool:
-        """Other arguments, to be read anew; whether they are others."""
+        """Set new arguments, which must be read again; return False if they are the same."""
         if is_same_json(arguments, self.arguments):
             return False
         self.arguments = arguments
@@ -74,7 +74,7 @@ class CallReview:
 
 
 class ToolConsentDialog(Dialog[ToolVerdict]):
-    """May this tool run with these arguments?"""
+    """Ask whether a tool may run with these arguments."""
 
     SHOW_ACCOUNT: ClassVar[bool] = False
     REPEAT_LONG_TITLE: ClassVar[bool] = False
@@ -111,31 +111,35 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self._file_diff: TextDiff | None = None
 
     def restore_review(self, review: Any) -> CallReview:
-        """How far it was read already, and what was edited."""
+        """Restore what was read and edited before."""
         if isinstance(review, CallReview):
             self.review, self.is_read = review, review.is_end_shown
         return self.review
 
     def set_list_available(self, *, is_available: bool) -> None:
+        """Set whether there is a list of waiting calls, and update the key hints."""
         self._has_list = is_available
         if self.is_attached and not self.query("#extra.shown"):
             self.show_key_hints(self.key_hints())
 
     def action_list(self) -> None:
-        """Decide later: back to the list of calls that wait."""
+        """Return to the list of waiting calls without deciding."""
         if self._has_list:
             self.dismiss(cast("ToolVerdict", self.POSTPONED))
 
     def headline(self) -> str:
+        """Return the title."""
         return f"{mark_unusual_spaces(self.details.server)} wants to run {mark_unusual_spaces(self.details.tool)}"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         words = summarize_arguments(self.review.arguments, _MAX_PREVIEW_LENGTH) or "no arguments"
         return f"{self.details.tool}: {words}" if len(self.headline()) > _MAX_HEADLINE_LENGTH else words
 
-    # -- what is on it
+    # -- content
 
     def body(self) -> Sequence[Content | Widget]:
+        """Return the content of the dialog."""
         self.call_view = render_call(self.review.arguments, self.review.original_arguments)
         out: list[Content | Widget] = [*self._notes()]
         if pairs := self._name_pairs():
@@ -151,15 +155,15 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*out, *self._server_statements()]
 
     def _diff_widgets(self) -> Iterator[Content | Widget]:
-        """What the call would change, as far as that is known: before what is sent, which stays complete."""
-        for found in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
-            yield Content.styled(found.title, "$muted")
-            if found.rows:
-                yield render_diff_lines(found.rows)
+        """Yield known diffs of what the call would change; the arguments below stay complete."""
+        for diff in (*diff_replacements(self.review.arguments), *filter(None, (self._file_diff,))):
+            yield Content.styled(diff.title, "$muted")
+            if diff.rows:
+                yield render_diff_lines(diff.rows)
             yield Content("")
 
     def on_mount(self) -> None:
-        """Compare the call with the file that it names."""
+        """Request a diff with the file that the call names."""
         self._request_file_diff()
 
     def _request_file_diff(self) -> None:
@@ -167,11 +171,11 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if wanted is None:
             return
 
-        async def compared(found: TextDiff) -> None:
+        async def compared(diff: TextDiff) -> None:
             now = find_file_write(self.details, self.review.arguments)
-            # With a line open for a reason, the text above must not move.
+            # While the input for a reason is open, the text above must not move.
             if now == wanted and self.is_open and not self.query("#extra.shown"):
-                self._file_diff = found
+                self._file_diff = diff
                 await self.show_body()
 
         self.post_message(FileDiffRequested(wanted, compared))
@@ -194,7 +198,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return out
 
     def _name_pairs(self) -> list[tuple[str, str]]:
-        """The account, and the names where the title has no room for them."""
+        """Return the account, and the names if the title is too long."""
         pairs: list[tuple[str, str]] = []
         if len(self.headline()) > _MAX_HEADLINE_LENGTH:
             server, tool = mark_unusual_spaces(self.details.server), mark_unusual_spaces(self.details.tool)
@@ -204,7 +208,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return [*pairs, ("", "")] if pairs else []
 
     def _server_statements(self) -> list[Content]:
-        """What the server says of the tool: after what is sent, and never as our own words."""
+        """Return what the server says about the tool, marked as claims, after the arguments."""
         question = self.details
         told = describe_annotations(question.claims)
         said = f"The server claims: {told}" if told else "The server claims nothing about what this tool does"
@@ -227,13 +231,14 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             or has_hidden_characters(self.details.server)
         )
 
-    # -- what may be chosen
+    # -- enabled answers
 
     def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
         if ident not in self.APPROVING:
             return ""
         if self.query("#extra.shown") or not self.is_active:
-            # A key that was typed before the line or the page over it opened, and is meant for that.
+            # The key was typed for the input or page that was opening.
             return "something else is open: esc goes back"
         if unread := super().disabled_reason(ident):
             return unread
@@ -242,12 +247,13 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return self._excluded_reason(ident)
 
     def reminder(self) -> str:
+        """Return what must still be read before approval."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
         return f"{self.call_view.omitted_characters:,} characters are left out here: read them with v, to the end"
 
     def _excluded_reason(self, ident: str) -> str:
-        """Why such a call never has that answer."""
+        """Return why this answer is never available for the call; empty if it may be."""
         if ident != "once" and self._has_hidden_characters:
             return "calls with hidden characters can be allowed once only"
         if ident == "session" and self.review.is_edited:
@@ -255,7 +261,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         return ""
 
     def update_locked_buttons(self) -> None:
-        """Buttons and keys say what can be chosen now."""
+        """Update buttons and key hints to the enabled answers."""
         self.review.is_end_shown = self.review.is_end_shown or self.is_read
         for ident in ("session", "always"):
             self.query_one(f"#{ident}").display = not self._excluded_reason(ident)
@@ -264,7 +270,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.show_key_hints(self.key_hints())
 
     def key_hints(self) -> str:
-        """What can be chosen now."""
+        """Return the keys of the enabled answers."""
         words = ["esc/d deny", "r reason"]
         if self.disabled_reason("once"):
             words.append("a once: not yet")
@@ -275,9 +281,10 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             words.append("e edit")
         return " · ".join([*words, "v all", *(["l list"] if self._has_list else [])])
 
-    # -- the parts that open
+    # -- answers
 
     def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
         yield OrderedInput(
             placeholder="Why not? The model reads this. Enter denies, esc goes back.", id="reason-text", compact=True
         )
@@ -288,24 +295,24 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.dismiss(Deny())
 
     def action_reason(self) -> None:
-        """Ask for a reason that the model reads."""
+        """Ask for a reason, which the model reads."""
         self.open_extra("reason-text", self.REASON_KEYS)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """The reason is given."""
+        """Deny with the reason."""
         event.stop()
         self.dismiss(Deny(reason=event.value.strip()))
 
     def action_once(self) -> None:
-        """Run it this time, with the arguments shown."""
+        """Run the call once with the arguments shown."""
         self.approve("once", AllowOnce(arguments=self.review.arguments if self.review.is_edited else None))
 
     def action_session(self) -> None:
-        """Run it now and until mcphost ends."""
+        """Allow the tool for this session."""
         self.approve("session", AllowSession())
 
     def action_always(self) -> None:
-        """Say which calls run from now on: this tool, to begin with, while server and tool stay what they are."""
+        """Build a rule, initially for this tool while server and tool stay unchanged."""
         if self.disabled_reason("always"):
             self.approve("always", AllowAlways())
             return
@@ -323,7 +330,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
                 self.approve("always", AllowAlways() if plain else AllowRule(rule))
 
     def action_view(self) -> None:
-        """Every argument, whole, on a page of its own; the question waits under it."""
+        """Open every argument whole on a page of its own; the question waits below."""
 
         def seen() -> None:
             self.review.is_fully_shown = True
@@ -336,7 +343,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         self.post_message(TextViewRequested(title, "It takes no arguments.", seen, sections=shown))
 
     def action_edit(self) -> None:
-        """Edit the arguments; where they cannot be edited, nothing."""
+        """Edit the arguments if they are editable."""
         if self.details.editable and not self.query("#extra.shown"):
             from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 
@@ -344,7 +351,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self.app.push_screen(editor, self._apply_edits)  # pyright: ignore[reportUnknownMemberType]
 
     async def _apply_edits(self, arguments: dict[str, Any] | None) -> None:
-        """Show the edited arguments as they will be sent; they are to be read like the first ones."""
+        """Show the edited arguments, which must be read like the first ones."""
         if arguments is not None and self.review.edit(arguments):
             self._file_diff = None
             await self.show_body()

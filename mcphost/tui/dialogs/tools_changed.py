@@ -1,4 +1,4 @@
-"""A server's tools are not what they were: what changed in each, line by line; each is kept or stays held back."""
+"""Dialog to review changed tool definitions: a diff of each, to be accepted or quarantined."""
 
 from typing import ClassVar
 
@@ -14,12 +14,12 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList, render_diff_lines
 
 _MAX_LINES = 400
-"""Of one tool; a screen has to be laid out."""
+"""Maximum diff lines of one tool; more make layout slow."""
 _MAX_LINE_LENGTH = 4_000
 
 
 def render_definition_diff(change: ToolChange) -> KeyValueList:
-    """One tool's difference, its marks in front: colour only repeats what they say."""
+    """Render the diff of one tool; colors only repeat the marks at the start of each line."""
     shown = [line[:2] + clean_line(line[2:], _MAX_LINE_LENGTH) for line in change.difference[:_MAX_LINES]]
     if len(change.difference) > len(shown):
         shown.append(f"  … {len(change.difference) - len(shown):,} more lines: v shows all")
@@ -31,7 +31,7 @@ def _is_truncated(change: ToolChange) -> bool:
 
 
 class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
-    """May these tools be what they are now?"""
+    """Ask which changed tools to accept."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Hold back all"),
@@ -61,14 +61,17 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         self._is_body_ready = True
 
     def headline(self) -> str:
+        """Return the title."""
         count = len(self.details.changes)
         what = f"{count} of its tools" if count > 1 else self.details.changes[0].tool
         return f"{self.details.server} changed {what}"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return ", ".join(change.tool for change in self.details.changes)
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         change = self.details.changes[self.index]
         count = len(self.details.changes)
         place = f"   {self.index + 1} of {count}" if count > 1 else ""
@@ -86,6 +89,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         ]
 
     def on_mount(self) -> None:
+        """Adapt the buttons to a single change."""
         super().on_mount()
         if len(self.details.changes) == 1:
             for ident in ("#done", "#accept_all"):
@@ -94,10 +98,10 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             self.query_one("#accept_one", Button).label = "Keep it"
             self.show_key_hints(self.ONE_KEYS)
 
-    # -- what was read of it
+    # -- reading state
 
     def _update_remaining(self) -> None:
-        # Not between two of them: how long the one is says nothing about the other.
+        # Not while another change is being mounted: the layout is still that of the previous one.
         if self._is_body_ready:
             super()._update_remaining()
 
@@ -106,6 +110,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             super()._update_read_state()
 
     def update_locked_buttons(self) -> None:
+        """Update the disabled buttons and what was read."""
         if self.is_read and (
             self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index])
         ):
@@ -113,18 +118,20 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         super().update_locked_buttons()
 
     def reminder(self) -> str:
+        """Return what must still be read before approval."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
         return "not all of it is shown here: read it with v, to the end"
 
     def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
         unread = len(self.details.changes) - len(self._read_indexes)
         if ident == "accept_all" and unread:
             return f"{unread} of them you have not looked at yet: n shows the next"
         return super().disabled_reason(ident) or (self.reminder() if ident == "accept_one" else "")
 
     def action_view(self) -> None:
-        """The whole difference, on a page of its own; the question waits under it."""
+        """Open the whole diff on a page of its own; the question waits below."""
         place, change = self.index, self.details.changes[self.index]
 
         def seen() -> None:
@@ -137,15 +144,15 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     # -- answers
 
     def action_done(self) -> None:
-        """What was kept one by one is kept; the rest is held back."""
+        """Accept the tools accepted one by one; the rest stays quarantined."""
         self.dismiss(AcceptToolChanges(tuple(self.accepted)))
 
     def action_accept_all(self) -> None:
-        """All of them, once each was on the screen."""
+        """Accept all changes once each was read."""
         self.approve("accept_all", AcceptToolChanges(tuple(one.tool for one in self.details.changes)))
 
     async def action_accept_one(self) -> None:
-        """Keep the one that is shown, or not after all, and go on to the next; the last one ends it."""
+        """Accept or un-accept the shown change, then show the next; end once all are accepted."""
         tool = self.details.changes[self.index].tool
         if why := self.disabled_reason("accept_one"):
             self.show_hint(why)
@@ -157,7 +164,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             await self.action_step(1)
 
     async def action_step(self, by: int) -> None:
-        """Another one of them."""
+        """Show another change."""
         self._is_body_ready = False
         self.index = (self.index + by) % len(self.details.changes)
         self.is_read = self.index in self._read_indexes

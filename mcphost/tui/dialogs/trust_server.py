@@ -1,4 +1,4 @@
-"""Show exactly what would be started or reached before a server is used for the first time."""
+"""Dialog to trust a server before its first use: its exact command or URL and settings."""
 
 import shlex
 from typing import ClassVar
@@ -16,13 +16,13 @@ _MAX_COMMAND_LINE = 50
 
 
 def _quote_value(text: str) -> str:
-    """One line; quoted when it is empty or its ends would not be seen."""
+    """Return the text on one line, quoted if it is empty or begins or ends with a space."""
     shown = clean(text).replace("\n", "⏎")
     return f'"{shown}"' if not text or text != text.strip() else shown
 
 
 class TrustServerDialog(Dialog[TrustVerdict]):
-    """May this server be started or reached?"""
+    """Ask whether a server may be started or connected to."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
@@ -42,12 +42,15 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         self.details = question
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Use the server {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return shlex.join(self.details.command) or self.details.url
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.details
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
@@ -58,7 +61,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         if asked.command:
             out.append(Content("It starts this program on your machine, with your rights:"))
             words = [clean(shlex.quote(word)).replace("\n", "⏎") for word in asked.command]
-            # A long one is a line per word: where one argument ends and the next begins must be plain to see.
+            # A long command has a line per word, so that the limits of each argument are visible.
             pairs.append(("command", ("\n" if sum(map(len, words)) > _MAX_COMMAND_LINE else " ").join(words)))
             if asked.cwd:
                 pairs.append(("folder", clean(asked.cwd)))
@@ -77,7 +80,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             ("This is written about signing in to it:", asked.sign_in),
         ):
             if values:
-                # Names in a column of their own: a long value cannot look like the next variable where it wraps.
+                # Names have a column of their own: a long value that wraps cannot imitate the next name.
                 named = [(_quote_value(name), _quote_value(text)) for name, text in values.items()]
                 out += [Content(f"\n{heading}"), KeyValueList(named)]
         if asked.restrictions:
@@ -97,13 +100,13 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Leave the server alone."""
+        """Do not use the server."""
         self.dismiss(DoNotTrust())
 
     def action_once(self) -> None:
-        """Use it in this run."""
+        """Use the server in this session."""
         self.approve("once", TrustOnce())
 
     def action_always(self) -> None:
-        """Use it as long as it stays this."""
+        """Use the server until its definition changes."""
         self.approve("always", TrustAlways())

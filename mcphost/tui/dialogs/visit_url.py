@@ -1,4 +1,4 @@
-"""A server sends the user to an address: whole, with the host it leads to; and the call that waits for that."""
+"""Dialogs for URL elicitation: open the address of a server, and repeat the call that waits for it."""
 
 from time import monotonic
 from typing import ClassVar
@@ -16,7 +16,7 @@ from mcphost.tui.widgets.key_values import KeyValueList
 
 
 def highlight_question_host(question: VisitUrl) -> Content:
-    """The whole address with its host emphasised. Which part of a host is its owner's nobody knows without a list."""
+    """Return the whole URL with its whole host emphasized: finding the registrable domain needs a list."""
     before, host, after = _split_at_host(question)
     return Content.assemble((clean(before), "$muted"), (clean(host), "bold $accent"), (clean(after), "$muted"))
 
@@ -30,7 +30,7 @@ def _split_at_host(question: VisitUrl) -> tuple[str, str, str]:
 
 
 class VisitUrlDialog(Dialog[UrlVerdict]):
-    """May the browser open this address?"""
+    """Ask whether the browser may open a URL."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Leave unanswered"),
@@ -49,12 +49,15 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         self.details = question
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Go to an address for {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return f"{self.details.host}: {self.details.message}"
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         asked = self.details
         out: list[Content | Widget] = [KeyValueList([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
@@ -72,20 +75,20 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
         return out
 
     def action_refuse(self) -> None:
-        """Leave it unanswered."""
+        """Cancel."""
         self.dismiss(Cancel())
 
     def action_decline(self) -> None:
-        """Say no."""
+        """Decline."""
         self.dismiss(Decline())
 
     def action_visit(self) -> None:
-        """Open it."""
+        """Open the browser."""
         self.approve("visit", AcceptUrl())
 
 
 class RetryCallDialog(Dialog[bool]):
-    """Is the user done there, so that the call can be repeated?"""
+    """Ask whether the user has finished in the browser, so that the call can be repeated."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Give up"), ("retry", "Repeat the call"))
     KEYS: ClassVar[str] = "esc/d give up · r repeat the call"
@@ -97,14 +100,17 @@ class RetryCallDialog(Dialog[bool]):
         self._started_at = monotonic()
 
     def headline(self) -> str:
+        """Return the title."""
         return f"Repeat the call of {self.details.server}?"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return " · ".join(self.details.urls)
 
     def on_mount(self) -> None:
+        """Show the time waited, updated every second."""
         super().on_mount()
-        # First, so that however long the addresses are, it is seen that something goes on.
+        # On top, so that it stays visible above long addresses.
         self.query_one("#body").mount(Static(self._waiting_text(), id="waited", markup=False), before=0)
         self.set_interval(1, lambda: self.query_one("#waited", Static).update(self._waiting_text()))
 
@@ -115,9 +121,10 @@ class RetryCallDialog(Dialog[bool]):
         return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
         urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.details.urls]
         return [Content("The call waits until you are done in the browser at:"), *urls]
 
     def action_retry(self) -> None:
-        """Repeat it."""
+        """Repeat the call."""
         self.dismiss(True)

@@ -1,4 +1,4 @@
-"""Several calls that wait for the user, as one list: refuse all, or open each one to decide about it."""
+"""Dialog with a list of waiting tool calls: open one, deny one, or answer all."""
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
@@ -20,7 +20,7 @@ _MAX_ARGUMENTS_LENGTH = 200
 
 
 class WaitingCall(NamedTuple):
-    """One waiting call. `key` is unique while it waits; `reading` is None until it was opened."""
+    """One waiting call. `key` is unique while it waits; `review` is None until it was opened."""
 
     key: str
     question: ApproveTool
@@ -33,23 +33,23 @@ class WaitingCall(NamedTuple):
 
 
 class RefuseAll(Struct, frozen=True):
-    """None of them."""
+    """Refuse every call."""
 
 
 class AllowAll(Struct, frozen=True):
-    """Each of these once; all of them were read to their end."""
+    """Allow each of these calls once; all were read to the end."""
 
     keys: tuple[str, ...]
 
 
 class OpenOne(Struct, frozen=True):
-    """Show this one."""
+    """Open this call."""
 
     key: str
 
 
 class DenyOne(Struct, frozen=True):
-    """Not this one."""
+    """Deny this call."""
 
     key: str
 
@@ -58,16 +58,17 @@ ListVerdict = RefuseAll | AllowAll | OpenOne | DenyOne
 
 
 class WaitingCallsQuestion(Question[ListVerdict], frozen=True, kw_only=True):
-    """What to do about several calls; asked by the screen itself, so no front has to know it."""
+    """Ask about several calls; asked by the screen, so no frontend has to support it."""
 
     KIND: ClassVar[str] = "waiting_calls"
 
     def refusal(self) -> ListVerdict:
+        """Return the refusal."""
         return RefuseAll()
 
 
 class WaitingCallsDialog(Dialog[ListVerdict]):
-    """The list. Calls may join and leave while it is open; the cursor stays on its row."""
+    """The list dialog. Calls may join and leave while it is open; the cursor stays on its call."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Refuse all"),
@@ -96,20 +97,24 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
+        """Return the title."""
         unread = sum(not entry.is_read for entry in self._entries)
         words = f"{unread} not read yet" if unread else "all were read to their end"
         return f"{len(self._entries)} calls wait · {words}"
 
     def preview(self) -> str:
+        """Return the subject for the card."""
         return ", ".join(f"{entry.question.server} · {entry.question.tool}" for entry in self._entries)
 
     def body(self) -> Sequence[Content | Widget]:
+        """Return the content of the dialog."""
         options = OptionList(
             *(Option(_render_entry(entry), id=entry.key) for entry in self._entries), id="calls", markup=False
         )
         return [options]
 
     def on_mount(self) -> None:
+        """Place the cursor and show the available actions."""
         self._option_list.highlighted = self._index_of_key(self._cursor)
         self._update_actions()
 
@@ -128,13 +133,13 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
 
     @property
     def next_cursor(self) -> str:
-        """Where the cursor goes when the list is shown again: to the next call that was not read."""
+        """The key of the next unread call, for the cursor when the list is shown again."""
         at = self._index_of_key(self._selected_key)
         later = [*self._entries[at + 1 :], *self._entries[:at]]
         return next((entry.key for entry in later if not entry.is_read), "")
 
     def show_calls(self, entries: Sequence[WaitingCall]) -> None:
-        """The calls that wait now: new ones go to the end, and the cursor keeps its row."""
+        """Show the waiting calls; new ones are appended and the cursor stays on its call."""
         if not self.is_attached:
             self._entries = list(entries)
             return
@@ -162,43 +167,44 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
         self.fit()
 
     def fit(self) -> None:
+        """Fit the content to the rows that are left."""
         super().fit()
         rows = self.query_one("#body").styles.max_height
         self._option_list.styles.max_height = rows.value if rows is not None else 10
 
-    # -- what may be chosen
+    # -- actions
 
     def action_line(self, by: int) -> None:
-        """The next or the previous call."""
+        """Move the cursor to the next or previous call."""
         (self._option_list.action_cursor_down if by > 0 else self._option_list.action_cursor_up)()
 
     def action_page(self, by: int) -> None:
-        """A page of calls on or back."""
+        """Move the cursor by a page."""
         (self._option_list.action_page_down if by > 0 else self._option_list.action_page_up)()
 
     def action_edge(self, which: int) -> None:
-        """The last or the first call."""
+        """Move the cursor to the last or first call."""
         (self._option_list.action_last if which > 0 else self._option_list.action_first)()
 
     def action_open(self) -> None:
-        """Show the call under the cursor."""
+        """Open the call under the cursor."""
         if self.cursor:
             self._selected_key = self.cursor
             self.dismiss(OpenOne(self._selected_key))
 
     def action_deny(self) -> None:
-        """Refuse the call under the cursor."""
+        """Deny the call under the cursor."""
         if self.cursor:
             self._selected_key = self.cursor
             self.dismiss(DenyOne(self._selected_key))
 
     def action_allow_all(self) -> None:
-        """Run each of them once; only when each was opened and read to its end."""
+        """Allow each call once, if each was read to the end."""
         if self._entries and all(entry.is_read for entry in self._entries):
             self.dismiss(AllowAll(tuple(entry.key for entry in self._entries)))
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Enter or a click on a row opens it."""
+        """Open the row on Enter or a click."""
         event.stop()
         self.action_open()
 
@@ -209,7 +215,7 @@ def _render_entry(entry: WaitingCall) -> Content:
     arguments = entry.review.arguments if entry.review else question.arguments
     return Content.assemble(
         mark,
-        # On 80 columns there is room for the beginning of the arguments, which tells calls of one tool apart.
+        # In 80 columns there is room for the start of the arguments, which distinguishes calls of one tool.
         (f"  {clean_line(question.server, 16)} · ", "$muted"),
         (clean_line(question.tool, 26), "bold"),
         (f"  {clean_line(summarize_arguments(arguments, _MAX_ARGUMENTS_LENGTH), _MAX_ARGUMENTS_LENGTH)}", "$muted"),
