@@ -402,7 +402,7 @@ class McpHostApp(QuestionApp):
         """Open the auto-approve form; while auto-approve is on, stop everything."""
         if self.host.auto_approval_status is not None:
             self.host.halt()
-            self.notify("Tools ask again before they run, and what was running is stopped.", markup=False)
+            self.notify("Auto-approve is off; running tools were stopped.", markup=False)
             return
         from mcphost.tui.screens.auto_approve import AutoApprovalForm
 

@@ -69,7 +69,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
     """
     if not command or shutil.which(command[0]) is None:
         raise UsageError(
-            f"The editor {' '.join(command)[:100]!r} cannot be found.", "Set $VISUAL or $EDITOR to one that is there."
+            f"The editor {' '.join(command)[:100]!r} was not found.", "Set $VISUAL or $EDITOR to an installed editor."
         )
     folder = Path(tempfile.mkdtemp(prefix="mcphost-", dir=_temporary_directory()))  # mkdtemp sets mode 0700
     path = folder / "arguments.json"
@@ -87,7 +87,7 @@ async def edit_text(text: str, command: tuple[str, ...], suspend: TerminalSuspen
         if now == text and took < MIN_EDIT_SECONDS:
             raise UsageError(
                 "The editor returned at once and changed nothing.",
-                "A graphical one needs an option with which it waits, such as: code --wait",
+                "Add the option that makes it wait, such as: code --wait",
             )
         return now
     except OSError as error:
@@ -127,8 +127,8 @@ def _read_result(path: Path) -> str:
             raise UsageError("The editor left no file.", "Save it under the same name.")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"What the editor left is over {MAX_BYTES // 1_000_000} MB.", "Shorten it.")
+        raise UsageError(f"The edited text is over {MAX_BYTES // 1_000_000} MB.", "Shorten it.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise UsageError("What the editor left is not UTF-8.", "Save it as UTF-8.") from error
+        raise UsageError("The edited text is not UTF-8.", "Save it as UTF-8.") from error

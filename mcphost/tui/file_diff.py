@@ -100,7 +100,7 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
             return None
         data = _read(path)
     except FileNotFoundError:
-        return TextDiff(f"{name} is not there yet")
+        return TextDiff(f"{name} does not exist yet")
     except (OSError, ValueError):
         return None
     if data is None:
@@ -108,8 +108,8 @@ def diff_file(file_write: FileWrite) -> TextDiff | None:
     try:
         before = data.decode()
     except UnicodeDecodeError:
-        return TextDiff(f"{name} holds no text and was not compared")
-    return diff_texts(f"{name} as it is here now, compared with this text", before, file_write.text)
+        return TextDiff(f"{name} is not text and was not compared")
+    return diff_texts(f"{name} now, compared with this text", before, file_write.text)
 
 
 def _read(path: str) -> bytes | None:
@@ -207,5 +207,5 @@ def _prefix_lines(mark: str, lines: list[str]) -> list[str]:
     for line in lines:
         rows.append(mark + clean(show_whitespace(line.removesuffix("\n"))))
         if not line.endswith("\n"):
-            rows.append("\\ no line end after this")
+            rows.append("\\ no newline at end")
     return rows

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcphost.tui.dialogs.waiting_calls import ListVerdict, WaitingCall, WaitingCallsDialog
 
 A = TypeVar("A")
-CALL_ENDED_SUFFIX = "; that call has ended"
+CALL_ENDED_SUFFIX = " (that call has ended)"
 OpenMode = Literal["unless typing", "follows", "entered", "aside"]
 """How a question opens: as a dialog unless the user is typing, as a dialog right after another one, as a dialog that
 the user opened, or as a card beside the text being typed."""

@@ -20,7 +20,7 @@ def images_unsupported_reason(app: App[Any]) -> str:
         return "NO_COLOR is set."
     if app.console.color_system != "truecolor":
         shown = os.environ.get("TERM", "")[:60]
-        return f"This terminal ({shown}) does not say that it has true colours; COLORTERM=truecolor says it."
+        return f"This terminal ({shown}) does not report true color. If it has it, set COLORTERM=truecolor."
     return "" if is_installed() else INSTALL_HINT
 
 

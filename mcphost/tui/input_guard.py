@@ -70,8 +70,8 @@ _CONFIRM_KEYS = {"enter", "ctrl+s"}
 _GLOBAL_KEYS = {"ctrl+q", "ctrl+c", "f9"}
 _EDIT_KEYS = {"enter", "backspace", "delete", "ctrl+w", "ctrl+u", "ctrl+h", "shift+enter", "ctrl+j", "alt+enter"}
 _DELIVERY_TIMEOUT = 1.0
-NOT_ENTERED_HINT = "keys answer after F8, tab or an arrow"
-KEEP_TYPING_HINT = " · type on to write your message"
+NOT_ENTERED_HINT = "press F8, tab or an arrow first"
+KEEP_TYPING_HINT = " · keep typing to write your message"
 TOO_SOON_HINT = "too soon after another key: press it again"
 
 

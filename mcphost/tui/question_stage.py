@@ -108,7 +108,7 @@ class QuestionApp(NavigationApp):
             self.update_question_cards()
             self._push_dialog(dialog, answered, is_entered=True)
         elif not self.frontend.pending_questions:
-            self.notify("No question waits for you.", markup=False, timeout=3)
+            self.notify("No question is waiting.", markup=False, timeout=3)
 
     def update_question_cards(self) -> None:
         """Show or remove the card in the chat and on the top page."""

@@ -27,8 +27,8 @@ def explain_unknown_command(text: str, names: Iterable[str]) -> str:
     typed = match[0]
     near = difflib.get_close_matches(typed.lower(), islice(names, _MAX_COMPARED_NAMES), n=1, cutoff=0.7)
     if near and near[0] == typed:
-        error = f"{clean_line(typed, 60)} takes nothing behind it: choose it alone."
+        error = f"{clean_line(typed, 60)} takes no arguments."
     else:
         hint = f" Did you mean {clean_line(near[0], 60)}?" if near else ""
-        error = f"There is no command {clean_line(typed, 60)}.{hint}"
-    return f"{error} Your text stays here; a space before it sends it as a message."
+        error = f"Unknown command {clean_line(typed, 60)}.{hint}"
+    return f"{error} To send it as a message, put a space before it."

@@ -90,8 +90,8 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
         asked = await editing(it, {"path": "/x", "limit": 5})
         await it.pilot.press("tab", "backspace")
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: "edited by you: 1 left out" in it.text(), "the edited call")
-        await it.until(lambda: "left out by you" in it.text(), "the mark")
+        await it.until(lambda: "edited by you: 1 removed" in it.text(), "the edited call")
+        await it.until(lambda: "removed by you" in it.text(), "the mark")
         await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: asked.answer == AllowOnce({"path": "/x"}))
@@ -106,7 +106,7 @@ async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run)
         await it.until(lambda: "edited by you: 1 changed, 1 added" in it.text(), "the edited call")
         pairs = it.app.screen.query_one("#sent")
         assert pairs.pairs == [
-            ("path", "/xyz"), ("  asked for", "/x"), ("limit", "5"), ("mode", "r"), ("  asked for", "left out"),
+            ("path", "/xyz"), ("  asked for", "/x"), ("limit", "5"), ("mode", "r"), ("  asked for", "not set"),
         ]  # fmt: skip
         assert sorted(pairs.pair_styles) == [0, 1, 3, 4]
 

@@ -22,7 +22,7 @@ async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None
         Asked(it, QUESTION)
         await it.enter_question()
         shown = it.text()
-        for text in ("A client id for tracker?", QUESTION.issuer, QUESTION.redirect_uri, "work", "registers"):
+        for text in ("Enter a client id for tracker?", QUESTION.issuer, QUESTION.redirect_uri, "work", "registers"):
             assert text in shown, text
         assert "\x1b" not in shown
 

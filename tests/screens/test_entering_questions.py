@@ -299,4 +299,6 @@ async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_i
 async def test_f8_says_that_no_question_waits(run: Run) -> None:
     async with run() as it:
         await it.pilot.press("f8")
-        await it.until(lambda: any("No question waits" in one.message for one in it.app._notifications), "the words")
+        await it.until(
+            lambda: any("No question is waiting" in one.message for one in it.app._notifications), "the words"
+        )

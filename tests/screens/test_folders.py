@@ -224,7 +224,7 @@ async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
         asked = Asked(it, each(*names))
         await it.enter_question()
-        assert "Tell 13 servers where your folders are?" in it.text()
+        assert "Share your folder paths with 13 servers?" in it.text()
         assert "why one" in it.text()
         assert not {"\x1b", "\u202e"} & set(it.text())
         await it.pilot.press("A", "a", "f")

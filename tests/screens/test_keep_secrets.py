@@ -39,8 +39,8 @@ async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tup
         Asked(it, keep())
         await it.enter_question()
         shown = it.text()
-        for text in ("Keep your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
-                     "/data/secrets.sealed.json", "this run only", "mode 0600"):  # fmt: skip
+        for text in ("Save your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
+                     "/data/secrets.sealed.json", "this session only", "mode 0600"):  # fmt: skip
             assert text in shown, text
 
 
@@ -91,9 +91,9 @@ async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: 
         await it.pilot.press("e", *"one", "enter", *"two", "enter")
         assert "new pass phrase  •••" in it.text()
         assert "the same again" in it.text()
-        assert "the two are not the same" in it.text()
+        assert "the pass phrases differ" in it.text()
         await it.pilot.press("backspace")
-        assert "the two are not the same" not in it.text()
+        assert "the pass phrases differ" not in it.text()
 
 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
@@ -141,5 +141,5 @@ async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_
         asked = Asked(it, keep())
         await it.enter_question()
         it.press_together("e", *"one", "enter", *"two", "enter")
-        await it.until(lambda: "the two are not the same" in it.text(), "what is wrong")
+        await it.until(lambda: "the pass phrases differ" in it.text(), "what is wrong")
         assert asked.answer is None

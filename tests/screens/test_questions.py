@@ -311,7 +311,7 @@ async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
         Asked(it, trust(url="https://new.example/mcp", changed=changed, trusts_claims=True))
         await it.enter_question()
-        assert "Not what you approved earlier" in it.text()
+        assert "Changed since you approved it" in it.text()
         assert "- address: https://old.example/mcp" in it.text()
         assert "+ address: https://new.example/mcp" in it.text()
         assert "trustAnnotations" in it.text()

@@ -44,7 +44,9 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
         await it.until(lambda: "s session · A always" in it.text(), "the keys that allow")
         await it.pilot.press(key)
         if key == "A":
-            await it.until(lambda: it.dialog is not None and "It covers this call" in it.text(), "the rule builder")
+            await it.until(
+                lambda: it.dialog is not None and "Applies from this call on" in it.text(), "the rule builder"
+            )
             await it.pilot.press("ctrl+s")
         await it.until(lambda: isinstance(asked.answer, AllowOnce | AllowSession | AllowRule), "the answer")
 
@@ -84,7 +86,7 @@ async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_rea
         dialog = await it.enter_question()
         assert f"{1_000_007 - MAX_VALUE_CHARACTERS:,} more characters" in dialog.query_one("#sent").plain
         await it.pilot.press("end", "a")
-        await it.until(lambda: "are left out here: read them with v, to the end" in it.text(), "why not")
+        await it.until(lambda: "are not shown here: read them with v, to the end" in it.text(), "why not")
         await it.pilot.press("v")
         await it.until(lambda: it.app.screen is not dialog)
         await it.pilot.press("escape")
@@ -212,7 +214,7 @@ def test_a_long_text_that_is_json_never_looks_like_the_object(indent: int | None
         assert render_call({"options": given}).pairs != render_call({"options": LONG_OBJECT}).pairs
         assert argument_sections({"options": given}) != argument_sections({"options": LONG_OBJECT})
         ((name, value),) = render_call({"options": given}).pairs
-        assert (name, value[0]) == (("options (a text)", "{") if indent else ("options", '"'))
+        assert (name, value[0]) == (("options (text)", "{") if indent else ("options", '"'))
 
 
 def test_a_long_text_is_in_quotes_only_where_it_reads_as_json() -> None:

@@ -58,7 +58,7 @@ async def test_all_of_it_is_on_the_question(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         await asked(it, replace(RESULT, is_error=True))
         for words in (
-            "github · list_keys", "org acme", "that it failed", "key 7  ghp_7aB37xQ", "image/png, 84,000 bytes",
+            "github · list_keys", "org acme", "status", "error", "key 7  ghp_7aB37xQ", "image/png, 84,000 bytes",
             "640 × 480", '"next": null', "JSON",
         ):  # fmt: skip
             assert words in it.text(), words
@@ -81,7 +81,7 @@ async def test_what_is_too_long_for_the_question_is_read_on_a_page_of_its_own(ru
     async with run(size=(120, 40)) as it:
         question, dialog = await asked(it, result("x" * 30_000 + "the end"))
         await it.pilot.press("end", "a")
-        assert "10,007 characters are left out here" in it.text()
+        assert "10,007 characters are not shown here" in it.text()
         assert question.answer is None
         await it.pilot.press("v")
         await it.until(lambda: it.app.screen is not dialog and "x" * 50 in it.text(), "the page")
@@ -102,11 +102,11 @@ async def test_a_selection_is_taken_out_wherever_it_stands_and_shown_before_it_g
         await it.until(lambda: dialog.editor is not None and dialog.editor.query("TextArea"))
         await it.until(lambda: "part 1 of 2" in it.text())
         await it.pilot.press("ctrl+r")
-        assert "Select what is to be taken out" in it.text()
+        assert "Select text with shift" in it.text()
         await it.pilot.press(*["right"] * 4, *["shift+right"] * 8, "ctrl+r")
-        await it.until(lambda: "Taken out in 2 places." in it.text())
+        await it.until(lambda: "Redacted in 2 places." in it.text())
         await it.pilot.press("ctrl+s")
-        await it.until(lambda: "changed by you" in it.text(), "the question again")
+        await it.until(lambda: "edited by you" in it.text(), "the question again")
         assert "abcd1234" not in it.text()
         assert dialog.is_guarded or it.app.focused.id == "refuse"
         assert question.answer is None
@@ -123,7 +123,7 @@ async def test_what_is_taken_out_is_gone_from_parts_that_are_too_long_to_edit_as
         await it.pilot.press("e")
         await it.until(lambda: "part 1 of 2" in it.text())
         await it.pilot.press("shift+end", "ctrl+r")
-        await it.until(lambda: "Taken out in 2 places." in it.text())
+        await it.until(lambda: "Redacted in 2 places." in it.text())
         assert dialog.editor.texts == ["[redacted]", "x" * 60_000 + "[redacted]"]
 
 
@@ -133,9 +133,9 @@ async def test_parts_are_left_out_and_put_back(run: Run) -> None:
         await it.pilot.press("e")
         await it.until(lambda: "part 1 of 3" in it.text())
         await it.pilot.press("ctrl+n", "ctrl+o")
-        await it.until(lambda: "It is left out" in it.text())
+        await it.until(lambda: "Not sent; ctrl+o restores it." in it.text())
         await it.pilot.press("ctrl+n", "ctrl+o", "ctrl+o", "ctrl+b", "ctrl+b", "ctrl+s")
-        await it.until(lambda: "(left out: image/png" in it.text())
+        await it.until(lambda: "(not sent: image/png" in it.text())
         assert "the model sees" not in it.text()
         await it.enter_question()
         await it.pilot.press("a")
@@ -164,10 +164,10 @@ async def test_nothing_is_no_result_to_give(run: Run) -> None:
         await it.pilot.press("e")
         await it.until(lambda: "text, 6 bytes" in it.text())
         await it.pilot.press("ctrl+o", "ctrl+s")
-        await it.until(lambda: "(left out" in it.text())
+        await it.until(lambda: "(not sent" in it.text())
         await it.enter_question()
         await it.pilot.press("a")
-        await it.until(lambda: "nothing is left to give" in it.text())
+        await it.until(lambda: "nothing is left to send" in it.text())
         assert question.answer is None
 
 
@@ -198,7 +198,7 @@ async def test_a_number_that_is_none_trims_nothing(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         question, _ = await asked(it, result("0123456789"))
         await it.pilot.press("t", "x", "enter")
-        await it.until(lambda: "one number, or two" in it.text())
+        await it.until(lambda: "enter one or two numbers" in it.text())
         assert question.answer is None
 
 
@@ -212,7 +212,7 @@ async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came
         await it.until(lambda: "part 1 of 2" in it.text())
         assert "\x1b" not in it.text()
         await it.pilot.press("ctrl+n", "x", "ctrl+s")
-        await it.until(lambda: "changed by you" in it.text())
+        await it.until(lambda: "edited by you" in it.text())
         await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassEditedResult((text, "xb")))
@@ -230,9 +230,9 @@ async def test_what_is_too_long_to_edit_says_so_and_can_be_left_out(run: Run) ->
     async with run(size=(120, 40)) as it:
         question, _ = await asked(it, result("x" * 60_000, "b"))
         await it.pilot.press("e")
-        await it.until(lambda: "too long to edit here" in it.text())
+        await it.until(lambda: "too many to edit here" in it.text())
         await it.pilot.press("y", "ctrl+o", "ctrl+s")
-        await it.until(lambda: "(left out" in it.text())
+        await it.until(lambda: "(not sent" in it.text())
         await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: question.answer == PassEditedResult((None, "b")))
@@ -242,7 +242,7 @@ async def test_a_flood_of_parts_is_shown_cut_and_read_on_its_page(run: Run) -> N
     async with run(size=(100, 30)) as it:
         question, _ = await asked(it, result(*["y"] * 5_000))
         await it.pilot.press("end", "a")
-        await it.until(lambda: "are left out here" in it.text())
+        await it.until(lambda: "are not shown here" in it.text())
         assert question.answer is None
 
 

@@ -119,7 +119,7 @@ async def test_folders_are_shown_as_paths_and_nothing_says_that_they_confine_the
         await it.enter_question()
         shown = ("where mcphost was started", "/srv/.mcp.json␛[2J, which you trusted", wide)
         for words in (
-            "files", "alpha", "/home/me/al pha", "/srv/data", "/mnt/lost", "not kept inside them", *shown
+            "files", "alpha", "/home/me/al pha", "/srv/data", "/mnt/lost", "does not confine", *shown
         ):  # fmt: skip
             assert words in it.text(), words
 
@@ -131,7 +131,7 @@ async def test_a_sampling_is_shown_with_everything_the_model_would_get(run: Run)
     async with run(size=(110, 36)) as it:
         Asked(it, asked)
         await it.enter_question()
-        for words in ("quiz", "Some model", "1,200 tokens", "Be brief.", "look", "What is in", "gets none of it"):
+        for words in ("quiz", "Some model", "1,200 tokens", "Be brief.", "look", "What is in", "not included"):
             assert words in it.text(), words
         assert "\u202e" not in it.text()
 
@@ -173,7 +173,7 @@ async def test_tokens_cannot_be_raised_and_nothing_at_all_cannot_be_sent(run: Ru
         answer = await edit(it, sampling("x"), "0", "ctrl+s")
         await it.until(lambda: "at most 1200" in it.text(), "the fault")
         await it.pilot.press("backspace", "tab", "tab", "backspace", "ctrl+s")
-        await it.until(lambda: "At least one message" in it.text(), "the fault")
+        await it.until(lambda: "Keep at least one message" in it.text(), "the fault")
         await it.pilot.press("escape")
         await it.until(lambda: "1,200 tokens" in it.text(), "the request as it was")
         await it.until(lambda: not it.app.screen.is_guarded, "ears")
@@ -302,7 +302,7 @@ async def test_an_address_is_shown_whole_with_its_host_and_what_is_odd_about_it(
     async with run(size=(100, 30)) as it:
         Asked(it, odd)
         await it.enter_question()
-        for words in ("quiz", "it leads to", "xn--pple-43d.com", "?end", "look like others", "Sign in there."):
+        for words in ("quiz", "host  xn--pple-43d.com", "?end", "look like others", "Sign in there."):
             assert words in it.text(), words
 
 
@@ -330,7 +330,7 @@ async def test_a_call_that_waits_for_the_user_shows_for_how_long(run: Run) -> No
 
 
 async def test_a_question_says_when_the_call_that_it_was_for_has_ended_and_keeps_what_was_typed(run: Run) -> None:
-    ended = "its tool ask runs and asks for it; that call has ended"
+    ended = "its tool ask runs and asks for it (that call has ended)"
     async with run(size=(100, 30)) as it:
         first, second = Asked(it, replace(form(), number=7)), Asked(it, replace(visit(), number=7))
         await it.enter_question()

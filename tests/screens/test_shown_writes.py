@@ -12,7 +12,7 @@ from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered, approve
 
 pytestmark = pytest.mark.anyio
-COMPARED = "as it is here now, compared with this text"
+COMPARED = "now, compared with this text"
 
 
 def rows_of(it: Any) -> list[str]:
@@ -62,7 +62,7 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
 async def test_a_file_that_is_not_there_is_said_to_be_new(run: Run, tmp_path: Path) -> None:
     async with run(size=(80, 24)) as it:
         Asked(it, approve(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
-        await it.until(lambda: "b/new.py is not there yet" in it.text(), "that it is new")
+        await it.until(lambda: "b/new.py does not exist yet" in it.text(), "that it is new")
 
 
 async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(r
         Asked(it, sign_in(account="work", others=("default", "h\x1bome")))
         await it.enter_question()
         shown = " ".join(it.text().replace("│", " ").split())
-    assert "signed in already default, h␛ome; to use it instead: esc, then /accounts" in shown
+    assert "already signed in default, h␛ome; to use it instead: esc, then /accounts" in shown
 
 
 async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:

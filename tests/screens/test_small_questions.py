@@ -61,4 +61,4 @@ async def test_how_long_a_call_waits_is_seen_before_its_addresses_however_long_t
         it.app.run_worker(it.front.ask(nasty.RETRY))
         await it.enter_question()
         shown = it.text()
-        assert shown.index("waiting for ") < shown.index("closes by itself") < shown.index("https://login.")
+        assert shown.index("waiting for ") < shown.index("closes automatically") < shown.index("https://login.")

@@ -61,15 +61,15 @@ async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: 
         await it.enter_question()
         assert "read to the end first" in it.text()
         await it.pilot.press("e")
-        await it.until(lambda: "esc drop the edits" in it.text() and "more lines" in it.text(), "the form")
+        await it.until(lambda: "esc discard" in it.text() and "more lines" in it.text(), "the form")
         assert "read to the end first" not in it.text()
         assert "anthropic/claude-sonnet)" not in it.text()
 
 
 async def test_a_key_is_never_apart_from_what_it_does() -> None:
-    keys = "ctrl+n next part · ctrl+o leave out · ctrl+r redact · esc back"
+    keys = "ctrl+n next part · ctrl+o omit · ctrl+r redact · esc back"
     assert wrap_key_hints(keys, 100) == [keys]
-    assert wrap_key_hints(keys, 36) == ["ctrl+n next part · ctrl+o leave out", "ctrl+r redact · esc back"]
+    assert wrap_key_hints(keys, 36) == ["ctrl+n next part · ctrl+o omit", "ctrl+r redact · esc back"]
     assert wrap_key_hints(keys, 4) == keys.split(" · ")
 
 

@@ -85,7 +85,7 @@ async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: 
         await it.until(lambda: it.dialog.is_read)
         await it.pilot.press("l")
         dialog = await on_list(it)
-        assert "all were read to their end" in it.text()
+        assert "all were read to the end" in it.text()
         await it.pilot.press("A")
         await it.until(lambda: [one.answer for one in asked] == [AllowOnce(), AllowOnce()], "both")
 

@@ -113,17 +113,17 @@ def test_a_call_its_arguments_a_rule_about_it_and_another_round(person: DialogUs
         return "add says:" in screen
 
     person.expect_acceptance(
-        ContinueTurnDialog, person.no_action, "Go on?", keys=["g"], answers=["turn yes"], leaves=said
+        ContinueTurnDialog, person.no_action, "Continue?", keys=["g"], answers=["turn yes"], leaves=said
     )
 
     says()
     person.wait_for_dialog(ToolConsentDialog, WANTS, "A always")
     person.expect_refusal(RuleBuilderDialog, person.key_action("A"), rule, ahead=["C-s"])
     person.expect_acceptance(
-        RuleBuilderDialog, person.key_action("A"), rule, "It covers this call",
+        RuleBuilderDialog, person.key_action("A"), rule, "Applies to this call and",
         keys=["C-s"], effects=["tool add"], answers=["tool rule"],
     )  # fmt: skip
-    person.press_through(ContinueTurnDialog, "Go on?", key="Escape")
+    person.press_through(ContinueTurnDialog, "Continue?", key="Escape")
     says()
     person.expect_effects(len(person.setup.effects()), "tool add")
 
@@ -180,7 +180,7 @@ def test_what_a_server_wants(person: DialogUser) -> None:
         keys=["Tab", "A", "C-s"], effects=["tool form", "form"], answers=["form accept"],
     )  # fmt: skip
 
-    goes, visit = "Go to an address for peer?", VisitUrlDialog
+    goes, visit = "Open an address for peer?", VisitUrlDialog
     person.expect_refusal(
         visit, by_hand("visit"), goes, ahead=["o"], effects=["tool visit", said_no], answers=["url cancel"]
     )
@@ -236,7 +236,7 @@ def test_what_a_server_wants(person: DialogUser) -> None:
         answers=["sampling as shown", "sampling as shown"],
     )
 
-    where = "Tell peer where your folders are?"
+    where = "Share your folder paths with peer?"
     # Agreed to first: a refusal answers the same question for a minute.
     person.expect_acceptance(
         ShareRootsDialog, by_hand("roots"), where, keys=["o"], effects=["tool roots", "roots"], answers=["roots once"]
@@ -257,7 +257,7 @@ def test_servers_that_want_the_folders_at_the_same_moment(person: DialogUser) ->
         person.terminal.wait_for("2/2 servers", "F6 history", seconds=60)
         person.message_action("!one/where ")()
 
-    where = "Tell 2 servers where your folders are?"
+    where = "Share your folder paths with 2 servers?"
     person.expect_refusal(SharePerServerDialog, calls, where, ahead=["O", "S", "A"], answers=["roots deny"])
     person.terminal.press("C-q")
     person.terminal.wait_for_shell(seconds=30)
@@ -302,6 +302,6 @@ def test_several_calls_and_what_comes_of_one(person: DialogUser) -> None:
             person.press_through(ToolConsentDialog, f"peer wants to run {name}", key="l")
 
     person.expect_acceptance(
-        WaitingCallsDialog, read, wait, "all were read to their end",
+        WaitingCallsDialog, read, wait, "all were read to the end",
         keys=["A"], effects=["tool add", "tool list_notes"], answers=["tool once", "tool once"],
     )  # fmt: skip

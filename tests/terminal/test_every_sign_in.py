@@ -30,7 +30,7 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
         person = DialogUser(terminal, tmp_path)
         config = tmp_path / "given.json"
         config.write_text(json.dumps({"mcpServers": {"tracker": {"url": one.url}}}))
-        which, signs, keep = "A client id for tracker?", "Sign in to tracker?", "Keep your sign-in to tracker?"
+        which, signs, keep = "Enter a client id for tracker?", "Sign in to tracker?", "Save your sign-in to tracker?"
 
         def opens() -> None:
             terminal.start_chat("--model", "demo", "--mcp-config", str(config))
@@ -79,7 +79,7 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
         portal.call(seals)
         person = DialogUser(terminal, tmp_path)
         servers = {"tracker": {"url": one.url}}
-        opens, signs = "Open the file with your sign-ins?", "Sign in to tracker?"
+        opens, signs = "Unlock your sign-ins?", "Sign in to tracker?"
         kind = UnlockSecretsDialog
         person.expect_refusal(
             kind, lambda: person.start_chat(**servers), opens, ahead=["p"], answers=["unlock_secrets deny"]

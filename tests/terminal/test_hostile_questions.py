@@ -106,7 +106,7 @@ def test_no_byte_of_a_hostile_model_or_of_a_question_acts_on_the_terminal(termin
                 terminal.press("Tab", "Tab", "Space")  # opens the list of options
                 terminal.wait_for("(option-name)")
                 terminal.press("Escape")
-                terminal.wait_for("esc leave")  # the buttons have the focus again
+                terminal.wait_for("esc cancel")  # the buttons have the focus again
             left(terminal, question)
         terminal.type("break")
         terminal.press("Enter")

@@ -91,7 +91,7 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
         with Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET)}) as terminal:
             terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question(
-                "A client id for tracker?", "registers nobody by itself", "/callback", seconds=20
+                "Enter a client id for tracker?", "registers nobody by itself", "/callback", seconds=20
             )
             terminal.press("e")
             terminal.wait_for("client secret", "enter goes on")
@@ -135,7 +135,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             assert place, shown
             assert code, shown
             visit(place[0], "ada", code[0].replace(" ", ""))
-            terminal.wait_for_question("Keep your sign-in to tracker?", "e encrypted file", seconds=20)
+            terminal.wait_for_question("Save your sign-in to tracker?", "e encrypted file", seconds=20)
             terminal.press("e")
             terminal.wait_for("enter goes on")
             terminal.type("the pass phrase")
@@ -144,11 +144,11 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.type("the pass phrase")
             assert "the pass" not in terminal.screen()
             terminal.press("Enter")
-            terminal.wait_until(lambda screen: "Keep your" not in screen and "1/1 server" in screen, "ready")
+            terminal.wait_until(lambda screen: "Save your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
             terminal.wait_for_shell()
             terminal.start_chat("--mcp-config", config)
-            terminal.wait_for_question("Open the file with your sign-ins?", seconds=20)
+            terminal.wait_for_question("Unlock your sign-ins?", seconds=20)
             terminal.press("p")
             terminal.wait_for("enter opens the file")
             terminal.type("the wrong one")
@@ -158,7 +158,7 @@ async def test_a_code_is_entered_elsewhere_the_sign_in_sealed_and_opened_by_the_
             terminal.wait_for("enter opens the file")
             terminal.type("the pass phrase")
             terminal.press("Enter")
-            terminal.wait_until(lambda screen: "Open the file" not in screen and "1/1 server" in screen, "ready")
+            terminal.wait_until(lambda screen: "Unlock your" not in screen and "1/1 server" in screen, "ready")
             terminal.press("C-q")
             terminal.wait_for_shell()
 

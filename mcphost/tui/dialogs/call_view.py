@@ -58,7 +58,7 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
     original = arguments if original is None else original
     pairs: list[tuple[str, str]] = []
     styles: dict[int, tuple[str, str]] = {}
-    counts = {"changed": 0, "added": 0, "left out": 0}
+    counts = {"changed": 0, "added": 0, "removed": 0}
     codes: dict[int, str] = {}
     language = _detect_file_language(arguments)
     left_out, room = 0, MAX_TOTAL_CHARACTERS
@@ -86,16 +86,16 @@ def render_call(arguments: dict[str, Any], original: dict[str, Any] | None = Non
                 pairs.append((_clean_name(part) + _kind_suffix(inner), clean(kept) + more))
             if edit:
                 styles[len(pairs)] = ORIGINAL_STYLES
-                pairs.append(("  asked for", _render_original(original[name]) if name in original else "left out"))
+                pairs.append(("  asked for", _render_original(original[name]) if name in original else "not set"))
         elif number == _MAX_PAIRS:
             more = f"{len(arguments) - _MAX_PAIRS:,} more arguments: v shows them all"
             pairs.append(("…", more))
         if number >= _MAX_PAIRS:
             left_out += len(render_value(value)) + max(0, len(name) - _MAX_NAME_LENGTH)
     for name in [name for name in original if name not in arguments][:_MAX_PAIRS]:
-        counts["left out"] += 1
+        counts["removed"] += 1
         styles[len(pairs)] = styles[len(pairs) + 1] = ORIGINAL_STYLES
-        pairs += [(_clean_name(name), "left out by you"), ("  asked for", _render_original(original[name]))]
+        pairs += [(_clean_name(name), "removed by you"), ("  asked for", _render_original(original[name]))]
     hidden = any(has_hidden_characters(text) for text in _iter_texts(arguments))
     changes = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     return CallView(pairs, left_out, hidden, styles, changes, codes)
@@ -192,7 +192,7 @@ def _looks_like_json(text: str) -> bool:
 
 def _kind_suffix(value: Any) -> str:
     """Return the suffix for the name of a multiline text that looks like JSON, as quotes would hide its lines."""
-    return " (a text)" if _is_multiline(value) and _looks_like_json(value) else ""
+    return " (text)" if _is_multiline(value) and _looks_like_json(value) else ""
 
 
 def argument_sections(arguments: dict[str, Any]) -> tuple[Section, ...]:
@@ -242,5 +242,5 @@ def describe_annotations(annotations: ToolAnnotations) -> str:
     if annotations.idempotent_hint:
         words.append("safe to repeat")
     if annotations.open_world_hint is not None:
-        words.append("reaches the outside world" if annotations.open_world_hint else "stays in its own domain")
+        words.append("outside access" if annotations.open_world_hint else "no outside access")
     return " · ".join(words)

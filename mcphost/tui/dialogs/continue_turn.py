@@ -25,7 +25,7 @@ class ContinueTurnDialog(Dialog[bool]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Go on?"
+        return "Continue?"
 
     def preview(self) -> str:
         """Return the subject for the card."""

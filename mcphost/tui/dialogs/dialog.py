@@ -21,7 +21,7 @@ from mcphost.tui.widgets.screen_lifecycle import ScreenLifecycle
 from mcphost.tui.widgets.wrapping_row import WrappingRow, wrap_key_hints
 
 A = TypeVar("A")
-ENTER_HINT = "F8 or tab to answer with a key"
+ENTER_HINT = "press F8 or tab to answer"
 _POLL_SECONDS = 0.03
 _FRAME_ROWS = 9  # border, padding, "more lines", keys, and a row of the chat above and below
 _SPACING_ROWS = 3  # part of _FRAME_ROWS; given to the body on a short screen

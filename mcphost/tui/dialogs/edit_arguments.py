@@ -57,7 +57,7 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
         ("as_json", "JSON"),
         ("editor", "Editor"),
     )
-    KEYS: ClassVar[str] = "esc back, changing nothing · tab edit · ctrl+s apply · ctrl+e JSON"
+    KEYS: ClassVar[str] = "esc back without changes · tab edit · ctrl+s apply · ctrl+e JSON"
     FIELD_KEYS: ClassVar[str] = "tab/enter next · ctrl+s apply · ctrl+e JSON · esc to the buttons"
     JSON_KEYS: ClassVar[str] = "ctrl+s apply · ctrl+e form · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -166,13 +166,13 @@ class EditArgumentsDialog(Dialog[dict[str, Any] | None]):
     def _parse(self, text: str) -> dict[str, Any] | str:
         """Return the arguments in a JSON text, or the error."""
         if len(text) > MAX_JSON_CHARACTERS:
-            return f"That is over {MAX_JSON_CHARACTERS:,} characters."
+            return f"The arguments are over {MAX_JSON_CHARACTERS:,} characters."
         try:
             value = loads(text, "JSON")
         except MalformedMessage as error:
             return _locate_json_error(text) or error.message
         if not isinstance(value, dict):
-            return 'The arguments are one JSON object: {"name": value, …}.'
+            return 'The arguments must be one JSON object: {"name": value, …}.'
         return cast("dict[str, Any]", value)
 
     def _form_arguments(self) -> dict[str, Any]:

@@ -73,10 +73,10 @@ class ResultPartsEditor(Vertical):
         area.move_cursor((0, 0))
         self.screen.set_focus(area)
         if text is None:
-            self.show_status("It is left out; ctrl+o puts it back.")
+            self.show_status("Not sent; ctrl+o restores it.")
         elif self._is_long:
             self.show_status(
-                f"{len(text):,} characters are too long to edit here: trim them (esc, t), or leave it out (ctrl+o)."
+                f"{len(text):,} characters are too many to edit here: trim them (esc, t) or omit the part (ctrl+o)."
             )
         else:
             self.show_status("")
@@ -106,7 +106,7 @@ class ResultPartsEditor(Vertical):
         area = self.query_one(TextArea)
         chosen = area.selected_text
         if not chosen.strip():
-            self.show_status("Select what is to be taken out (shift and the arrows), then ctrl+r.")
+            self.show_status("Select text with shift and the arrows, then press ctrl+r.")
             return
         area.replace(REDACTED, *area.selection)
         self._save_edits()
@@ -118,7 +118,7 @@ class ResultPartsEditor(Vertical):
                     self._texts[at] = self._editable_texts[at] = text.replace(chosen, REDACTED)
             if area.text != self._editable_texts[self._index] and not area.read_only:
                 area.text = self._editable_texts[self._index] or ""
-        self.show_status(f"Taken out in {pluralize(places, 'place')}.")
+        self.show_status(f"Redacted in {pluralize(places, 'place')}.")
 
     def show_status(self, text: str) -> None:
         """Show a message below the text."""

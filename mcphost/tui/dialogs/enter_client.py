@@ -33,7 +33,7 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"A client id for {self.details.server}?"
+        return f"Enter a client id for {self.details.server}?"
 
     def preview(self) -> str:
         """Return the subject for the card."""
@@ -48,12 +48,12 @@ class EnterClientIdDialog(Dialog[ClientVerdict]):
         return [
             Content.styled(clean(asked.note) + "\n", "bold $warning"),
             Content(
-                "To sign in there, mcphost must be registered. If you did that, or do it now, enter the id it got.\n"
+                "mcphost must be registered there before you can sign in. Register it, then enter its client id.\n"
             ),
             KeyValueList(pairs),
             Content.styled(
-                "\nWhat you enter is sent there and nowhere else. It is kept with your sign-ins once a sign-in worked. "
-                "Enter only what belongs to mcphost: no password of yours is needed here.",
+                "\nThe id and secret are sent only there, and saved with your sign-ins after a successful sign-in. "
+                "Do not enter your own password.",
                 "$faint",
             ),
         ]

@@ -28,12 +28,12 @@ class FillFormDialog(Dialog[FormVerdict]):
     """
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Leave unanswered"),
-        ("decline", "Decline: tell it no"),
+        ("refuse", "Cancel"),
+        ("decline", "Decline"),
         ("send", "Send"),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    KEYS: ClassVar[str] = "esc leave · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON"
+    KEYS: ClassVar[str] = "esc cancel · ctrl+d decline · tab fill in · ctrl+s send · ctrl+e JSON"
     FIELD_KEYS: ClassVar[str] = "tab/enter next · shift+tab back · ctrl+s send · esc to the buttons"
     JSON_KEYS: ClassVar[str] = "ctrl+s apply · esc goes back"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,9 +75,9 @@ class FillFormDialog(Dialog[FormVerdict]):
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
         if asked.fields:
             must = "* required · " if any(field.required for field in asked.fields) else ""
-            out.append(Content.styled(f"{must}what you see is what is sent · no passwords, no keys", "$faint"))
+            out.append(Content.styled(f"{must}everything shown is sent · no passwords, no keys", "$faint"))
         else:
-            out.append(Content.styled("\nIt has no fields: sending it is a plain yes.", "$muted"))
+            out.append(Content.styled("\nThe form has no fields; sending it means yes.", "$muted"))
         return out
 
     def _update_remaining(self) -> None:
@@ -190,7 +190,7 @@ class FillFormDialog(Dialog[FormVerdict]):
             server = clean_line(self.details.server, 60)
             self._show_fault(
                 f"▲ {', '.join(secrets)[:300]} looks like a secret, and {server} may not ask for one in a form. "
-                "Send again to give it away, or decline."
+                "Decline, or send again to share it anyway."
             )
             self.query_one("#decline").focus()
             return
@@ -236,7 +236,7 @@ class FillFormDialog(Dialog[FormVerdict]):
         try:
             value = loads(self.query_one("#content", TextArea).text, "JSON")
             if not isinstance(value, dict):
-                raise UsageError('The form is one JSON object: {"name": value, …}.')
+                raise UsageError('The form must be one JSON object: {"name": value, …}.')
             content = validate_content(self.details.fields, cast("dict[str, Any]", value))
         except (MalformedMessage, UsageError) as error:
             self._show_fault(clean(error.message))

@@ -31,11 +31,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
     """Ask for the secret store: memory, an encrypted file, or a plain file."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "This run only"),
+        ("refuse", "This session only"),
         ("encrypt", "Encrypted file"),
         ("plain", "Plain file"),
     )
-    KEYS: ClassVar[str] = "esc/d this run only · e encrypted file · f plain file"
+    KEYS: ClassVar[str] = "esc/d this session only · e encrypted file · f plain file"
     INPUT_KEYS: ClassVar[str] = "enter goes on · esc goes back"
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"encrypt"})
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -51,7 +51,7 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"Keep your sign-in to {', '.join(self.details.servers)}?"
+        return f"Save your sign-in to {', '.join(self.details.servers)}?"
 
     def preview(self) -> str:
         """Return the subject for the card."""
@@ -65,15 +65,18 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
             out.append(Content.styled(clean(asked.note) + "\n", "bold $warning"))
         out.append(Content(clean(asked.reason or "There is no usable keyring.") + "\n"))
         pairs = [
-            ("this run only", "you sign in again next time; nothing is written"),
-            ("encrypted file", clean_line(asked.sealed_file, _MAX_PATH) + "\nyou type its pass phrase once a run"),
-            ("plain file", clean_line(asked.plain_file, _MAX_PATH) + "\nmode 0600: every program of yours can read it"),
+            ("this session only", "nothing is saved; you sign in again next time"),
+            (
+                "encrypted file",
+                clean_line(asked.sealed_file, _MAX_PATH) + "\nyou enter its pass phrase once per session",
+            ),
+            ("plain file", clean_line(asked.plain_file, _MAX_PATH) + "\nmode 0600; all your programs can read it"),
         ]
         out.append(KeyValueList(pairs))
         out.append(
             Content.styled(
-                "\nYou are signed in and can go on meanwhile. A file is used from now on, and config.toml will say so: "
-                '[secrets] store = "…". With "session" there you are never asked again.',
+                "\nYou stay signed in either way. A file is used from now on and set in config.toml: "
+                '[secrets] store = "…". Set it to "session" to not be asked again.',
                 "$faint",
             )
         )
@@ -116,11 +119,11 @@ class ChooseSecretStorageDialog(Dialog[SecretStorageVerdict]):
         phrase, *again = event.values
         if not phrase:
             self.query_one(LabeledInputGroup).focus_input()
-            self.show_hint("a pass phrase is needed")
+            self.show_hint("enter a pass phrase")
         elif event.index < len(again):
             return
         elif again and again != [phrase]:
-            self.show_hint("the two are not the same")
+            self.show_hint("the pass phrases differ")
         else:
             self.dismiss(KeepInEncryptedFile(phrase))
 
@@ -143,7 +146,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return "Open the file with your sign-ins?"
+        return "Unlock your sign-ins?"
 
     def preview(self) -> str:
         """Return the subject for the card."""
@@ -157,7 +160,7 @@ class UnlockSecretsDialog(Dialog[UnlockVerdict]):
         out.append(KeyValueList([("file", clean_line(self.details.file, _MAX_PATH))]))
         out.append(
             Content.styled(
-                "\nWithout it you are asked to sign in again. What opens the file stays in memory until mcphost ends.",
+                "\nWithout it you must sign in again. The key of the file stays in memory until mcphost quits.",
                 "$faint",
             )
         )

@@ -11,7 +11,7 @@ MAX_TEXT_CHARACTERS = 20_000
 MAX_TOTAL_CHARACTERS = 60_000
 _MAX_PARTS = 500
 _KIND_LABELS = {
-    "structured": "JSON", "link": "link", "other": "unknown kind", "error": "its words", "note": "note of mcphost",
+    "structured": "JSON", "link": "link", "other": "unknown kind", "error": "error", "note": "mcphost note",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> R
             continue
         name = f"{number} {_kind_label(part)}"
         if text is None:
-            pairs.append((name, f"(left out: {describe_part(part)})"))
+            pairs.append((name, f"(not sent: {describe_part(part)})"))
             continue
         kept = text[: min(MAX_TEXT_CHARACTERS, room)]
         rest = len(text) - len(kept)

@@ -14,16 +14,16 @@ from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _STOP_REASONS = {
-    "endTurn": "its own end", "maxTokens": "the limit of tokens", "stopSequence": "a word it was to end before",
-    "toolUse": "calling a tool",
+    "endTurn": "end of turn", "maxTokens": "token limit", "stopSequence": "stop sequence",
+    "toolUse": "tool call",
 }  # fmt: skip
 
 
 class ReviewReplyDialog(SamplingDialog):
     """Ask whether the server may get the model's reply."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Keep it"), ("edit", "Edit"), ("send", "Send it"))
-    KEYS: ClassVar[str] = "esc/d keep it · e edit · a send it"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Don't send"), ("edit", "Edit"), ("send", "Send"))
+    KEYS: ClassVar[str] = "esc/d don't send · e edit · a send"
 
     def __init__(self, question: ReviewReply) -> None:
         super().__init__(question)
@@ -45,11 +45,11 @@ class ReviewReplyDialog(SamplingDialog):
     def body(self) -> list[Content | Widget]:
         """Return the content of the dialog."""
         reason = clean_line(self.details.stop_reason, 60)
-        facts = [("model", clean_line(self.details.model, 200)), ("ended by", _STOP_REASONS.get(reason, reason))]
+        facts = [("model", clean_line(self.details.model, 200)), ("stop reason", _STOP_REASONS.get(reason, reason))]
         usage = self.details.usage
         if usage.input_tokens or usage.output_tokens:
             dear = f" · {format_dollars(usage.cost)}" if usage.cost is not None else ""
-            facts.append(("it took", f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{dear}"))
+            facts.append(("usage", f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{dear}"))
         if self.content != self.details.content:
             facts.append(("edited", "by you"))
         return [
@@ -68,6 +68,6 @@ class ReviewReplyDialog(SamplingDialog):
         """Apply the edited values; return an error, or an empty text."""
         content = replace_texts(list(self.content), "", values)
         if content is None:
-            return "Something must be left; to send nothing, keep it."
+            return "The reply cannot be empty. To send nothing, choose Don't send."
         self.content = tuple(cast("list[dict[str, Any]]", content))
         return ""

@@ -40,13 +40,13 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         ("reason", "Withhold with reason"),
         ("edit", "Edit"),
         ("trim", "Trim"),
-        ("give", "Give it to the model"),
+        ("give", "Send to model"),
     )
-    KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a give it · v all"
+    KEYS: ClassVar[str] = "esc/d withhold · r reason · e edit · t trim · a send · v all"
     APPROVING: ClassVar[frozenset[str]] = frozenset({"give"})
     INPUT_ACTIONS: ClassVar[frozenset[str]] = frozenset({"reason", "trim"})
-    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s apply · esc drop the edits"
-    EDIT_PARTS_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o leave out · {EDIT_KEYS}"
+    EDIT_KEYS: ClassVar[str] = "ctrl+r redact · ctrl+s apply · esc discard"
+    EDIT_PARTS_KEYS: ClassVar[str] = f"ctrl+n next part · ctrl+o omit · {EDIT_KEYS}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "withhold", show=False),
         Binding("r", "reason", show=False, priority=True),
@@ -97,7 +97,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             )
         ]
         if asked.is_error:
-            facts.append(("the tool says", "that it failed"))
+            facts.append(("status", "error"))
         left = zip(asked.parts, self.texts, strict=True)
         pictures = [(describe_part(part), part.image.data) for part, text in left if part.image and text is not None]
         if pictures:
@@ -108,12 +108,12 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             Content(""),
         ]
         if edited:
-            out.append(Content.styled("changed by you; the model gets this", "$accent"))
+            out.append(Content.styled("edited by you; the model gets this text", "$accent"))
         out += create_image_views(data for _, data in pictures)
         out.append(KeyValueList(self.result_view.pairs, id="sent"))
         if not all(is_clean((text or "").replace("\r\n", "\n")) for text in self.texts):
             out.append(Content.styled("▲ Hidden or control characters are shown as marks.", "$warning"))
-        words = "The server's words may try to make the model do something. What you withhold, it gets nothing of."
+        words = "The result may contain instructions to the model. The model gets nothing that you withhold."
         return [*out, Content.styled(f"\n{words}", "$faint")]
 
     def disabled_reason(self, ident: str) -> str:
@@ -121,9 +121,9 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         if ident not in self.APPROVING:
             return ""
         if self.editor is not None:
-            return "take the edited texts over first (ctrl+s), or leave them (esc)"
+            return "apply your edits first (ctrl+s) or discard them (esc)"
         if all(text is None for text in self.texts):
-            return "nothing is left to give; withhold it"
+            return "nothing is left to send; withhold it"
         return super().disabled_reason(ident) or self.reminder()
 
     def reminder(self) -> str:
@@ -131,7 +131,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
         if not self.result_view.omitted_characters or self.is_fully_shown or self.editor is not None:
             return ""
         omitted = self.result_view.omitted_characters
-        return f"{omitted:,} characters are left out here: read them with v, to the end, or trim (t)"
+        return f"{omitted:,} characters are not shown here: read them with v, to the end, or trim (t)"
 
     async def _show_texts(self, texts: list[str | None]) -> None:
         """Show the texts that would be passed now; they must be read like the first ones."""
@@ -182,7 +182,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             placeholder="Why? The model reads this. Enter withholds, esc goes back.", id="why-not", compact=True
         )
         yield OrderedInput(
-            placeholder="How many of the first characters of each text, and of the last: 2000 500", id="numbers",
+            placeholder="Characters to keep at the start and end of each text: 2000 500", id="numbers",
             compact=True,
         )  # fmt: skip
 
@@ -202,7 +202,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
 
     def action_trim(self) -> None:
         """Ask how much of each text to pass."""
-        self._open_input("numbers", "keep so many first, last characters · enter shows it · esc goes back")
+        self._open_input("numbers", "characters to keep, first and last · enter shows the result · esc goes back")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Withhold with the reason, or trim to the numbers."""
@@ -212,7 +212,7 @@ class ReviewResultDialog(Dialog[ResultVerdict]):
             return
         match = _TRIM_PATTERN.fullmatch(event.value)
         if match is None:
-            self.show_hint("one number, or two: how many of the first characters, and of the last")
+            self.show_hint("enter one or two numbers: characters to keep at the start and at the end")
             return
         texts = trim_texts(self.details.parts, self.texts, int(match[1]), int(match[2] or 0))
         self.close_extra()

@@ -76,15 +76,15 @@ class ReviewSamplingDialog(SamplingDialog):
         asked = self.edited_details
         reason = asked.reason if asked.model == self.details.model else "You chose it."
         if reason:
-            yield "why it", clean_line(reason, 600)
+            yield "reason", clean_line(reason, 600)
         others = [one for one in asked.models if one.name != asked.model]
         if others:
             names = (
                 f"{clean_line(one.name, 100)} ({format_cost(one, asked.tokens, asked.max_tokens)})" for one in others
             )
-            yield "or ask", "\n".join(names)
+            yield "other models", "\n".join(names)
         if asked.budget:
-            yield "it used", "\n".join(f"{one.used:,} of {one.most:,} {one.what}" for one in asked.budget)
+            yield "used so far", "\n".join(f"{one.used:,} of {one.most:,} {one.what}" for one in asked.budget)
 
     def _model_offer(self) -> ModelCandidate | None:
         return next((one for one in self.edited_details.models if one.name == self.edited_details.model), None)
@@ -94,18 +94,18 @@ class ReviewSamplingDialog(SamplingDialog):
         if asked.temperature is not None:
             yield "temperature", f"{asked.temperature:g}"
         if asked.stop:
-            yield "ends before", " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
+            yield "stop sequences", " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
 
     def _request_rows(self) -> Iterator[tuple[str, str]]:
         asked = self.edited_details
         if asked.include_context != "none":
-            offered = "it gets none of it" + (", unless you add it (e)" if asked.conversation else "")
-            yield "wishes", f"to see your conversation too; {'you add it' if self.includes_context else offered}"
+            offered = "not included" + (", unless you add it (e)" if asked.conversation else "")
+            yield "requests", f"your conversation; {'added by you' if self.includes_context else offered}"
         if asked.tools:
             names = ", ".join(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
             names += f", … {len(asked.tools)} in all, below" if len(asked.tools) > _MAX_NAMED_TOOLS else ""
             must = {"required": "; one must be called", "none": "; none may be called"}.get(asked.tool_choice, "")
-            yield "its tools", f"{names} (run by the server{must})"
+            yield "server tools", f"{names} (run by the server{must})"
 
     def _sent_parts(self) -> Iterator[QuotedPart]:
         """Yield what the model gets from the server, including descriptions of tools."""
@@ -162,7 +162,7 @@ class ReviewSamplingDialog(SamplingDialog):
             if content is not None:
                 made.append({**message, "content": content})
         if not made:
-            return "At least one message must be left."
+            return "Keep at least one message."
         model = values.get("model") or self.edited_details.model
         label = next((one.label for one in self.edited_details.models if one.name == model), self.edited_details.label)
         self.includes_context = bool(values.get("add my conversation"))

@@ -47,9 +47,9 @@ class RuleQuestion(Question[Rule | None], frozen=True, kw_only=True):
 class RuleBuilderDialog(Dialog[Rule | None]):
     """Builder that ends with a rule matching the call, or with None to go back."""
 
-    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Keep this rule and run"))
-    KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s keep it and run"
-    FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s keep and run · esc to the buttons"
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Back"), ("save", "Save rule and run"))
+    KEYS: ClassVar[str] = "esc back · tab change the rule · ctrl+s save and run"
+    FIELD_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s save and run · esc to the buttons"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", show=False),
         # Handled before the field, so that text typed next goes to the next field.
@@ -179,28 +179,28 @@ class RuleBuilderDialog(Dialog[Rule | None]):
 
     def _comparison_lines(self) -> list[Content]:
         if self._coverage is None:
-            return [Content.styled("comparing it with this call and earlier ones …", "$faint")]
+            return [Content.styled("comparing with this call and earlier calls …", "$faint")]
         if self._coverage != "yes":
             return [Content.styled(f"▲ {self._uncovered_reason()}", "bold $warning")]
         if self._past_calls is None:
-            return [Content.styled("It covers this call. Earlier calls cannot be read now.", "$muted")]
+            return [Content.styled("Applies to this call. Earlier calls cannot be read.", "$muted")]
         matched = [call for call in self._past_calls if call.answer == "yes"]
-        seen = (
-            f"{len(matched)} of the {len(self._past_calls)} earlier calls of this server"
-            if self._past_calls
-            else "no earlier one"
-        )
+        if self._past_calls:
+            count = f"{len(matched)} of the {len(self._past_calls)} earlier calls of this server"
+            summary = f"Applies to this call and {count}."
+        else:
+            summary = "Applies from this call on."
         first = [
             Content.styled(clean_line(f"  {call.tool} {dumps(call.arguments)[:200]}", 66), "$faint")
             for call in matched[:_MAX_SHOWN_CALLS]
         ]
-        return [Content.styled(f"It covers this call, and {seen}.", "$muted"), *first]
+        return [Content.styled(summary, "$muted"), *first]
 
     def _uncovered_reason(self) -> str:
         return (
-            "it would not cover this very call"
+            "it does not match this call"
             if self._coverage == "no"
-            else "nobody can tell whether it covers this call"
+            else "mcphost cannot tell whether it matches this call"
         )
 
     def disabled_reason(self, ident: str) -> str:
@@ -209,7 +209,7 @@ class RuleBuilderDialog(Dialog[Rule | None]):
             return ""
         if self._rule is None:
             return self._fault
-        return "it is still being compared with this call" if self._coverage is None else self._uncovered_reason()
+        return "still comparing with this call" if self._coverage is None else self._uncovered_reason()
 
     # -- where the keys go
 

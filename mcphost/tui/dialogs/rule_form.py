@@ -152,7 +152,7 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
         case "tools whose names match":
             names = values["names"] or ""
             if not names:
-                raise UsageError("Which names? A * stands for any text.")
+                raise UsageError("Enter a name; * stands for any text.")
             tool = "*".join(exact_pattern(part) if part else "" for part in names.split("*"))
         case _:
             tool = ""
@@ -164,10 +164,10 @@ def build_rule(question: ApproveTool, arguments: tuple[RuleArgument, ...], value
     rule = Rule(server=question.server, tool=tool, conditions=conditions, scope=SCOPES[values["where"]])
     text = format_rule(rule)
     if len(text) > MAX_RULE_LENGTH:
-        raise UsageError(f"The rule is over {MAX_RULE_LENGTH} characters, which is more than can be shown.")
+        raise UsageError(f"The rule is over {MAX_RULE_LENGTH} characters and cannot be shown.")
     read = parse_rule(text)
     if (read.server, read.tool, read.conditions) != (rule.server, tool, conditions):
-        raise UsageError("That cannot be written as a rule.")
+        raise UsageError("These conditions cannot be written as a rule.")
     return rule
 
 
@@ -175,7 +175,7 @@ def _build_condition(argument: RuleArgument, test: Operator, text: str) -> Condi
     if test == "is":
         return Condition(argument.path, "is", (argument.value,))
     if not text:
-        raise UsageError(f"{argument.name}: something is to be filled in.")
+        raise UsageError(f"{argument.name}: a value is required.")
     if test in ("<=", ">="):
         return Condition(argument.path, test, (_parse_number(argument.name, text),))
     if test == "in":
@@ -225,11 +225,11 @@ def describe_rule(rule: Rule, until: str) -> str:
         case _, name:
             what = f"{clean_line(name, _MAX_VALUE_LENGTH)} of {clean_line(rule.server, _MAX_VALUE_LENGTH)}"
     tests = ", ".join(map(_describe_condition, rule.conditions))
-    when = f" when {tests}, whatever its other arguments are" if tests else ", whatever its arguments are"
+    when = f" when {tests}, with any other arguments" if tests else " with any arguments"
     where = next(words for words, scope in SCOPES.items() if scope == rule.scope)
     where = where if where == "everywhere" else f"in {where}"
-    ends = {"1 hour": "for 1 hour", "today": "until midnight", "30 days": "for 30 days"}.get(until, "with no end")
-    return f"{what} {run} unasked{when}; {where}, {ends}."
+    ends = {"1 hour": "for 1 hour", "today": "until midnight", "30 days": "for 30 days"}.get(until, "with no expiry")
+    return f"{what} {run} without asking{when}; {where}, {ends}."
 
 
 def _describe_condition(condition: Condition) -> str:

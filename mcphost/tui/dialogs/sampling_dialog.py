@@ -41,7 +41,7 @@ class SamplingDialog(Dialog[Any]):
         Binding("shift+tab", "step(-1)", show=False, priority=True),
     ]
     APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
-    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s apply · esc drop the edits"
+    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s apply · esc discard"
     DEFAULT_CSS = """
     SamplingDialog #fault { height: auto; color: $error; }
     SamplingDialog #body { scrollbar-gutter: stable; }
@@ -76,7 +76,7 @@ class SamplingDialog(Dialog[Any]):
         if len(value) > room or self._remaining_characters < 0:
             self.is_too_long = True
             left = len(value) - room
-            value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to agree to here."
+            value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to approve here."
         return QuotedPart(clean(value), style)
 
     def content_parts(self, content: Any) -> Iterator[QuotedPart]:
@@ -126,7 +126,7 @@ class SamplingDialog(Dialog[Any]):
     def disabled_reason(self, ident: str) -> str:
         """Return why a button is disabled; empty if it is not."""
         if ident == "send" and self.is_too_long:
-            return "this is too long to agree to here"
+            return "this is too long to approve here"
         return super().disabled_reason(ident)
 
     def compose_extra(self) -> ComposeResult:

@@ -14,8 +14,8 @@ from mcphost.tui.dialogs.share_roots import render_folders
 from mcphost.tui.screen_text import clean_line
 
 _CHOICE_LABELS = {
-    "deny": ("do not tell", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
-    "session": ("this run", "$success"), "always": ("always", "$success"),
+    "deny": ("don't share", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
+    "session": ("this session", "$success"), "always": ("always", "$success"),
 }  # fmt: skip
 
 
@@ -23,14 +23,14 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
     """Ask which servers may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Tell none"),
-        ("done", "As chosen"),
+        ("refuse", "Share with none"),
+        ("done", "Apply"),
         ("all_once", "All once"),
-        ("all_session", "All this run"),
+        ("all_session", "All this session"),
         ("all_always", "All always"),
     )
     KEYS: ClassVar[str] = (
-        "esc tell none · ↑↓ server · d do not tell · n never · o once · s this run · a always · f as chosen · "
+        "esc share with none · ↑↓ server · d don't share · n never · o once · s session · a always · f apply · "
         "O S A the same for all"
     )
     SHOW_ACCOUNT: ClassVar[bool] = False
@@ -56,7 +56,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"Tell {pluralize(len(self.details.askers), 'server')} where your folders are?"
+        return f"Share your folder paths with {pluralize(len(self.details.askers), 'server')}?"
 
     def preview(self) -> str:
         """Return the subject for the card."""
@@ -82,7 +82,7 @@ class SharePerServerDialog(Dialog[RootsVerdict]):
             rows.append((name + " " * (widest + 2 - Content(name).cell_length), "bold $text" if here else "$text"))
             rows.append((f"{words}\n", style))
             which = [str(number + 1) for number, root in enumerate(self.details.roots) if root in one.roots]
-            only = f"only of folder {', '.join(which)}" if len(which) < len(self.details.roots) else ""
+            only = f"only folder {', '.join(which)}" if len(which) < len(self.details.roots) else ""
             why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
             rows.append((f"    {why}\n", "$muted"))
         return Content.assemble(*rows)

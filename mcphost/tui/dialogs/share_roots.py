@@ -30,27 +30,23 @@ def render_folders(details: ShareRoots) -> list[Content | Widget]:
     for at, root in enumerate(details.roots):
         pairs.append((f"{at + 1}", clean_line(uri_path(root.uri), _MAX_PATH)))
         origin, warning = ("".join(texts[at : at + 1]) for texts in (details.origins, details.warnings))
-        name = f'told as "{clean_line(root.name, 60)}"' if root.name else ""
+        name = f'shared as "{clean_line(root.name, 60)}"' if root.name else ""
         for words, style in ((" · ".join(filter(None, (name, origin))), "$muted"), (warning, "$warning")):
             if words:
                 styles[len(pairs)] = (style, style)
                 pairs.append(("", clean_line(words, _MAX_PATH)))
     out: list[Content | Widget] = [KeyValueList(pairs, styles=styles)]
     if any(details.warnings):
-        out.append(Content.styled("\nMany servers take what they are told for what they may touch.", "$warning"))
+        out.append(Content.styled("\nMany servers treat shared folders as the folders they may access.", "$warning"))
     if details.gone:
         lost = "\n".join(clean_line(path, _MAX_PATH) for path in details.gone)
-        out.append(Content.assemble(("\nNot told, because they cannot be read now:\n", "$warning"), (lost, "$muted")))
-    they = (
-        "They learn these paths, not what is in them, and are"
-        if details.askers
-        else ("It learns these paths, not what is in them, and is")
-    )
+        out.append(Content.assemble(("\nNot shared because they cannot be read:\n", "$warning"), (lost, "$muted")))
+    they, them = ("They get", "them") if details.askers else ("It gets", "it")
     out.append(
         Content.styled(
-            f"\n{they} not kept inside them: what a server may read is decided by how "
-            "it was started. Always and never hold for a server and these folders, until it is started in another way "
-            "or you revoke that (F7).",
+            f"\n{they} these paths, not the files. This does not confine {them}: what a server may read depends on how "
+            "it was started. Always and never apply to a server and these folders, until its start configuration "
+            "changes or you revoke that (F7).",
             "$faint",
         )
     )
@@ -61,14 +57,14 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     """Ask whether a server may get the paths of the user's folders."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Do not tell"),
+        ("refuse", "Don't share"),
         ("once", "Once"),
-        ("session", "This run"),
+        ("session", "This session"),
         ("always", "Always"),
         ("never", "Never"),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "session", "always"})
-    KEYS: ClassVar[str] = "esc/d do not tell · o once · s this run · a always · n never"
+    KEYS: ClassVar[str] = "esc/d don't share · o once · s this session · a always · n never"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
@@ -83,7 +79,7 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"Tell {self.details.server} where your folders are?"
+        return f"Share your folder paths with {self.details.server}?"
 
     def preview(self) -> str:
         """Return the subject for the card."""

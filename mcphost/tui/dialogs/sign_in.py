@@ -28,18 +28,18 @@ from mcphost.tui.widgets.ordered_input import OrderedInput
 
 NO_BROWSER = "No browser can open on this machine."
 BROWSER_HELP = (
-    "\nmcphost never sees your password. Where no browser can come back here, open the address elsewhere, sign in, and "
-    "paste where it ended, even if that page cannot be shown."
+    "\nmcphost never sees your password. If the browser cannot return here, open the address elsewhere, sign in, and "
+    "paste the final address, even if its page does not load."
 )
 MAX_UNCOUNTED_SCOPES = 5
 """Number of scopes listed without a count."""
-DEVICE_CODE_HELP = "\nAny browser will do, anywhere. mcphost never sees your password."
+DEVICE_CODE_HELP = "\nUse any browser on any device. mcphost never sees your password."
 
 
 def describe_scopes(scopes: tuple[str, ...]) -> str:
     """Return what the scopes permit, each with its raw name."""
     if not scopes:
-        return "do what the server permits every user"
+        return "use what the server permits every user"
     told = [(describe_scope(scope), clean(scope).replace("\n", "⏎")) for scope in scopes]
     lines = [f"{words}  ({raw})" if words else raw for words, raw in told]
     return "\n".join([f"{len(lines)} things:", *lines] if len(lines) > MAX_UNCOUNTED_SCOPES else lines)
@@ -120,17 +120,17 @@ class SignInDialog(Dialog[SignInVerdict]):
             out.append(Content.styled(f"{blank}\n{spaced}\n{blank}", "bold $accent on $background"))
         pairs = [
             ("you sign in at", clean_line(asked.host, 300)),
-            ("which signs for", clean(asked.issuer)),
+            ("issuer", clean(asked.issuer)),
             ("it may then", describe_scopes(asked.scopes)),
         ]
         if asked.account:
             pairs.append(("account", clean_line(asked.account, 100)))
         if asked.others:
             names = clean_line(", ".join(asked.others), 300)
-            pairs.append(("signed in already", f"{names}; to use it instead: esc, then /accounts"))
+            pairs.append(("already signed in", f"{names}; to use it instead: esc, then /accounts"))
         out.append(KeyValueList(pairs))
         if not asked.code:
-            told = "\nThe whole address, as the browser gets it:\n"
+            told = "\nThe full address that the browser opens:\n"
             out.append(Content.assemble((told, "$faint"), highlight_host(asked.url)))
         out.append(Content.styled(DEVICE_CODE_HELP if asked.code else BROWSER_HELP, "$faint"))
         return out

@@ -150,7 +150,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             sent[at] = (sent[at][0], render_code(str(sent[at][1]), language))
         out.append(KeyValueList(sent, styles=self.call_view.styles, id="sent"))
         if self._has_hidden_characters:
-            words = "▲ Hidden or control characters are shown as marks. Such a call is allowed once at most."
+            words = "▲ Hidden or control characters are shown as marks. Such a call can only be allowed once."
             out.append(Content.styled(words, "$warning"))
         return [*out, *self._server_statements()]
 
@@ -186,7 +186,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         if danger := describe_name_risk(question.server):
             out.append(Content.styled(f"▲ The server {danger}", "bold $warning"))
         if question.drifted:
-            words = "▲ The server changed this tool since you allowed it. Read it as if it were new."
+            words = "▲ The server changed this tool since you allowed it. Review it again."
             out.append(Content.styled(words, "bold $warning"))
         elif question.first_use:
             out.append(Content.styled("first use of this tool", "$warning"))
@@ -250,7 +250,7 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
         """Return what must still be read before approval."""
         if not self.call_view.omitted_characters or self.review.is_fully_shown:
             return ""
-        return f"{self.call_view.omitted_characters:,} characters are left out here: read them with v, to the end"
+        return f"{self.call_view.omitted_characters:,} characters are not shown here: read them with v, to the end"
 
     def _excluded_reason(self, ident: str) -> str:
         """Return why this answer is never available for the call; empty if it may be."""

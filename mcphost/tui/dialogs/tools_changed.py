@@ -34,14 +34,14 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
     """Ask which changed tools to accept."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Hold back all"),
+        ("refuse", "Quarantine all"),
         ("accept_one", "Keep this one"),
         ("done", "Done"),
         ("accept_all", "Keep all"),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"accept_one", "accept_all"})
-    ONE_KEYS: ClassVar[str] = "esc hold it back · k keep it · v all"
-    KEYS: ClassVar[str] = "esc hold all back · k keep · n/p next, last · f done · K keep all · v all"
+    ONE_KEYS: ClassVar[str] = "esc quarantine it · k keep it · v all"
+    KEYS: ClassVar[str] = "esc quarantine all · k keep · n/p next, previous · f done · K keep all · v all"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "accept_one", show=False),
         Binding("f", "done", show=False),
@@ -82,8 +82,8 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
             ),
             render_definition_diff(change),
             Content.styled(
-                "\nWhat it was (-) and what it is (+). Held back, the model is not told of it and nothing calls it; "
-                "what you allowed it before counts again only when you keep it.",
+                "\nBefore (-) and after (+). A quarantined tool is hidden from the model and cannot be called; "
+                "its earlier permissions apply again only when you keep it.",
                 "$faint",
             ),
         ]
@@ -94,7 +94,7 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         if len(self.details.changes) == 1:
             for ident in ("#done", "#accept_all"):
                 self.query_one(ident).display = False
-            self.query_one("#refuse", Button).label = "Hold it back"
+            self.query_one("#refuse", Button).label = "Quarantine it"
             self.query_one("#accept_one", Button).label = "Keep it"
             self.show_key_hints(self.ONE_KEYS)
 
@@ -121,13 +121,13 @@ class ReviewToolChangesDialog(Dialog[AcceptToolChanges]):
         """Return what must still be read before approval."""
         if self.index in self._fully_shown_indexes or not _is_truncated(self.details.changes[self.index]):
             return ""
-        return "not all of it is shown here: read it with v, to the end"
+        return "not everything is shown here: read it with v, to the end"
 
     def disabled_reason(self, ident: str) -> str:
         """Return why a button is disabled; empty if it is not."""
         unread = len(self.details.changes) - len(self._read_indexes)
         if ident == "accept_all" and unread:
-            return f"{unread} of them you have not looked at yet: n shows the next"
+            return f"{unread} of them not read yet: n shows the next"
         return super().disabled_reason(ident) or (self.reminder() if ident == "accept_one" else "")
 
     def action_view(self) -> None:

@@ -26,11 +26,11 @@ class TrustServerDialog(Dialog[TrustVerdict]):
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("refuse", "Do not use"),
-        ("once", "This run"),
+        ("once", "This session"),
         ("always", "Always"),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"once", "always"})
-    KEYS: ClassVar[str] = "esc/d do not use · o this run · A always"
+    KEYS: ClassVar[str] = "esc/d do not use · o this session · A always"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "refuse", show=False),
         Binding("o", "once", show=False),
@@ -55,7 +55,7 @@ class TrustServerDialog(Dialog[TrustVerdict]):
         pairs: list[tuple[str, str]] = []
         out: list[Content | Widget] = [Content.styled(f"▲ {clean(one)}", "bold $warning") for one in asked.warnings]
         if asked.trusts_claims:
-            words = "▲ Your mcp.json has trustAnnotations for it: what it calls read-only runs without a question."
+            words = "▲ Your mcp.json sets trustAnnotations for it: tools that it calls read-only run without asking."
             out.append(Content.styled(words, "$warning"))
         out += [Content("")] if out else []
         if asked.command:
@@ -69,15 +69,15 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             out.append(Content("It sends what you and the model give it to this address:"))
             pairs.append(("address", clean(asked.url)))
             if asked.ca_file:
-                pairs.append(("believes", clean(asked.ca_file)))
+                pairs.append(("CA file", clean(asked.ca_file)))
         if asked.file:
-            pairs.append(("written in", clean(asked.file)))
+            pairs.append(("configured in", clean(asked.file)))
         out.append(Content(""))
         out.append(KeyValueList(pairs))
         for heading, values in (
-            ("It is given these environment variables:", asked.environment),
-            ("It is sent these headers:", asked.headers),
-            ("This is written about signing in to it:", asked.sign_in),
+            ("It gets these environment variables:", asked.environment),
+            ("It gets these headers:", asked.headers),
+            ("Its sign-in settings:", asked.sign_in),
         ):
             if values:
                 # Names have a column of their own: a long value that wraps cannot imitate the next name.
@@ -87,13 +87,13 @@ class TrustServerDialog(Dialog[TrustVerdict]):
             named = [
                 (clean(what), clean(value)) for what, _, value in (one.partition(": ") for one in asked.restrictions)
             ]
-            out += [Content("\nThis restricts it:"), KeyValueList(named)]
+            out += [Content("\nIts restrictions:"), KeyValueList(named)]
         if asked.changed:
-            out.append(Content.styled("\n▲ Not what you approved earlier:", "bold $warning"))
+            out.append(Content.styled("\n▲ Changed since you approved it:", "bold $warning"))
             out.append(render_diff_lines([line[:2] + clean(line[2:]) for line in asked.changed]))
         out.append(
             Content.styled(
-                "\nApproval holds for exactly this; if it changes, you are asked again. Each tool call still asks.",
+                "\nApproval applies to exactly this; if it changes, you are asked again. Each tool call still asks.",
                 "$faint",
             )
         )

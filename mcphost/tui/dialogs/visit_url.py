@@ -33,12 +33,12 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     """Ask whether the browser may open a URL."""
 
     BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("refuse", "Leave unanswered"),
-        ("decline", "Decline: tell it no"),
+        ("refuse", "Cancel"),
+        ("decline", "Decline"),
         ("visit", "Open the browser"),
     )
     APPROVING: ClassVar[frozenset[str]] = frozenset({"visit"})
-    KEYS: ClassVar[str] = "esc leave it unanswered · d decline · o open the browser"
+    KEYS: ClassVar[str] = "esc cancel · d decline · o open the browser"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "decline", show=False),
         Binding("o", "visit", show=False),
@@ -50,7 +50,7 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
 
     def headline(self) -> str:
         """Return the title."""
-        return f"Go to an address for {self.details.server}?"
+        return f"Open an address for {self.details.server}?"
 
     def preview(self) -> str:
         """Return the subject for the card."""
@@ -59,16 +59,16 @@ class VisitUrlDialog(Dialog[UrlVerdict]):
     def body(self) -> list[Content | Widget]:
         """Return the content of the dialog."""
         asked = self.details
-        out: list[Content | Widget] = [KeyValueList([("it leads to", clean_line(asked.host, 300))], style="bold $text")]
+        out: list[Content | Widget] = [KeyValueList([("host", clean_line(asked.host, 300))], style="bold $text")]
         out += [Content.styled(f"▲ {clean(warning)}", "bold $warning") for warning in asked.warnings]
         whole = Content.assemble(
-            ("\nThe whole address, as the browser gets it:\n", "$faint"), highlight_question_host(asked)
+            ("\nThe full address that the browser opens:\n", "$faint"), highlight_question_host(asked)
         )
         out.append(Static(whole, id="sent", markup=False))
         out.append(Content.assemble(("\nThe server says:\n", "$faint"), clean(asked.message)))
         out.append(
             Content.styled(
-                "\nNothing was fetched from there. mcphost and the model see neither the page nor what you enter.",
+                "\nmcphost has not opened it. Neither mcphost nor the model sees the page or what you enter.",
                 "$faint",
             )
         )
@@ -117,13 +117,13 @@ class RetryCallDialog(Dialog[bool]):
     def _waiting_text(self) -> Content:
         seconds = int(monotonic() - self._started_at)
         shown = f"{seconds} s" if seconds < 60 else f"{seconds // 60} min {seconds % 60} s"
-        closes = " · closes by itself when the server says that you are done\n"
+        closes = " · closes automatically when the server says that you are done\n"
         return Content.assemble((f"waiting for {shown}", "$warning"), (closes, "$faint"))
 
     def body(self) -> list[Content | Widget]:
         """Return the content of the dialog."""
         urls = [Content.assemble("\n", emphasised(url, "$muted")) for url in self.details.urls]
-        return [Content("The call waits until you are done in the browser at:"), *urls]
+        return [Content("The call waits until you finish in the browser at:"), *urls]
 
     def action_retry(self) -> None:
         """Repeat the call."""

@@ -92,14 +92,14 @@ class WaitingCallsDialog(Dialog[ListVerdict]):
     """
 
     def __init__(self, entries: Sequence[WaitingCall], cursor: str = "") -> None:
-        super().__init__(WaitingCallsQuestion(server="", why="None of them runs before you say so."))
+        super().__init__(WaitingCallsQuestion(server="", why="No call runs until you allow it."))
         self._entries = list(entries)
         self._cursor = self._selected_key = cursor
 
     def headline(self) -> str:
         """Return the title."""
         unread = sum(not entry.is_read for entry in self._entries)
-        words = f"{unread} not read yet" if unread else "all were read to their end"
+        words = f"{unread} not read yet" if unread else "all were read to the end"
         return f"{len(self._entries)} calls wait · {words}"
 
     def preview(self) -> str:

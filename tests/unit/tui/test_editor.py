@@ -54,8 +54,8 @@ async def test_what_the_editor_leaves_is_read_and_nothing_of_it_stays(place: Pat
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "cannot be found"),
-        (("no-such-editor", "-w"), "'no-such-editor -w' cannot be found"),
+        ((), "was not found"),
+        (("no-such-editor", "-w"), "'no-such-editor -w' was not found"),
         (script("sys.exit(3)"), "ended with status 3"),
         (script("os.kill(os.getpid(), 9)"), "ended by signal 9"),
         (script("os.remove(path)"), "No such file"),

@@ -59,7 +59,7 @@ def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(20)))
     text = file.read_text().replace("line 10\n", "line ten\nand a half\n")
     found = compared(file, text)
-    assert found.title.endswith("a.py as it is here now, compared with this text: +2 −1 lines")
+    assert found.title.endswith("a.py now, compared with this text: +2 −1 lines")
     assert found.rows == (
         "@ line 8", "  line 7", "  line 8", "  line 9", "- line 10", "+ line ten", "+ and a half", "  line 11",
         "  line 12", "  line 13",
@@ -68,7 +68,7 @@ def test_a_file_is_compared_by_lines(tmp_path: Path) -> None:
 
 
 def test_what_only_differs_by_blanks_or_the_last_line_end_is_seen() -> None:
-    assert diff_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no line end after this")
+    assert diff_texts("t", "a\n", "a").rows == ("@ line 1", "- a", "+ a", "\\ no newline at end")
     assert diff_texts("t", "\ta\n", "    a \n").rows[1:] == ("- →   a", "+     a·")
     assert diff_texts("t", "a\r\n", "a\n").rows[1:] == ("- a␍", "+ a")
 
@@ -81,11 +81,11 @@ def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
 
 def test_a_file_that_is_not_there_too_large_or_no_text_is_said_to_be(tmp_path: Path) -> None:
     file = tmp_path / "a"
-    assert compared(file, "x").title.endswith("is not there yet")
+    assert compared(file, "x").title.endswith("does not exist yet")
     file.write_bytes(b"x" * (FILE_LIMIT + 1))
     assert "over 256 kB" in compared(file, "x").title
     file.write_bytes(b"\xff\xfe")
-    assert "holds no text" in compared(file, "x").title
+    assert "is not text" in compared(file, "x").title
     assert compared(file, "x").rows == ()
 
 
