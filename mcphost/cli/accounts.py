@@ -126,7 +126,7 @@ async def _logout(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.host.servers.accounts import describe_other_accounts
-    from mcphost.transport.proxies import proxy_for
+    from mcphost.transport.http_client import proxy_for
 
     config = await _load_config(options)
     found = create_oauth_registry(options, RefusingFrontend(), config.secret_store)
@@ -220,7 +220,7 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
     """Ask the server who signs for it, and drop the registration there; whether there was one. Raises ConsentDenied."""
     from mcphost.cli.output import print_note
-    from mcphost.transport.proxies import proxy_for
+    from mcphost.transport.http_client import proxy_for
 
     if not approved:
         raise _not_approved_error(server)
@@ -248,7 +248,7 @@ async def _create_oauth_provider(
     from mcphost.cli.session_opener import expand_references
     from mcphost.host.servers.approval import approval_source
     from mcphost.serialization import replace
-    from mcphost.transport.proxies import proxy_for
+    from mcphost.transport.http_client import proxy_for
 
     async with open_grants() as grants:
         config = await load_configuration(options, grants)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.client.incoming_requests import PreInitHandler
 from mcphost.client.negotiation import Negotiation, NegotiationPlan, choose_plan
-from mcphost.client.pre_init import PreInitHandler
 from mcphost.client.requests import RequestSender
 from mcphost.client.result_cache import no_credential
 from mcphost.client.session import (
@@ -157,7 +157,7 @@ class ClientSessionOpener:
 
     async def sign_in(self, server: ServerConfig, observer: SessionObserver, account: str | None = None) -> None:
         """See SessionOpener."""
-        from mcphost.transport.proxies import proxy_for
+        from mcphost.transport.http_client import proxy_for
 
         oauth = self._oauth_for(server, observer)
         if oauth is None:
@@ -191,7 +191,7 @@ class ClientSessionOpener:
         """See SessionOpener."""
         if self._oauth_registry is None:
             return False
-        from mcphost.transport.proxies import proxy_for
+        from mcphost.transport.http_client import proxy_for
 
         return (await self._oauth_registry.sign_out_stored(account, server, proxy_for=proxy_for))[1]
 
@@ -265,7 +265,7 @@ class ClientSessionOpener:
         """Return the OAuthProvider; None for a program, or if the Authorization header is configured."""
         if self._oauth_registry is None or server.is_stdio:
             return None
-        from mcphost.transport.proxies import proxy_for  # imports 3 MB, which a program on a pipe does not need
+        from mcphost.transport.http_client import proxy_for  # imports 3 MB, which a program on a pipe does not need
 
         return self._oauth_registry.get_provider(
             server, warn=observer.warn, proxy_for=proxy_for, on_account_changed=observer.on_account_changed

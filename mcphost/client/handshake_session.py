@@ -14,6 +14,7 @@ from mcphost.client.capability_guard import can_notify, check_capability
 from mcphost.client.change_notifications import ChangeNotifications
 from mcphost.client.client_info import capabilities_for
 from mcphost.client.incoming_requests import ServerRequestDispatcher
+from mcphost.client.input_required import UrlElicitation
 from mcphost.client.keepalive import Keepalive
 from mcphost.client.requests import RequestSender, run_before_send
 from mcphost.client.session import (
@@ -28,7 +29,6 @@ from mcphost.client.session import (
 from mcphost.client.session_renewal import RenewFn, SessionRenewal
 from mcphost.client.tasks_2025 import CoreTaskRunner
 from mcphost.client.timeouts import pause_time_limits
-from mcphost.client.url_elicitation import UrlElicitation
 from mcphost.errors import (
     ConnectionLost,
     MalformedMessage,

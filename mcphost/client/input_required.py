@@ -2,18 +2,32 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
 from mcphost.client.client_info import NO_USER_HINT, is_request_allowed
 from mcphost.client.session import RequestHandler, ServerRequestContext
-from mcphost.errors import ConsentDenied, MalformedMessage, McpHostError, ServerError, TooManyInputRounds
+from mcphost.errors import (
+    ConsentDenied,
+    MalformedMessage,
+    McpHostError,
+    RequestRefused,
+    ServerError,
+    TooManyInputRounds,
+)
 from mcphost.protocol.base import is_set
 from mcphost.protocol.input_required import INPUT_REQUIRED, InputRequest, InputRequiredResult, parse_input_requests
-from mcphost.protocol.jsonrpc import INVALID_PARAMS
-from mcphost.protocol.server_requests import ClientResult, ServerRequestRejection, parse_server_request
-from mcphost.serialization import Raw, WireStruct, decode
+from mcphost.protocol.jsonrpc import INVALID_PARAMS, URL_ELICITATION_REQUIRED
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import (
+    ClientResult,
+    ElicitResult,
+    ServerRequestRejection,
+    UrlElicitationRequired,
+    parse_server_request,
+)
+from mcphost.serialization import Raw, WireStruct, convert, decode, replace
 from mcphost.transport.throttle import run_steps_cooperatively
 
 _log = logging.getLogger(__name__)
@@ -116,3 +130,43 @@ def _rejection_error(reply: ServerRequestRejection) -> McpHostError:
     if reply.code == INVALID_PARAMS:
         return MalformedMessage(f"The server sent an invalid request: {reply.message}")
     return ServerError(reply.message)
+
+
+MAX_URL_ROUNDS = 3
+
+
+class UrlElicitation:
+    """The URL elicitations of one call, with a limit of repetitions."""
+
+    def __init__(self, revision: Revision, capabilities: dict[str, Any], handler: RequestHandler) -> None:
+        elicitation = capabilities.get("elicitation")
+        self._is_supported = (
+            revision is Revision.V2025_11_25
+            and isinstance(elicitation, dict)
+            and "url" in cast("dict[str, Any]", elicitation)
+        )
+        self._revision = revision
+        self._handler = handler
+        self._rounds_left = MAX_URL_ROUNDS
+
+    async def resolve(self, error: RequestRefused, context: ServerRequestContext) -> bool:
+        """Return whether to repeat the call; False for other errors, or after too many repetitions.
+
+        Raises ConsentDenied if the user does not visit the URL, or cancels the call meanwhile.
+        """
+        if error.code != URL_ELICITATION_REQUIRED or not self._is_supported or not self._rounds_left:
+            return False
+        try:
+            required = convert(error.data, UrlElicitationRequired, "error -32042")
+        except MalformedMessage:
+            return False
+        if not required.elicitations or any(item.mode != "url" for item in required.elicitations):
+            return False
+        self._rounds_left -= 1
+        reply = await self._handler.answer(required, replace(context, revision=self._revision))
+        if isinstance(reply, ElicitResult) and reply.action == "accept":
+            return True
+        if isinstance(reply, ElicitResult):
+            reason = error.message.rstrip(" .")
+            raise ConsentDenied(f"{reason}. You did not visit the address, or cancelled, so the call was not repeated.")
+        return False

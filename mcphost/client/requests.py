@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -11,8 +12,6 @@ from typing import Any, Protocol, TypeVar
 import anyio
 
 from mcphost.client.error_mapping import map_error
-from mcphost.client.progress import ProgressThrottle
-from mcphost.client.retries import RetryPolicy
 from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
 from mcphost.client.timeouts import DeadlineTarget, PausableDeadline, Timeouts, UserPauses, pause_time_limits
 from mcphost.errors import MalformedMessage, RequestNotSent, RequestRefused, RequestTimeout, ServerError
@@ -27,16 +26,133 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.lifecycle import Ping
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification, parse_notification
-from mcphost.serialization import Raw, decode, encode
+from mcphost.serialization import Raw, decode, encode, replace
 from mcphost.transport.channel import (
     NO_HEADERS,
     AuthChallenge,
     Channel,
     HttpStatusError,
     ResponseInterrupted,
+    SessionExpired,
     Unauthorized,
 )
 from mcphost.transport.pipe_exchange import ExchangeTimeout, PipeExchange
+
+MIN_INTERVAL = 0.1
+
+
+class ProgressThrottle:
+    """Passes progress on at a limited rate; `close` sends the pending value.
+
+    The specification requires increasing values (basic/utilities/progress). For any other value the highest one so far
+    is kept, so that a progress bar never moves backwards; it is sent only with a new message or total.
+    """
+
+    __slots__ = ("_closed", "_last", "_on_notification", "_pending", "_sent_at", "_timer", "dropped_count")
+
+    def __init__(self, on_notification: NotificationFn) -> None:
+        self._on_notification = on_notification
+        self._last: ProgressNotification | None = None
+        self._pending: ProgressNotification | None = None
+        self._sent_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.dropped_count = 0
+
+    def put(self, progress: ProgressNotification) -> None:
+        """Add a progress notification of the server; return immediately."""
+        last = self._last
+        if last is not None and progress.progress <= last.progress:
+            if (progress.message or last.message) == last.message and progress.total in (None, last.total):
+                self.dropped_count += 1
+                return
+            progress = replace(progress, progress=last.progress, message=progress.message or last.message)
+        self._last = progress
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._timer is None and now - self._sent_at >= MIN_INTERVAL:
+            self._sent_at = now
+            self._on_notification(progress)
+            return
+        self.dropped_count += self._pending is not None
+        self._pending = progress
+        if self._timer is None:
+            self._timer = loop.call_at(self._sent_at + MIN_INTERVAL, self._flush)
+
+    def close(self) -> None:
+        """Send the pending value and ignore all later ones."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._pending is not None and not self._closed:
+            self._on_notification(self._pending)
+            self._pending = None
+        self._closed = True
+
+    def _flush(self) -> None:
+        self._timer = None
+        progress, self._pending = self._pending, None
+        if progress is not None and not self._closed:
+            self._sent_at = asyncio.get_running_loop().time()
+            self._on_notification(progress)
+
+
+MAX_TRIES = 3
+MAX_TOTAL_WAIT = 60.0
+MIN_WAIT = 1.0
+FIRST_DELAY = 0.5
+_LIST_METHODS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+_BUSY_STATUSES = frozenset({429, 503})
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class RetryPolicy:
+    """The retries of one request; *warn* receives a delay once, *on_notification* its countdown."""
+
+    def __init__(
+        self, server: str, method: str, warn: Callable[[str], None], on_notification: NotificationFn | None
+    ) -> None:
+        self._server = server
+        self._method = method
+        self._warn = warn
+        self._on_notification = on_notification
+        self._waited_seconds = 0.0
+        self._try_count = 1
+
+    async def wait_before_retry(self, error: ServerError) -> None:
+        """Wait until the request may be sent again; raise *error* if it may not. May be cancelled.
+
+        All delays for a busy server together take at most MAX_TOTAL_WAIT seconds.
+        """
+        if isinstance(error, HttpStatusError) and error.status in _BUSY_STATUSES and error.retry_after is not None:
+            wait = max(error.retry_after, MIN_WAIT)
+            if self._waited_seconds + wait > MAX_TOTAL_WAIT:
+                error.hint = f"Try again in {wait:.0f} s."
+                raise error
+            self._waited_seconds += wait
+            await self._wait_with_progress(wait, error.status)
+            return
+        is_transient = isinstance(error, HttpStatusError) and error.status in _TRANSIENT_STATUSES
+        is_interrupted = isinstance(error, ResponseInterrupted | RequestNotSent) and not isinstance(
+            error, SessionExpired
+        )
+        if self._method not in _LIST_METHODS or not (is_transient or is_interrupted) or self._try_count >= MAX_TRIES:
+            raise error
+        await anyio.sleep(FIRST_DELAY * 2 ** (self._try_count - 1))
+        self._try_count += 1
+
+    async def _wait_with_progress(self, wait: float, status: int) -> None:
+        self._warn(
+            f"The server {self._server!r} is busy (HTTP {status}); {self._method} is sent again in {wait:.0f} s."
+        )
+        until = anyio.current_time() + wait
+        while (left := until - anyio.current_time()) > 0:
+            if self._on_notification is not None:
+                text = f"The server is busy (HTTP {status}); asking again in {math.ceil(left)} s."
+                self._on_notification(
+                    ProgressNotification(progress_token="", progress=wait - left, total=wait, message=text)
+                )
+            await anyio.sleep(min(1.0, left))
+
 
 R = TypeVar("R")
 

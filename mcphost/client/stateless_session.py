@@ -225,8 +225,7 @@ class StatelessSession:
         is_left: bool = False,
     ) -> Raw:
         """Return the result of a call that the server turned into a task (SEP-2663)."""
-        from mcphost.client.tasks import TaskContext, TaskPoller
-        from mcphost.client.tasks_extension import parse_created_task, run_extension_task
+        from mcphost.client.tasks import TaskContext, TaskPoller, parse_created_task, run_extension_task
 
         task = first if isinstance(first, Task) else parse_created_task(first)
 

@@ -18,7 +18,6 @@ from mcphost.errors import (
     ServerError,
     UnsupportedCapability,
 )
-from mcphost.json_limits import JsonLimitExceeded, check_value_count
 from mcphost.protocol.base import Notification
 from mcphost.protocol.input_required import (
     ListenSubscriptions,
@@ -42,7 +41,7 @@ from mcphost.protocol.notifications import (
     ToolListChangedNotification,
     parse_notification,
 )
-from mcphost.serialization import decode_or_none
+from mcphost.serialization import JsonLimitExceeded, check_value_count, decode_or_none
 from mcphost.transport.channel import HttpStatusError
 from mcphost.transport.throttle import run_steps_cooperatively
 

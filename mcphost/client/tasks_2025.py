@@ -6,8 +6,7 @@ from typing import Any, TypeGuard
 import anyio
 from anyio.abc import TaskGroup
 
-from mcphost.client.progress import ProgressThrottle
-from mcphost.client.requests import RequestSender, run_before_send
+from mcphost.client.requests import ProgressThrottle, RequestSender, run_before_send
 from mcphost.client.session import BeforeSendFn, NotificationFn, ServerRequestContext
 from mcphost.client.tasks import TaskContext, TaskPoller, TaskRegistry
 from mcphost.client.timeouts import time_limit

@@ -11,8 +11,8 @@ from typing import Any
 
 import anyio.lowlevel
 
-from mcphost.json_limits import count_objects
 from mcphost.llm.answer_limits import AnswerTooLong
+from mcphost.serialization import count_objects
 
 MAX_LINE_BYTES = 16_000_000
 """Bytes of one line of an answer."""

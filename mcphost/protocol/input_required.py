@@ -4,9 +4,8 @@ from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import JsonLimitExceeded, check_value_count
 from mcphost.protocol.base import ClientRequest, EmptyResult, Notification, Result, is_set
-from mcphost.serialization import Raw, WireStruct, decode
+from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_value_count, decode
 
 COMPLETE = "complete"
 INPUT_REQUIRED = "input_required"

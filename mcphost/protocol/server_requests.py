@@ -7,8 +7,7 @@ from collections.abc import Generator
 from typing import Any, ClassVar
 
 from mcphost.errors import MalformedMessage
-from mcphost.json_limits import JsonLimitExceeded, check_value_count
-from mcphost.serialization import Raw, WireStruct, decode
+from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, check_value_count, decode
 
 MAX_VALUES = 100_000
 """Maximum number of JSON values in one request of a server; larger ones are not decoded."""

@@ -7,7 +7,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from mcphost.errors import ConnectionLost, MalformedMessage, McpHostError, ServerError, SignInRequired
-from mcphost.json_limits import JsonLimitExceeded, check_message
 from mcphost.protocol.jsonrpc import (
     JsonRpcMessage,
     JsonRpcNotification,
@@ -20,13 +19,12 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tasks import CancelTask
-from mcphost.serialization import Raw, decode, encode
+from mcphost.serialization import JsonLimitExceeded, Raw, check_message, decode, encode
 from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import NO_HEADERS, Authorizer, Channel, ResponseInterrupted, SessionExpired
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
-from mcphost.transport.http_client import EVENT_STREAM, HttpClient, create_client
+from mcphost.transport.http_client import EVENT_STREAM, HttpClient, HttpResponse, create_client
 from mcphost.transport.http_exchange import HttpExchange
-from mcphost.transport.http_response import HttpResponse
 from mcphost.transport.line_splitter import MESSAGE_LIMIT
 from mcphost.transport.mcp_headers import METHOD_HEADER, PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER, encode_header_value
 from mcphost.transport.task_group import CancellingTaskGroup

@@ -17,8 +17,7 @@ from mcphost.protocol.jsonrpc import (
 )
 from mcphost.transport.channel import ResponseInterrupted, SessionExpired, mismatched_id_error
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
-from mcphost.transport.http_client import EVENT_STREAM
-from mcphost.transport.http_response import MAY_HAVE_RUN_HINT, HttpResponse
+from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpResponse
 from mcphost.transport.mcp_headers import PROTOCOL_VERSION_HEADER, SESSION_ID_HEADER
 from mcphost.transport.throttle import Throttle
 

@@ -15,8 +15,7 @@ from mcphost.protocol.jsonrpc import JsonRpcRequest, RequestId, parse_message
 from mcphost.transport.channel import Channel, ResponseInterrupted
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http import SEND_TIMEOUT, HttpConnector
-from mcphost.transport.http_client import EVENT_STREAM, HttpClient
-from mcphost.transport.http_response import MAY_HAVE_RUN_HINT, HttpResponse
+from mcphost.transport.http_client import EVENT_STREAM, MAY_HAVE_RUN_HINT, HttpClient, HttpResponse
 from mcphost.transport.mcp_headers import parse_origin
 from mcphost.transport.multiplexer import Multiplexer
 from mcphost.transport.task_group import CancellingTaskGroup

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 import anyio
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, UnreadInputError
-from mcphost.json_limits import JsonLimitExceeded, run_steps
 from mcphost.protocol.jsonrpc import (
     BATCH_LIMIT,
     INTERNAL_ERROR,
@@ -26,7 +25,7 @@ from mcphost.protocol.jsonrpc import (
     split_batch,
 )
 from mcphost.protocol.revisions import Revision
-from mcphost.serialization import Raw, WireStruct, decode, encode
+from mcphost.serialization import JsonLimitExceeded, Raw, WireStruct, decode, encode, run_steps
 from mcphost.transport.bounded_queue import BoundedQueue
 from mcphost.transport.channel import NO_HEADERS
 from mcphost.transport.pipe_exchange import DeadlineTimer, ExchangeTimeout, PipeExchange

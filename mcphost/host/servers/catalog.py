@@ -7,8 +7,8 @@ from typing import TypeVar, cast
 import anyio
 import anyio.lowlevel
 
-from mcphost.client.packed_json import LazySequence
 from mcphost.client.pagination import (
+    LazySequence,
     Listing,
     list_prompts,
     list_resource_templates,

@@ -7,7 +7,7 @@ from functools import partial
 import anyio
 import pytest
 
-from mcphost.client import retries
+from mcphost.client import requests
 from mcphost.client.pagination import list_tools
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError
 from mcphost.protocol.notifications import Notification, ProgressNotification
@@ -49,7 +49,7 @@ def refusing(status: int, after: str) -> Handler:
 async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_countdown(
     status: int, serving: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "MIN_WAIT", 0.2)
+    monkeypatch.setattr(requests, "MIN_WAIT", 0.2)
     heard: list[Notification] = []
     notes = RecordingObserver()
     handler = first_then(refusing(status, "0"), then=lambda one: one.result(done()))
@@ -104,8 +104,8 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
 
 
 async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "MIN_WAIT", 0.05)
-    monkeypatch.setattr(retries, "MAX_TOTAL_WAIT", 0.2)
+    monkeypatch.setattr(requests, "MIN_WAIT", 0.05)
+    monkeypatch.setattr(requests, "MAX_TOTAL_WAIT", 0.2)
     async with opened(modern(refusing(429, "0"))) as (session, server):
         with anyio.fail_after(20), pytest.raises(HttpStatusError):
             await session.request(CallTool("x"))
@@ -123,7 +123,7 @@ async def unanswered(one: ReceivedRequest) -> bool:
 
 @pytest.mark.parametrize("fault", [cut, unanswered, lambda one: one.reply(502, b"bad gateway", "text/html")])
 async def test_a_list_is_asked_for_three_times(fault: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
     async with opened(modern(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (session, _):
         assert [tool.name for tool in (await list_tools(session)).values] == ["x"]
     async with opened(modern(fault)) as (session, server):

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from mcphost.client import pagination
-from mcphost.client.packed_json import LazySequence, PackedJsonList
-from mcphost.client.pagination import list_tools
+from mcphost.client.pagination import LazySequence, PackedJsonList, list_tools
 from mcphost.protocol.tools import Tool
 from mcphost.serialization import Raw
 from tests.unit.client.scripted import open_scripted_session

@@ -9,7 +9,7 @@ import pytest
 from mcphost.client import trace_context
 from mcphost.client.error_mapping import map_error
 from mcphost.client.incoming_requests import allowed_error_code
-from mcphost.client.progress import ProgressThrottle
+from mcphost.client.requests import ProgressThrottle
 from mcphost.client.session import ServerRequestContext, Session
 from mcphost.config.schema import Limits
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, RequestTimeout, ServerError
@@ -330,7 +330,7 @@ def values(heard: list[Notification]) -> list[tuple[float, float | None, str | N
 @pytest.mark.req("prog.float")
 @pytest.mark.req("prog.not-increasing")
 async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcphost.client.progress.MIN_INTERVAL", 0)
+    monkeypatch.setattr("mcphost.client.requests.MIN_INTERVAL", 0)
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         token = params["_meta"]["progressToken"]

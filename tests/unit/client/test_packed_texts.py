@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.client import packed_json
-from mcphost.client.packed_json import PackedJsonList
-from mcphost.client.pagination import list_tools
-from mcphost.json_limits import has_only_small_values
+from mcphost.client import pagination
+from mcphost.client.pagination import PackedJsonList, list_tools
+from mcphost.serialization import has_only_small_values
 from tests.unit.client.scripted import open_scripted_session
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +43,7 @@ class CountedZlib:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted = CountedZlib()
-    monkeypatch.setattr(packed_json, "zlib", counted)
+    monkeypatch.setattr(pagination, "zlib", counted)
     return counted.count
 
 
@@ -91,7 +90,7 @@ def test_texts_that_compress_badly_are_tried_once_and_stored_as_they_are(counted
 def test_short_and_overlong_blocks_are_not_compressed(counted: Counter[str]) -> None:
     packed = PackedJsonList()
     packed.extend(similar(0)[:5])
-    packed.extend([b'"' + b"a" * packed_json.MAX_COMPRESSED_BLOCK + b'"'])
+    packed.extend([b'"' + b"a" * pagination.MAX_COMPRESSED_BLOCK + b'"'])
     assert counted["compressobj"] == 0
     assert len(packed) == 6
 

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import tasks, tasks_extension
+from mcphost.client import tasks
 from mcphost.client.pagination import list_tools
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import Limits
@@ -355,7 +355,7 @@ async def test_an_input_that_was_not_offered_ends_the_call() -> None:
 
 
 async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks_extension, "MAX_INPUT_KEYS", 5)
+    monkeypatch.setattr(tasks, "MAX_INPUT_KEYS", 5)
     count = 0
 
     def ask(peer: ScriptedServer) -> Any:
@@ -458,7 +458,7 @@ async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(g
 async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tasks_extension, "MIN_STREAM_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
     jobs = Telling()
     jobs.created = handle(pollIntervalMs=20)
     jobs.states = [task("completed")]

@@ -11,9 +11,8 @@ from mcphost.host.questions.question_budget import (
     QuestionBudget,
     TooManyQuestions,
 )
-from mcphost.json_limits import run_steps
 from mcphost.protocol.server_requests import MAX_VALUES, CreateMessage, parse_server_request, server_request_size
-from mcphost.serialization import Raw, encode
+from mcphost.serialization import Raw, encode, run_steps
 
 
 def sampling(content: bytes) -> Raw:

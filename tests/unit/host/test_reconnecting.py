@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.client import retries
+from mcphost.client import requests
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
@@ -244,7 +244,7 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
 async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
     fine = True
     tools = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 1}
 

@@ -9,8 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.transport.stale_processes import GROUP_FILE_SUFFIX, ProcessGroupFile, process_start_time, stop_stale_groups
-from mcphost.transport.watchdog import Watchdog
+from mcphost.transport.watchdog import (
+    GROUP_FILE_SUFFIX,
+    ProcessGroupFile,
+    Watchdog,
+    process_start_time,
+    stop_stale_groups,
+)
 from tests.unit.transport.stubborn import group, is_alive, wait_until_gone
 
 __all__ = ["group"]
@@ -19,7 +24,7 @@ __all__ = ["group"]
 HOST = (
     "import sys, time\n"
     "from pathlib import Path\n"
-    "from mcphost.transport.stale_processes import ProcessGroupFile\n"
+    "from mcphost.transport.watchdog import ProcessGroupFile\n"
     "file = ProcessGroupFile(Path(sys.argv[1]))\n"
     "for group in sys.argv[2:]: file.add(int(group))\n"
     "print('written', flush=True)\n"

@@ -17,9 +17,9 @@ from mcphost.protocol.jsonrpc import JsonRpcRequest, JsonRpcResponse
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, replace
-from mcphost.transport import proxies
+from mcphost.transport import http_client
 from mcphost.transport.http import HttpConnector
-from mcphost.transport.proxies import proxy_for
+from mcphost.transport.http_client import proxy_for
 from tests.unit.client.people import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import done, modern, words
 from tests.unit.transport.certificates import CertificateAuthority
@@ -179,8 +179,8 @@ async def tunnel(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tunnel]:
     server = await asyncio.start_server(double.serve, "127.0.0.1", 0)
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:word@127.0.0.1:{server.sockets[0].getsockname()[1]}")
     # Addresses of this machine never go through a proxy; the tests need one that does.
-    monkeypatch.setattr(proxies, "is_loopback", lambda host: False)
-    monkeypatch.setattr(proxies, "proxy_bypass", lambda host: False)
+    monkeypatch.setattr(http_client, "is_loopback", lambda host: False)
+    monkeypatch.setattr(http_client, "proxy_bypass", lambda host: False)
     async with server:
         yield double
 
