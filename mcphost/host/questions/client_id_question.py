@@ -13,7 +13,7 @@ class EnteredClient(Struct, frozen=True):
     client_secret: str = ""
 
     def __repr__(self) -> str:
-        return "ClientEntered(…)"
+        return "EnteredClient(…)"
 
 
 class DeclineClient(Struct, frozen=True):

@@ -20,7 +20,7 @@ class KeepInEncryptedFile(Struct, frozen=True):
     pass_phrase: str
 
     def __repr__(self) -> str:
-        return "KeepSealed(…)"
+        return "KeepInEncryptedFile(…)"
 
 
 SecretStorageVerdict = KeepInMemory | KeepInPlainFile | KeepInEncryptedFile
@@ -52,7 +52,7 @@ class EnterPassphrase(Struct, frozen=True):
     pass_phrase: str
 
     def __repr__(self) -> str:
-        return "PassPhrase(…)"
+        return "EnterPassphrase(…)"
 
 
 class LeaveLocked(Struct, frozen=True):
