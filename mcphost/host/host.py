@@ -16,8 +16,7 @@ from mcphost.config.schema import HostConfig, ModelConfig
 from mcphost.errors import ConsentDenied, StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.conversation.conversation import Conversation
-from mcphost.host.event_queue import EventBus, EventQueue
-from mcphost.host.events import ConversationOpened, NoticeEvent, SignInUpdated
+from mcphost.host.events import ConversationOpened, EventBus, EventQueue, NoticeEvent, SignInUpdated
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.question_budget import QuestionBudget

@@ -6,8 +6,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ModelChanged
+from mcphost.host.events import EventBus, ModelChanged
 from mcphost.llm.model import ChatModel
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.event_queue import EventQueue
-    from mcphost.host.events import SignInUpdated
+    from mcphost.host.events import EventQueue, SignInUpdated
     from mcphost.host.host import Host
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend

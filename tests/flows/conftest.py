@@ -11,8 +11,7 @@ import pytest
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.event_queue import EventQueue
-from mcphost.host.events import HostEvent
+from mcphost.host.events import EventQueue, HostEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.store.database import Database

@@ -19,9 +19,8 @@ from mcphost.host.questions.questions import (
     ShareRoots,
     ShareSession,
 )
-from mcphost.host.server_requests.path_completion import complete_path
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
-from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_requests.roots import Roots, complete_path
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.store.database import Database

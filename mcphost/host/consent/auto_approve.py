@@ -10,8 +10,7 @@ from anyio.abc import TaskGroup
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.tool_identity import ToolIdentity, has_read_only_hint, identify_tool
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import AutoApprovalChanged
+from mcphost.host.events import AutoApprovalChanged, EventBus
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, replace

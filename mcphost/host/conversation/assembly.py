@@ -15,9 +15,8 @@ from mcphost.host.consent.policy import ConfigRules, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.conversation.system_prompt import system_prompt
-from mcphost.host.conversation.turn import Turn
-from mcphost.host.conversation.turn_queue import TurnQueue
-from mcphost.host.event_queue import EventBus
+from mcphost.host.conversation.turn import Turn, TurnQueue
+from mcphost.host.events import EventBus
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.question_budget import QuestionBudget

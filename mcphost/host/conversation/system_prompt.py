@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from mcphost.host.servers.connection import ServerConnection
-from mcphost.host.tools.skill_tool import skills_prompt
+from mcphost.host.tools.builtin_tools import skills_prompt
 from mcphost.sanitize import strip_hidden_text
 
 INSTRUCTIONS_LIMIT = 4_000

@@ -2,14 +2,18 @@
 
 import base64
 import binascii
+import json
+import re
+from collections.abc import Iterable
 from functools import partial
+from typing import Any, cast
 
 import anyio
 import anyio.to_thread
 
+from mcphost.errors import MalformedMessage
 from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.host.reserved_names import READ_RESULT
-from mcphost.host.results.structured_content import ContentIndex, remove_base64, structured_text
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.content import (
     AudioContent,
@@ -24,7 +28,172 @@ from mcphost.protocol.content import (
 from mcphost.protocol.tools import CallToolResult
 from mcphost.sandbox.image_formats import HEADER_BYTES, ImageInfo, identify_image
 from mcphost.sanitize import replace_surrogates, strip_hidden_text
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import Raw, Struct, dumps, loads, replace
+
+PARSE_LIMIT = 256 * 1024
+BASE64_LENGTH = 1024
+"""The shortest run of base64 that is omitted; shorter ones may be keys, digests or tokens."""
+_SHORT_TEXT = 100
+"""Strings up to this length stay, unless nothing else remains of the structured content."""
+_MAX_DEPTH = 100
+_BLOCK = re.compile(rf"[A-Za-z0-9+/_-]{{{BASE64_LENGTH // 2}}}")
+_RUN = re.compile(rf"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{BASE64_LENGTH},}}+={{0,2}}")
+_RAW_RUN = re.compile(_RUN.pattern.encode())
+_SAMPLE = 8192
+_TEXT = "[the text above]"
+_MEDIA = "[the data above]"
+
+
+class ContentIndex:
+    """Index of the strings in a result's content blocks, to find them in its structured content."""
+
+    def __init__(self, blocks: Iterable[ContentBlock]) -> None:
+        self.texts: list[str] = []
+        self._resource_texts: list[str] = []
+        self._media = {_MEDIA}
+        self._fields: set[str] = set()
+        for block in blocks:
+            self._add(block)
+        self._block_texts = {*self.texts, *self._resource_texts, "\n".join(self.texts)} - {""}
+        self._stripped_texts = {text.strip() for text in self._block_texts} - {""}
+
+    def _add(self, block: ContentBlock) -> None:
+        match block:
+            case TextContent():
+                self.texts.append(block.text)
+            case ImageContent() | AudioContent():
+                self._media.add(block.data)
+                self._fields |= {"image", "audio", block.mime_type}
+            case EmbeddedResource(resource=resource):
+                self._resource_texts.extend([resource.text] if resource.text is not None else [])
+                self._media |= {resource.blob} if resource.blob else set()
+                self._fields |= {"resource", resource.uri, resource.mime_type or ""}
+            case _:
+                pass
+
+    @property
+    def size(self) -> int:
+        """The number of characters in all text blocks."""
+        return sum(map(len, self.texts))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no block has anything that structured content could repeat."""
+        return not self._stripped_texts and len(self._media) == 1
+
+    def contains(self, text: str) -> bool:
+        """Return whether a block is exactly this JSON, or its only member; never parse it."""
+        text = text.strip()
+        _, _, member = text.removesuffix("}").partition(":")
+        member = member.strip()
+        return text in self._stripped_texts or any(
+            member in (dumps(block_text), json.dumps(block_text))
+            for block_text in self._block_texts | self._stripped_texts
+        )
+
+    def shorten(self, run: re.Match[bytes]) -> bytes:
+        """Replace base64 inside JSON text, so that the rest is small enough to be parsed."""
+        text = run[0].decode()
+        return (_MEDIA if text in self._media else _placeholder(text)).encode()
+
+    def is_repeated(self, value: Any) -> bool:
+        """Return whether the blocks have everything that the structured content has."""
+        return self._equals_texts(value) or (not self.is_empty and self._is_covered(value, _MAX_DEPTH))
+
+    def remove_repeats(self, value: Any, depth: int = _MAX_DEPTH) -> Any:
+        """Replace each long string that a block has by a reference."""
+        match value:
+            case str():
+                if value in self._media:
+                    return _MEDIA
+                return (
+                    _TEXT
+                    if len(value) > _SHORT_TEXT and value.strip() in self._stripped_texts
+                    else remove_base64(value)
+                )
+            case dict() if depth:
+                members = cast("dict[str, Any]", value)
+                return {key: self.remove_repeats(member, depth - 1) for key, member in members.items()}
+            case list() if depth:
+                return [self.remove_repeats(member, depth - 1) for member in cast("list[Any]", value)]
+            case _:
+                return value
+
+    def _equals_texts(self, value: Any) -> bool:
+        """Return whether the value equals the texts; some SDKs wrap non-objects in a member `result`."""
+        parsed = [_parse(text) for text in self.texts]
+        candidates = [value]
+        if isinstance(value, dict) and list(cast("dict[str, Any]", value)) == ["result"]:
+            candidates.append(value["result"])
+        choices = [*parsed, parsed, *self.texts, "\n".join(self.texts)]
+        return bool(self.texts) and any(candidate in choices for candidate in candidates)
+
+    def _is_covered(self, value: Any, depth: int) -> bool:
+        """Return whether a value has only repeated strings and fields of media blocks."""
+        match value:
+            case str():
+                return value in self._media or value.strip() in self._stripped_texts
+            case dict() if depth:
+                members = cast("dict[str, Any]", value)
+                if any(isinstance(member, str) and member in self._media for member in members.values()):
+                    rest = [
+                        member for member in members.values() if not (isinstance(member, str) and member in self._media)
+                    ]
+                    return all(isinstance(member, str) and member in self._fields for member in rest)
+                return len(members) == 1 and all(self._is_covered(member, depth - 1) for member in members.values())
+            case list() if depth:
+                items = cast("list[Any]", value)
+                return bool(items) and all(self._is_covered(member, depth - 1) for member in items)
+            case _:
+                return False
+
+
+def structured_text(raw: Raw | None, index: ContentIndex) -> str | None:
+    """Return the JSON that adds to the content blocks, or None."""
+    if raw is None:
+        return None
+    body = bytes(raw)
+    if len(body) + index.size > PARSE_LIMIT:
+        body = _RAW_RUN.sub(index.shorten, body)
+    if len(body) + index.size > PARSE_LIMIT:
+        # Parsing and formatting this much would block the screen.
+        text = body.decode("utf-8", "replace")
+        if not index.texts:
+            return text
+        return (
+            None
+            if index.contains(text)
+            else f"[structured content of {len(bytes(raw)):,} bytes is too large: left out]"
+        )
+    try:
+        value = loads(body)
+    except MalformedMessage:
+        return "[structured content that is not valid JSON]"
+    return None if index.is_repeated(value) else dumps(index.remove_repeats(value), indent=2)
+
+
+def remove_base64(text: str) -> str:
+    """Replace every long run of base64 by its size."""
+    # Each run covers an aligned block of half its length: checking these is 50 times faster.
+    step = BASE64_LENGTH // 2
+    if not any(_BLOCK.match(text, at) for at in range(0, len(text), step)):
+        return text
+    return _RUN.sub(lambda match: _placeholder(match[0]), text)
+
+
+def _placeholder(run: str) -> str:
+    """Return the placeholder of a run; hexadecimal digits and repeated letters are not base64 and stay."""
+    sample = set(run[:_SAMPLE])
+    kinds = (any(map(str.isupper, sample)), any(map(str.islower, sample)), any(map(str.isdigit, sample)))
+    return f"[base64 left out: {len(run.rstrip('=')) * 3 // 4:,} bytes]" if all(kinds) else run
+
+
+def _parse(text: str) -> Any:
+    try:
+        return loads(text)
+    except MalformedMessage:
+        return text
+
 
 MODEL_TEXT_LIMIT = 256 * 1024
 UNKNOWN_CONTENT_LIMIT = 2_000

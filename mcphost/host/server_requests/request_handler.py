@@ -4,21 +4,22 @@ A capability is declared only if the frontend can answer it (specification: basi
 """
 
 import itertools
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cached_property
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
-from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend, FrontendWrapper
 from mcphost.host.questions.question_budget import QuestionBudget, TooManyQuestions
 from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.host.server_requests.folder_questions import FolderQuestions
-from mcphost.host.server_requests.question_rate import QuestionRateLimiter
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.server_requests.sampling_models import SamplingModels
@@ -40,6 +41,52 @@ from mcphost.store.roots import FolderAnswerStore
 if TYPE_CHECKING:
     from mcphost.host.server_requests.elicitation import ElicitationHandler, Notify
     from mcphost.host.server_requests.sampling import SamplingHandler
+
+
+BURST = 20
+SECONDS_PER_TOKEN = 3.0
+"""Seconds until another question may be withdrawn."""
+AUDIT_INTERVAL = 600.0
+"""Seconds of refusals that share one audit row."""
+
+
+class QuestionRateLimiter:
+    """A token bucket for one server's questions; only withdrawn ones cost a token."""
+
+    def __init__(self, server: str, audit: AuditLog) -> None:
+        self._server = server
+        self._audit = audit
+        self._tokens = float(BURST)
+        self._refilled_at = monotonic()
+        self._refused = 0
+        self._recorded_at = -math.inf
+
+    @contextmanager
+    def acquire(self) -> Generator[None]:
+        """Track one question. Raises TooManyQuestions after too many withdrawn ones."""
+        now = monotonic()
+        self._tokens = min(BURST, self._tokens + (now - self._refilled_at) / SECONDS_PER_TOKEN)
+        self._refilled_at = now
+        if self._tokens < 1:
+            self._record_refusal(now)
+            seconds = math.ceil((1 - self._tokens) * SECONDS_PER_TOKEN)
+            raise TooManyQuestions(f"Too many questions were withdrawn; ask again in {seconds} seconds.")
+        try:
+            yield
+        except Exception:
+            raise
+        except BaseException:  # cancelled
+            self._tokens -= 1
+            raise
+
+    def _record_refusal(self, now: float) -> None:
+        self._refused += 1
+        if now - self._recorded_at >= AUDIT_INTERVAL:
+            self._recorded_at = now
+            subject = AuditSubject(kind="form", server=self._server, name="too many questions")
+            self._audit.queue_event(subject, "refused", detail={"questions": self._refused})
+            self._refused = 0
+
 
 A = TypeVar("A")
 
@@ -132,7 +179,7 @@ class ServerRequestHandler:
         from mcphost.host.server_requests.sampling import (
             SamplingHandler,  # imported late: few servers use sampling
         )
-        from mcphost.host.server_requests.sampling_budget import SamplingBudget
+        from mcphost.host.server_requests.sampling_limits import SamplingBudget
 
         budget = SamplingBudget(replace(self._factory.models.limits, **self._limits))
         return SamplingHandler(

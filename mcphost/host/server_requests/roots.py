@@ -5,7 +5,7 @@ Specification: client/roots. A root says where the user works; it does not restr
 
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -17,7 +17,6 @@ from mcphost.config.schema import RootConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import FolderInfo, HostEvent, RootsChanged
-from mcphost.host.server_requests.path_completion import complete_path
 from mcphost.host.server_requests.root_list import (
     ROOT_SCOPES,
     EditLayers,
@@ -32,6 +31,46 @@ from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.sanitize import replace_surrogates, sanitize
 from mcphost.serialization import replace
 from mcphost.store.roots import FolderEdit, FolderEditStore
+
+MAX_SUGGESTIONS = 50
+MAX_ENTRIES = 5_000
+"""Entries of one folder that are examined; a folder may have millions."""
+
+
+def complete_path(typed: str) -> Completion:
+    """Return folders whose path begins with *typed*; hidden ones only after a typed dot.
+
+    Reads the file system, so it may block; never raises.
+    """
+    if typed == "~":
+        return Completion(("~/",))
+    head, _, start = typed.rpartition("/")
+    base = f"{head}/" if "/" in typed else ""
+    try:
+        folder = os.path.expanduser(base) or "."
+        names = sorted(_matching_folders(folder, start), key=str.casefold)
+    except (OSError, ValueError):
+        return Completion()
+    return Completion(
+        tuple(f"{base}{name}/" for name in names[:MAX_SUGGESTIONS]), None, has_more=len(names) > MAX_SUGGESTIONS
+    )
+
+
+def _matching_folders(folder: str, start: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for count, entry in enumerate(entries):
+            if count >= MAX_ENTRIES:
+                return
+            matches = entry.name.casefold().startswith(start.casefold())
+            if matches and (start.startswith(".") or not entry.name.startswith(".")) and _is_folder(entry):
+                yield entry.name
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 class _SharedInspection:

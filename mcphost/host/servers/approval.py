@@ -56,9 +56,9 @@ def server_warnings(server: ServerConfig) -> tuple[str, ...]:
         address_risks,
         command_risks,
         environment_risks,
+        project_file_risks,
         reference_risks,
     )
-    from mcphost.host.servers.project_files import project_file_risks
 
     if server.is_stdio:
         risks = (*command_risks(server.argv), *environment_risks(server.env))

@@ -31,8 +31,7 @@ from mcphost.errors import (
     UsageError,
     describe_stderr_tail,
 )
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import CallEnded, CatalogChanged, ServerState, SignInUpdated
+from mcphost.host.events import CallEnded, CatalogChanged, EventBus, ServerState, SignInUpdated
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools

@@ -14,8 +14,7 @@ from anyio.abc import TaskGroup
 
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreError
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ToolFinished, ToolProgress, ToolStarted
+from mcphost.host.events import EventBus, ToolFinished, ToolProgress, ToolStarted
 from mcphost.protocol.base import Notification
 from mcphost.protocol.notifications import ProgressNotification
 from mcphost.protocol.tasks import ResumeTask, Task, TaskStatusNotification

@@ -6,8 +6,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ServerLog
+from mcphost.host.events import EventBus, ServerLog
 from mcphost.protocol.logging import LEVELS, severity
 from mcphost.protocol.notifications import LoggingMessageNotification
 from mcphost.redact import redact_registered

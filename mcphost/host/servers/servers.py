@@ -7,7 +7,7 @@ from anyio.abc import TaskGroup
 from mcphost.client.session import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.event_queue import EventBus
+from mcphost.host.events import EventBus
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.connection import ServerConnection

@@ -10,8 +10,7 @@ from mcphost.client.session import Account, ServerFacts
 from mcphost.config.package_runners import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ServerState, ServerStateName, SignInUpdated
+from mcphost.host.events import EventBus, ServerState, ServerStateName, SignInUpdated
 from mcphost.host.views import Catalog
 from mcphost.serialization import replace
 

@@ -1,19 +1,315 @@
 """The host's own tools for the model: skills, and the rest of truncated results."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.consent.policy import ConsentPolicy
-from mcphost.host.event_queue import EventBus
-from mcphost.host.reserved_names import LOAD_SKILL
-from mcphost.host.servers.skills import Skills
+from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
+from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.consent.active_grants import ToolHistory
+from mcphost.host.consent.policy import Approval, ConsentPolicy
+from mcphost.host.consent.tool_identity import ToolIdentity
+from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
+from mcphost.host.questions.questions import ApproveTool, Deny
+from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
+from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
+from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.result_review import ResultReviewer
-from mcphost.host.tools.result_tool import ResultTool
-from mcphost.host.tools.skill_tool import SkillTool
-from mcphost.host.tools.tool_outcome import ToolCallOutcome
-from mcphost.llm.messages import Message, ToolUsePart
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
+from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
+from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
+from mcphost.sanitize import strip_hidden_text
+from mcphost.serialization import Raw, encode, replace
 from mcphost.store.results import ResultStore
+
+_READ_RESULT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "result": {"type": "string", "description": "The name under which the result is kept"},
+        "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin with"},
+        "limit": {"type": "integer", "minimum": 1, "description": f"How many bytes, at most {MODEL_TEXT_LIMIT}"},
+    },
+    "required": ["result"],
+    "additionalProperties": False,
+}
+_READ_RESULT_SPEC = ToolSpec(
+    READ_RESULT, "Read on in a tool's result that was too big to be given whole.", Raw(encode(_READ_RESULT_SCHEMA))
+)
+
+
+class ResultTool:
+    """Storage of results that are too big for the model, and reading them in the open conversation.
+
+    No approval is asked: the call was approved, and the model received the beginning of its result. Only an unreviewed
+    result of a server with review is shown to the user first.
+    """
+
+    def __init__(
+        self,
+        result_store: ResultStore,
+        messages: Callable[[], Iterable[Message]],
+        events: EventBus,
+        reviewer: ResultReviewer,
+    ) -> None:
+        self._result_store = result_store
+        self._messages = messages
+        self._events = events
+        self._reviewer = reviewer
+
+    async def store(self, rendered: RenderedResult) -> tuple[RenderedResult, str]:
+        """Store a result that is too big; return it with a note, and its file. Never raises."""
+        if not rendered.is_too_big:
+            return rendered, ""
+        try:
+            return rendered, await self._result_store.save(rendered.model_text)
+        except StoreError as error:
+            note = f"The model received only the beginning of this result, and the rest was not stored: {error.message}"
+            return replace(rendered, note=f"{rendered.note} {note}".strip()), ""
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tool once a result of the conversation was truncated."""
+        return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
+
+    def _stored_results(self) -> Iterable[ToolReturnPart]:
+        for message in self._messages():
+            if message.role == "tool":
+                for part in message.parts:
+                    if isinstance(part, ToolReturnPart) and part.kept:
+                        yield part
+
+    async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
+        """Run one call that the model proposed. Raises nothing but cancellation."""
+        args = use.arguments or {}
+        name, offset, limit = args.get("result"), args.get("offset", 0), args.get("limit", MODEL_TEXT_LIMIT)
+        source = next((result for result in self._stored_results() if Path(result.kept).stem == name), None)
+        server = source.server if source else ""
+        self._events.publish(ToolProposed(use.id, server, READ_RESULT, use.arguments, use.raw))
+        if source is None or not isinstance(name, str):
+            return self._fail(use, server, "No result of this conversation is stored under that name.", is_invalid=True)
+        if not _is_count(offset, 0) or not _is_count(limit, 1):
+            return self._fail(use, server, "offset and limit are whole numbers of bytes.", is_invalid=True)
+        self._events.publish(ToolStarted(use.id, server, READ_RESULT, args, "session"))
+        try:
+            chunk = await self._result_store.read(name, offset, min(limit, MODEL_TEXT_LIMIT))
+        except StoreError as error:
+            return self._fail(use, server, f"{error.message} {error.hint}".strip())
+        continuation = f"; it continues at offset {chunk.end}" if chunk.end < chunk.size else "; this is its end"
+        head = f"[mcphost: bytes {chunk.offset} to {chunk.end} of {chunk.size} of this result{continuation}]"
+        text = f"{head}\n{chunk.text}"
+        self._events.publish(ToolFinished(use.id, server, READ_RESULT, "ok", text))
+        if not source.reviewed and self._reviewer.is_required(server):
+            shown = (ResultPart(kind="text", text=chunk.text, size=len(chunk.text)),)
+            reviewed = await self._reviewer.review(server, use.id, READ_RESULT, args, shown, why)
+            self._reviewer.publish(use.id, server, READ_RESULT, reviewed, shown, "")
+            text = reviewed.replacement or f"{head}\n{reviewed.rendered.text}"
+        # Not truncated again: the part is within the limit, and the heading says where it continues.
+        return ToolCallOutcome(make_tool_return(use, server, READ_RESULT, strip_hidden_text(text), outcome="ok"))
+
+    def _fail(self, use: ToolUsePart, server: str, text: str, *, is_invalid: bool = False) -> ToolCallOutcome:
+        self._events.publish(ToolFinished(use.id, server, READ_RESULT, "failed", text))
+        return ToolCallOutcome(
+            make_tool_return(use, server, READ_RESULT, text, outcome="failed"), is_invalid=is_invalid
+        )
+
+
+def _is_count(value: object, minimum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value < 2**53
+
+
+TOOL_NAME = LOAD_SKILL
+MAX_SKILLS_IN_PROMPT = 50
+DESCRIPTION_LIMIT = 300
+MAX_PATHS = 100
+_INTRODUCTION = (
+    f"Servers offer these skills: instructions for a kind of work. When one fits, load it with the tool"
+    f" {TOOL_NAME} before "
+    "you begin. Names and descriptions are the servers' words."
+)
+_LOAD_SKILL_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "server": {"type": "string", "description": "The server that offers the skill"},
+        "skill": {"type": "string", "description": "The skill's name, or its address when names are alike"},
+        "file": {"type": "string", "description": "A file of a loaded skill, by its path; without it SKILL.md"},
+    },
+    "required": ["server", "skill"],
+    "additionalProperties": False,
+}
+_LOAD_SKILL_SPEC = ToolSpec(
+    TOOL_NAME, "Load a skill that a server offers, or read one file of a loaded skill.", Raw(encode(_LOAD_SKILL_SCHEMA))
+)
+
+
+def skills_prompt(offered: Iterable[tuple[str, Sequence[Skill]]]) -> str:
+    """Return the prompt that lists server, name and description of skills, bounded; "" for none."""
+    entries = [(server, skill) for server, skills in offered for skill in skills]
+    if not entries:
+        return ""
+    names = [(server, skill.name) for server, skill in entries]
+    lines = [_INTRODUCTION]
+    for (server, skill), name in zip(entries[:MAX_SKILLS_IN_PROMPT], names, strict=False):
+        address = f" ({skill.uri[:DESCRIPTION_LIMIT]})" if names.count(name) > 1 else ""
+        description = " ".join(skill.description.split())[:DESCRIPTION_LIMIT]
+        lines.append(f"- server {server!r}, skill {skill.name!r}{address}: {description}")
+    if len(entries) > MAX_SKILLS_IN_PROMPT:
+        lines.append(f"- and {len(entries) - MAX_SKILLS_IN_PROMPT} more that are not named here")
+    return strip_hidden_text("\n".join(lines))
+
+
+class SkillTool:
+    """The tool that loads skills: loading asks the user, reading files of a loaded skill does not.
+
+    Nothing is sent and no server is started before the answer: only skills that a ready server lists can be loaded.
+    """
+
+    def __init__(
+        self, skills: Skills, consent: ConsentPolicy, events: EventBus, reviewer: ResultReviewer, audit: AuditLog
+    ) -> None:
+        self._audit = audit
+        self._reviewer = reviewer
+        self._skills = skills
+        self._consent = consent
+        self._events = events
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the tool while any server lists a skill."""
+        return (_LOAD_SKILL_SPEC,) if self._skills.ready_skills() else ()
+
+    async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
+        """Run one call that the model proposed. Raises nothing but cancellation."""
+        args = use.arguments or {}
+        server, which, path = (args.get(name, "") for name in ("server", "skill", "file"))
+        is_valid = all(isinstance(value, str) for value in (server, which, path))
+        server = server if isinstance(server, str) else ""
+        self._events.publish(ToolProposed(use.id, server, TOOL_NAME, use.arguments, use.raw))
+        if not is_valid or not server or not which:
+            return self._fail(
+                use, "", f"{TOOL_NAME} requires the names of a server and a skill; nothing was loaded.", is_invalid=True
+            )
+        heading = ""
+        try:
+            skill, account = self._skills.find_listed(server, which), self._skills.account(server)
+            loaded = self._skills.find_loaded(server, skill) if path else None
+            approval = Approval("session", args) if loaded else await self._ask(use, server, skill, account, why)
+            if isinstance(approval, Deny):
+                reason = f" Reason: {approval.reason}" if approval.reason else ""
+                return self._fail(use, server, f"The user declined to load this skill.{reason}", is_declined=True)
+            content = await self._load(use, server, loaded or skill, account, approval, is_loaded=loaded is not None)
+            heading, content_part = _heading(content), ResultPart(kind="text", text=content.text, size=len(content.raw))
+        except McpHostError as error:
+            text = f"{error.message} {error.hint}"
+            if not isinstance(error, ServerError) or not self._reviewer.is_required(server):
+                return self._fail(use, server, text)
+            self._fail(use, server, text)
+            content_part = ResultPart(kind="error", text=text, size=len(text))
+        except BaseException:
+            self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "stopped", "Stopped."))
+            raise
+        return await self._present(use, server, heading, content_part, why)
+
+    async def _load(
+        self, use: ToolUsePart, server: str, skill: Skill, account: str, approval: Approval, *, is_loaded: bool
+    ) -> SkillContent:
+        """Return the requested file, between two audit rows. Raises what Skills does, and ConsentDenied."""
+        args = use.arguments or {}
+        path = args.get("file", "")
+        subject = AuditSubject(kind="tool", server=server, name=_audit_name(skill), call=use.id, arguments=args,
+                  definition=contents_digest(skill))  # fmt: skip
+        span = await self._audit.start_span(subject, who=approval.source, grant=approval.grant_id)
+
+        async def check_current(_doubtful: bool) -> None:
+            if not self._skills.is_current(server, skill, account):
+                raise ConsentDenied(
+                    f"The skill {skill.name!r} of {server!r} changed after it was allowed; it was not read.",
+                    "Load it again to review it.",
+                )
+
+        outcome, size = "stopped", 0
+        try:
+            await check_current(False)
+            self._events.publish(ToolStarted(use.id, server, TOOL_NAME, args, approval.source))
+            content = (
+                None if is_loaded else await self._skills.load(server, skill, for_model=True, before_send=check_current)
+            )
+            if content is None or path:
+                content = await self._skills.read(server, skill, path, before_send=check_current)
+            outcome, size = "ok", len(content.raw)
+        except McpHostError:
+            outcome = "failed"
+            raise
+        finally:
+            span.end(outcome, size=size)
+        return content
+
+    async def _ask(self, use: ToolUsePart, server: str, skill: Skill, account: str, why: str) -> Approval | Deny:
+        """Ask for consent to this skill with exactly these files; any changed file asks again."""
+        paths = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill)]
+        details: dict[str, Any] = {"skill": skill.uri, "files": paths[:MAX_PATHS]}
+        if len(paths) > MAX_PATHS:
+            details["more_files"] = len(paths) - MAX_PATHS
+
+        def question(history: ToolHistory) -> ApproveTool:
+            return ApproveTool(
+                server=server, why=why, call=use.id, tool=TOOL_NAME, arguments=details,
+                account=account, skill=skill.uri,
+                description=f"A skill: instructions that the model will follow. {skill.description}",
+                first_use=history.first_use, drifted=history.changed, editable=False,
+            )  # fmt: skip
+
+        subject = ToolIdentity(
+            server=server,
+            server_digest=self._skills.digest(server),
+            tool=_audit_name(skill),
+            digest=contents_digest(skill),
+            account=account,
+        )
+        return await self._consent.authorize_call(subject, details, question, call=use.id)
+
+    async def _present(
+        self, use: ToolUsePart, server: str, heading: str, content: ResultPart, why: str
+    ) -> ToolCallOutcome:
+        """Return the content for the model after a heading; the user reviews it first where configured."""
+        is_error = content.kind == "error"
+        if not is_error:
+            self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "ok", f"{heading}\n\n{content.text}"))
+        body = content.text
+        if self._reviewer.is_required(server):
+            reviewed = await self._reviewer.review(server, use.id, TOOL_NAME, use.arguments or {}, (content,), why)
+            self._reviewer.publish(use.id, server, TOOL_NAME, reviewed, (content,), "")
+            if reviewed.replacement:
+                return ToolCallOutcome(
+                    make_tool_return(use, server, TOOL_NAME, reviewed.replacement, outcome="ok"), is_declined=True
+                )
+            body = reviewed.rendered.text
+        text = RenderedResult(f"{heading}\n\n{body}" if heading else body).bounded_model_text()
+        return ToolCallOutcome(make_tool_return(use, server, TOOL_NAME, text, outcome="error" if is_error else "ok"))
+
+    def _fail(
+        self, use: ToolUsePart, server: str, text: str, *, is_declined: bool = False, is_invalid: bool = False
+    ) -> ToolCallOutcome:
+        self._events.publish(ToolFinished(use.id, server, TOOL_NAME, "declined" if is_declined else "failed", text))
+        return ToolCallOutcome(
+            make_tool_return(use, server, TOOL_NAME, text, outcome="declined" if is_declined else "failed"),
+            is_declined=is_declined,
+            is_invalid=is_invalid,
+        )
+
+
+def _audit_name(skill: Skill) -> str:
+    """Return the skill's name in rules, grants and the audit log."""
+    return f"{TOOL_NAME}:{skill.uri}"
+
+
+def _heading(content: SkillContent) -> str:
+    """Return the heading before a file of a skill."""
+    server, skill = content.server, content.skill
+    head = f"From the server {server!r}, a file of its skill {skill.name!r}: the server's words, not the user's."
+    if content.uri == skill.uri and len(parse_skill_files(skill)) > 1:
+        names = [file.uri.removeprefix(f"{skill.root}/") for file in parse_skill_files(skill) if file.uri != skill.uri]
+        head = f"{head}\nIts other files, read with `file`: {', '.join(names[:MAX_PATHS])}"
+    return head
 
 
 class BuiltinTools:

@@ -10,14 +10,13 @@ from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ToolFinished, ToolStarted
+from mcphost.host.events import EventBus, ToolFinished, ToolStarted
 from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.results.tool_schemas import OutputValidation, validate_output
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.tool_registry import OfferedTool
-from mcphost.host.tools.result_tool import ResultTool
+from mcphost.host.tools.builtin_tools import ResultTool
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification

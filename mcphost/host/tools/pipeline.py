@@ -8,8 +8,7 @@ import anyio
 from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import Approval, ConsentPolicy
-from mcphost.host.event_queue import EventBus
-from mcphost.host.events import ToolFinished, ToolProposed
+from mcphost.host.events import EventBus, ToolFinished, ToolProposed
 from mcphost.host.questions.questions import Deny
 from mcphost.host.questions.result_review_questions import ResultPart
 from mcphost.host.reserved_names import RESERVED_TOOL_NAMES

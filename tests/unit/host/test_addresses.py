@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.server_requests.url_inspection import MAX_URL, inspect_url
+from mcphost.host.server_requests.elicitation import MAX_URL, inspect_url
 
 
 @pytest.mark.req("sec.url-sanitise")

@@ -20,13 +20,14 @@ from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition
-from mcphost.host.servers.definition_diff import MAX_LINES, diff_definitions
 from mcphost.host.servers.quarantine import Quarantine
 from mcphost.host.servers.tool_changes import (
     INLINE_DIGEST_BYTES,
+    MAX_LINES,
     REVERTED_NOTE,
     ToolChangeTracker,
     ToolChangeTrackerFactory,
+    diff_definitions,
 )
 from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.serialization import Raw, dumps, replace

@@ -8,8 +8,7 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.errors import RequestRefused
-from mcphost.host.event_queue import EventQueue
-from mcphost.host.events import CatalogChanged, HostEvent, ResourceChanged, ServerLog
+from mcphost.host.events import CatalogChanged, EventQueue, HostEvent, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
 from tests.unit.host.peered import open_peer_host
 from tests.unit.transport.raw_http import ReceivedRequest, serve

@@ -3,8 +3,16 @@
 import anyio
 import pytest
 
-from mcphost.host.event_queue import MAX_LOGS, EventBus
-from mcphost.host.events import HostEvent, NoticeEvent, ServerLog, TextDeltaEvent, ThinkingDeltaEvent, ToolProgress
+from mcphost.host.events import (
+    MAX_LOGS,
+    EventBus,
+    HostEvent,
+    NoticeEvent,
+    ServerLog,
+    TextDeltaEvent,
+    ThinkingDeltaEvent,
+    ToolProgress,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from mcphost.host.event_queue import EventBus
+from mcphost.host.events import EventBus
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
 from mcphost.protocol.tasks import Task
 from mcphost.store.database import Database

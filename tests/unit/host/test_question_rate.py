@@ -8,9 +8,8 @@ import pytest
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.server_requests import question_rate
-from mcphost.host.server_requests.question_rate import BURST
-from mcphost.host.server_requests.request_handler import ServerRequestHandler, ServerRequestHandlerFactory
+from mcphost.host.server_requests import request_handler
+from mcphost.host.server_requests.request_handler import BURST, ServerRequestHandler, ServerRequestHandlerFactory
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection
 from mcphost.serialization import Raw
 from tests.fakes.front import ScriptedFrontend
@@ -72,10 +71,10 @@ async def test_questions_that_are_answered_are_never_too_many() -> None:
 async def test_refusals_that_follow_are_counted_in_the_next_row(monkeypatch: pytest.MonkeyPatch) -> None:
     journal, front = create_in_memory_log(), ScriptedFrontend()
     one = desk(journal, front)
-    monkeypatch.setattr(question_rate, "BURST", 0)
+    monkeypatch.setattr(request_handler, "BURST", 0)
     for _ in range(5):
         await taken_back(one, front)
-    monkeypatch.setattr(question_rate, "AUDIT_INTERVAL", 0)
+    monkeypatch.setattr(request_handler, "AUDIT_INTERVAL", 0)
     await taken_back(one, front)
     refused = [json.loads(detail) for event, detail in await rows(journal) if event == "refused"]
     assert refused == [{"questions": 1}, {"questions": 5}]

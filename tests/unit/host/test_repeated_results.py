@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.results.structured_content import BASE64_LENGTH
+from mcphost.host.results.presentation import BASE64_LENGTH
 from tests.unit.host.peer_host import text_result
 from tests.unit.host.test_tool_results import called
 

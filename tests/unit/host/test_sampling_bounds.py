@@ -10,15 +10,15 @@ import pytest
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingConfig, SamplingLimits
 from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest
-from mcphost.host.server_requests.sampling import MAX_ANSWER, MAX_REQUEST
-from mcphost.host.server_requests.sampling_budget import SamplingBudget, estimate_tokens
-from mcphost.host.server_requests.sampling_depth import SamplingNesting
-from mcphost.host.server_requests.sampling_messages import (
+from mcphost.host.server_requests.sampling import (
+    MAX_ANSWER,
+    MAX_REQUEST,
     PROVIDER_ID_KEY,
     issued_ids,
     parse_sampling_request,
     reply_blocks,
 )
+from mcphost.host.server_requests.sampling_limits import SamplingBudget, SamplingNesting, estimate_tokens
 from mcphost.host.server_requests.sampling_models import MAX_CONVERSATION, SamplingModels
 from mcphost.llm.messages import ImagePart, Message, TextPart, ToolUsePart
 from mcphost.llm.model import TextDelta

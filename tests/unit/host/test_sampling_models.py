@@ -13,7 +13,7 @@ from mcphost.errors import UsageError
 from mcphost.headless.question_answers import parse_answer
 from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ReviewSampling
 from mcphost.host.questions.sampling_context import ModelCandidate
-from mcphost.host.server_requests.sampling_budget import SamplingBudget
+from mcphost.host.server_requests.sampling_limits import SamplingBudget
 from mcphost.host.server_requests.sampling_models import choose_model
 from mcphost.llm.model import ModelFacts
 from tests.fakes.front import ScriptedFrontend

@@ -14,7 +14,7 @@ from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSession, ApproveTool, Deny
 from mcphost.host.reserved_names import READ_RESULT
-from mcphost.host.tools.skill_tool import TOOL_NAME
+from mcphost.host.tools.builtin_tools import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.skills import contents_digest

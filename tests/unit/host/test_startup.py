@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.event_queue import EventQueue
-from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, TurnStarted
+from mcphost.host.events import EventQueue, HostEvent, NoticeEvent, RoundStarted, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.protocol.jsonrpc import JsonRpcRequest
 from tests.fakes.front import ScriptedFrontend

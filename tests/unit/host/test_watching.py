@@ -9,9 +9,10 @@ import anyio.lowlevel
 import pytest
 
 from mcphost.errors import ConsentDenied, RequestRefused, ServerError
-from mcphost.host.event_queue import EventBus, EventQueue
 from mcphost.host.events import (
     CatalogChanged,
+    EventBus,
+    EventQueue,
     HostEvent,
     ResourceChanged,
     ServerLog,
