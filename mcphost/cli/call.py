@@ -73,9 +73,10 @@ def run(command: str, args: argparse.Namespace) -> int:
 def _print_refused_requests(host: "Host", server: str) -> None:
     """A command asks nobody: say what the server asked for and did not get, and where it could."""
     from mcphost.cli.output import print_note
+    from mcphost.client.client_info import NO_USER_HINT
 
     for line in host.server(server).log:
-        if line.source == "client" and "which was not offered to it" in line.text:
+        if line.source == "client" and NO_USER_HINT in line.text:
             print_note(line.text)
 
 

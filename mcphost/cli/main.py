@@ -87,7 +87,7 @@ def _report_error(error: BaseException, arguments: list[str]) -> int:
         return 2
     where = _log_error(error)
     print_error(McpHostError(
-        f"mcphost made a mistake ({type(inner).__name__}).",
+        f"mcphost crashed ({type(inner).__name__}).",
         f"The log has the details: {where}" if where else "The log cannot be written, so there are no details.",
     ))  # fmt: skip
     return 1

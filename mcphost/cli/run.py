@@ -88,7 +88,7 @@ class _InterruptError(McpHostError):
 def _final_error(error: BaseException) -> McpHostError:
     """What the last line says of an end that is no error of ours: an interrupt, or a bug."""
     if isinstance(error, Exception):
-        return McpHostError(f"mcphost made a mistake ({type(error).__name__}).", "The log has the details.")
+        return McpHostError(f"mcphost crashed ({type(error).__name__}).", "The log has the details.")
     return _InterruptError("Interrupted.")
 
 

@@ -120,7 +120,7 @@ class PipeServer:
         except Exception:  # noqa: BLE001
             # The boundary of a command: a bug in one must not take the others with it.
             _log.exception("pipe command %s", name)
-            self._write_error(ident, McpHostError("mcphost made a mistake.", "The log has the details."))
+            self._write_error(ident, McpHostError("mcphost crashed.", "The log has the details."))
         else:
             self._write_result(ident, result, code)
         finally:

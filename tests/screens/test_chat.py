@@ -420,7 +420,9 @@ async def test_a_command_with_words_behind_it_is_not_run_and_costs_no_word(run: 
         composer = it.app.chat.query_one(Composer)
         composer.set_text("/new ideas for a song", "typed")
         await it.pilot.press("enter")
-        await it.until(lambda: any("/new takes nothing" in one.message for one in it.app._notifications), "the notice")
+        await it.until(
+            lambda: any("/new takes no arguments" in one.message for one in it.app._notifications), "the notice"
+        )
         assert composer.composer_input.text == "/new ideas for a song"
         assert it.host.sent == []
 

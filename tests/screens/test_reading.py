@@ -53,7 +53,7 @@ async def test_page_up_and_down_scroll_the_conversation_while_a_message_is_writt
         assert it.app.query_one(Composer).composer_input.text == "next"
 
 
-@pytest.mark.parametrize(("words", "theme"), [("theme", "light"), ("light or", "light")])
+@pytest.mark.parametrize(("words", "theme"), [("theme", "light"), ("light themes", "light")])
 async def test_the_palette_finds_an_action_by_any_of_its_names(run: Run, words: str, theme: str) -> None:
     async with run() as it:
         await it.pilot.press("ctrl+p")

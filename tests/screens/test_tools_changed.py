@@ -35,7 +35,7 @@ async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
         asked = Asked(it, changed("read", "write", "list"))
         await it.enter_question()
         await it.pilot.press("K")
-        await it.until(lambda: "2 of them you have not looked at yet" in it.text())
+        await it.until(lambda: "2 of them not read yet" in it.text())
         await it.pilot.press("n")
         await it.until(lambda: "new write" in it.text())
         await it.pilot.press("n")

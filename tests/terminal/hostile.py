@@ -38,7 +38,7 @@ _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _SHORT = re.compile(r"\x1b[=>78]|\x1b[()][0B]|\x1b[PX^_]zz")
 _STRINGS = re.compile(r"\x1b[\]P_^X]([^\x07\x1b\x9c]*)(?:\x07|\x1b\\)")
 _EVIL_CSI = re.compile(r"\x1b\[(?:93;5z|3J)")
-_BROKEN = re.compile(r"MarkupError|Traceback \(most recent|made a mistake|mcphost crashed")
+_BROKEN = re.compile(r"MarkupError|Traceback \(most recent|mcphost crashed")
 
 
 _HEADER = dict.fromkeys((0, 10, 13, 34, 92)) | dict.fromkeys(range(256, 1114112))

@@ -42,7 +42,7 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
             said += b"".join([chunk async for chunk in process.stderr])
             assert await process.wait() == 1
     shown = said.decode().replace(url, "")
-    assert "mcphost made a mistake (RuntimeError)" in shown
+    assert "mcphost crashed (RuntimeError)" in shown
     assert "Traceback" not in shown
     log = await anyio.to_thread.run_sync(written, tmp_path)
     assert "fail_exchange" in log
@@ -98,7 +98,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
                 terminal.press("Enter")
 
             begun("dialog")
-            terminal.wait_for("mcphost made a mistake (RuntimeError)")
+            terminal.wait_for("mcphost crashed (RuntimeError)")
             terminal.wait_for_shell()
             assert terminal.is_plain()
             terminal.type("echo code $?")
