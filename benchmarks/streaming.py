@@ -108,7 +108,7 @@ def stream_ours(count: int, every: int = 0) -> dict[str, float]:
             if done % 16 == 0:
                 await asyncio.sleep(0)
             if every and done % every == 0:
-                view.draw_now()
+                view.flush_stream()
                 await asyncio.sleep(0)
             _marks(result, done, count, cpu)
         view.close_tail()
