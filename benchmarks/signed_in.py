@@ -61,7 +61,7 @@ async def ours(url: str) -> AsyncGenerator[Call]:
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.protocol.tools import CallTool
-    from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+    from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
     keep, issuer = TokenStore(MemoryBackend(), None), "https://as.example"
     tokens = TokenSet(access=TOKEN, expires=time.time() + 3600, issued=time.time())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mcphost import redact
-from tests.flows import fork_folder
+from tests.flows import fork_sockets
 from tests.peers import node
 
 HERE = Path(__file__).parent
@@ -27,8 +27,8 @@ sys.dont_write_bytecode = False
 gc.disable()
 
 # What an example takes says how busy the machine is, and nothing about us.
-settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("house")
+settings.register_profile("mcphost", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mcphost")
 
 
 # Long files that one worker gets as a whole start first, or the last of them would run alone at the end.
@@ -38,7 +38,7 @@ LONGEST_FIRST = (
     "conformance/",
     "peers/models/",
     "flows/test_headless_run.py",
-    "flows/test_one_shots.py",
+    "flows/test_commands.py",
     "unit/client/test_stdio_servers.py",
 )
 INTERLEAVED_FOLDERS = ("screens", "terminal", "flows", "peers")
@@ -46,31 +46,31 @@ INTERLEAVED_FOLDERS = ("screens", "terminal", "flows", "peers")
 SLOW_TESTS = (
     "tests/terminal/",
     "tests/peers/",
-    "tests/screens/test_typing_beside_questions",
+    "tests/screens/test_typing_during_questions",
     "tests/screens/test_real_",
 )
 """Tests of MIXED that take seconds each: none of them is what the last worker does alone at the end."""
 
 
-QUICK_FOLDERS = ("unit", "spec", "house")
+QUICK_FOLDERS = ("unit", "spec", "architecture")
 PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "house": "commits floors imports patterns readme tracked",
+        "architecture": "commits import_contracts loaded_modules regex_patterns readme tracked_files",
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
-        "unit/auth": "browser files places secret_service tokens_over_time vault",
-        "unit/client": "broken_answers eras_on_pipes stdio_faults stdio_servers",
-        "unit/demo": "asks server",
+        "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",
+        "unit/client": "invalid_responses stdio_negotiation stdio_faults stdio_servers",
+        "unit/demo": "interactive_tools server",
         "unit/host": (
-            "accounts big_results checked_before_sending consent reconnecting repeated_results result_pictures"
-            " reviewing rule_doubts rules schemas_of_tools sent_again startup switches tool_results tools_of_servers"
-            " work_before_ready"
+            "accounts ambiguous_arguments big_results consent recheck_before_send reconnecting repeated_results"
+            " resend result_images result_review rule_matching server_tools startup_cost startup_wait tool_results"
+            " tool_schemas tool_toggles"
         ),
         "unit/llm": "imports",
         "unit/sandbox": "image_decoder schema_validator",
-        "unit/store": "ledger ledger_verify store",
-        "unit/transport": "amplification guardian leftovers pace write_at_once",
+        "unit/store": "audit_store audit_verification store",
+        "unit/transport": "amplification watchdog stale_processes throttle write_batching",
         "unit/tui": "editor",
     }.items()
     for name in names.split()
@@ -128,12 +128,12 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a worker where the fork servers are."""
-    node.workerinput["fork_folder"] = str(fork_folder.socket_folder())
+    node.workerinput["fork_folder"] = str(fork_sockets.socket_folder())
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if shared := getattr(config, "workerinput", {}).get("fork_folder"):
-        fork_folder.use_folder(shared)
+        fork_sockets.use_folder(shared)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -163,15 +163,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 MODEL_SERVERS = "tests/peers/models/"
 """Tests that share model servers which take seconds to start: one test worker runs them all."""
-SYNTAX_TREE_TESTS = ("command_hints", "docs", "sizes", "workers")
-"""Tests of tests/house that read the syntax trees of all modules: one worker does, once."""
+SYNTAX_TREE_TESTS = ("command_hints", "docstrings_and_links", "file_sizes", "textual_workers")
+"""Tests of tests/architecture that read the syntax trees of all modules: one worker does, once."""
 
 
 def scheduling_scope(nodeid: str) -> str:
     """Return what a worker gets as a whole: the test's file or the test; of MODEL_SERVERS and PARSING, all files."""
     path = nodeid.partition("::")[0]
-    if path.endswith(tuple(f"house/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
-        return "tests/house"
+    if path.endswith(tuple(f"architecture/test_{name}.py" for name in SYNTAX_TREE_TESTS)):
+        return "tests/architecture"
     if path.startswith(MODEL_SERVERS):
         return "tests/peers/models"
     return nodeid if path.removeprefix("tests/").startswith(SPLIT_FILES) else path

@@ -11,13 +11,13 @@ from select import select
 
 import pytest
 
+from tests.conformance.cases import EXTENSION_SCENARIOS, REVISION_SCENARIOS, SUITE, SUITE_CASES, SuiteCase
 from tests.conformance.claims import PROVED_REQUIREMENTS
-from tests.conformance.pairs import EXTENSION_SCENARIOS, REVISION_SCENARIOS, SUITE, SUITE_CASES, SuiteCase
-from tests.flows.forked import LAUNCHER, ForkServer, can_fork
+from tests.flows.fork_server import LAUNCHER, ForkServer, can_fork
 from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
-ADAPTER = Path(__file__).with_name("client.py")
+ADAPTER = Path(__file__).with_name("suite_client.py")
 SCORE = re.compile(r"^Passed:\s+(\d+)/(\d+),\s+0 failed,\s+0 warnings", re.MULTILINE)
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 LISTED = re.compile(r"^\s+- (\S+) \[(.*)\]$", re.MULTILINE)

@@ -16,7 +16,7 @@ from mcphost.host.host import Host
 from mcphost.host.questions.sign_in_prompts import OpenUrl
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 
 DEMO = ServerConfig(name="demo", command=sys.executable, args=("-m", "mcphost.demo.server"), source="flag")

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.flows.forked import MCPHOST, ForkedProgram, can_fork, launcher_command, model_worker_command
+from tests.flows.fork_server import MCPHOST, ForkedProgram, can_fork, launcher_command, model_worker_command
 
 DEMO = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
 READ_TIMEOUT = 60.0
 PYTHON_ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONWARNINGS": "error"}
 """What Python reads when a program of the tests starts; whoever has the same shares a fork server."""
-FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty.py")
+FAULTY_SERVER = str(Path(__file__).parents[1] / "peers" / "faulty_server.py")
 
 
 def faulty_server(fault: str, *more: str) -> dict[str, Any]:

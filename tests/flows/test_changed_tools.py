@@ -19,7 +19,7 @@ from mcphost.host.questions.questions import (
     Question,
     ReviewToolChanges,
 )
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events
 

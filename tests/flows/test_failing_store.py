@@ -7,7 +7,7 @@ import pytest
 
 from mcphost.host.events import NoticeEvent
 from mcphost.host.questions.questions import AllowAlways
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.flows.program import PipeClient, Program
 
-SERVER = str(Path(__file__).parent / "folder_server.py")
+SERVER = str(Path(__file__).parent / "roots_server.py")
 
 
 def entry(*how: str) -> dict[str, Any]:

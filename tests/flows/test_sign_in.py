@@ -14,7 +14,7 @@ import pytest
 from anyio.abc import Process
 
 from tests.flows.program import Program
-from tests.unit.auth.peer import OAuthPeer, query, run_peer
+from tests.unit.auth.oauth_peer import OAuthPeer, query, run_peer
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio

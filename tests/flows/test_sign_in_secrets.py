@@ -10,8 +10,8 @@ import pytest
 
 from tests.flows.program import MCPHOST, Program
 from tests.flows.test_sign_in import Talking, events_until, visit
-from tests.unit.auth.attacks.test_canaries import secrets_of
-from tests.unit.auth.peer import query, run_peer
+from tests.unit.auth.attacks.test_secret_leaks import secrets_of
+from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
 # A local server of the same configuration: what it was started with is what every process of ours could have seen.

@@ -14,7 +14,7 @@ from mcphost.host.events import HostEvent, ServerState
 from mcphost.host.questions.questions import AllowOnce, AllowSession
 from mcphost.host.servers import connection
 from mcphost.serialization import replace
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import DEMO, OpenHost, read_events
 from tests.processes import command_line

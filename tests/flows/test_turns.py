@@ -28,7 +28,7 @@ from mcphost.llm.model import TextDelta as Text
 from mcphost.tui.screens.conversation import build_blocks
 from mcphost.tui.screens.status_model import StatusModel
 from mcphost.tui.widgets.tool_card import ToolCard
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events
 

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from tests.fuzz import lines, streams
+from tests.fuzz import fuzz_http_streams, fuzz_stdio
 
 
 def main() -> int:
@@ -14,7 +14,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="begin with this session, to repeat what was found in it")
     given = parser.parse_args()
-    run = {"lines": lines.run, "streams": streams.run}[given.what]
+    run = {"lines": fuzz_stdio.run, "streams": fuzz_http_streams.run}[given.what]
     report = run(given.count, given.seed, given.first)
     print(report.summary(given.what))
     return 1 if report.faults else 0

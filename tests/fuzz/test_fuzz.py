@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.fuzz import lines, streams
+from tests.fuzz import fuzz_http_streams, fuzz_stdio
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
-    report = lines.run(10_000, seed)
+    report = fuzz_stdio.run(10_000, seed)
     assert report.faults == [], report.summary("lines")
     assert report.inputs == 10_000
     # Were it otherwise, the mutations would be so wild that nothing behind the first check is tried.
@@ -18,7 +18,7 @@ def test_mutated_lines_end_calls_and_never_the_session(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutated_event_streams_end_calls_and_never_the_session(seed: int) -> None:
-    report = streams.run(2_000, seed)
+    report = fuzz_http_streams.run(2_000, seed)
     assert report.faults == [], report.summary("streams")
     assert report.inputs >= 2_000
     assert report.outcomes["results"] > 200

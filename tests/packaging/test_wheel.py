@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.source_tree import ROOT
 from tests.conftest import skip_or_fail
-from tests.house.tree import ROOT
 from tests.packaging.openai_stub import run_openai_stub
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("wheel")]

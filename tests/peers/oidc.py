@@ -14,9 +14,9 @@ import httpx
 
 from mcphost.config.schema import ServerConfig
 from tests.peers import node
-from tests.peers.visitor import visit
+from tests.peers.oidc_browser import visit
 
-BROWSER_SCRIPT = Path(__file__).with_name("visitor.py")
+BROWSER_SCRIPT = Path(__file__).with_name("oidc_browser.py")
 
 
 @dataclass

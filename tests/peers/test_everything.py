@@ -26,7 +26,7 @@ from mcphost.protocol.tasks import CancelTask, GetTask, TaskStatusNotification
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.serialization import Raw
 from tests.peers import node
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 

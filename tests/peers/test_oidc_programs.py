@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.flows.keyring import secret_service
 from tests.flows.program import PipeClient, Program
+from tests.flows.secret_service import secret_service
 from tests.peers.oidc import OidcProvider, create_browser, provider
-from tests.peers.visitor import visit
+from tests.peers.oidc_browser import visit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.timeout(180)]
 RACES = 20

@@ -11,8 +11,8 @@ from mcphost.auth.user_interaction import SignInInteraction
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import BrowserUser, provider
-from tests.unit.auth.test_tokens_over_time import FileVault
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.auth.test_token_refresh import FileVault
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 

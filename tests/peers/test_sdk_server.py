@@ -19,8 +19,8 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool, CallToolResult
-from tests.flows.forked import sdk_server_command
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.flows.fork_server import sdk_server_command
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
 SERVER = str(Path(__file__).with_name("sdk_server.py"))

@@ -13,7 +13,7 @@ import pytest
 from mcphost.host.tools.executor import RELISTING_PROGRESS
 from tests.flows.program import Program
 from tests.peers import node
-from tests.peers.survey import SERVER, PipeSurvey, open_survey
+from tests.peers.pipe_survey import SERVER, PipeSurvey, open_survey
 from tests.peers.test_everything import listening
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.flows.forked import sdk_server_command
+from tests.flows.fork_server import sdk_server_command
 from tests.flows.program import Program
-from tests.peers.survey import SERVER, PipeSurvey, open_survey
+from tests.peers.pipe_survey import SERVER, PipeSurvey, open_survey
 
 SERVERS = Path(__file__).with_name("sdk_gallery.py")
 ADA = {"fill_form": {"accept": {"name": "Ada"}}}

@@ -14,7 +14,7 @@ from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.registry import DIALOGS, create_dialog
 from mcphost.tui.frontend import QUESTION_KINDS
 from tests.screens.conftest import GUARD_SECONDS, Run
-from tests.screens.examples import CALL, EXAMPLE_QUESTIONS
+from tests.screens.example_questions import CALL, EXAMPLE_QUESTIONS
 from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
 from mcphost.tui.widgets.form import Form, FormRow
 from tests.screens.conftest import Run
+from tests.screens.everything_form import everything_fields
 from tests.screens.test_questions import Asked
-from tests.screens.thirteen import everything_fields
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tests.conformance.cases import SUITE_CASES
 from tests.conformance.claims import PROVED_REQUIREMENTS
-from tests.conformance.pairs import SUITE_CASES
 
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parent

@@ -23,8 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from tests.spec.fork_server import PytestForkServer
 from tests.spec.manifest import Claim, ManifestEntry, manifest
+from tests.spec.pytest_fork_server import PytestForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 MUTATIONS = Path(__file__).parent / "mutations"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.terminal import test_sign_in
-from tests.terminal.person import DialogUser
+from tests.terminal.dialog_user import DialogUser
 from tests.terminal.terminal import Terminal
 
 

@@ -15,7 +15,7 @@ from typing import Self
 import psutil
 
 from mcphost.tui.input_guard import TOO_SOON_HINT
-from tests.flows.forked import chat_command
+from tests.flows.fork_server import chat_command
 from tests.processes import command_line, is_alive, kill
 
 PROMPT = "ready$"

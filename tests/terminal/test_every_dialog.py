@@ -27,15 +27,15 @@ from mcphost.tui.dialogs.tools_changed import ReviewToolChangesDialog
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog
 from mcphost.tui.dialogs.waiting_calls import WaitingCallsDialog
-from tests.flows import folder_server
-from tests.flows.around_consent.asks import ROOTS, URL, form_request, sampling_request, url_request
-from tests.flows.around_consent.changes import LIST_CHANGED
-from tests.flows.around_consent.scene import tool_definition
-from tests.terminal import test_every_page_form, test_every_sign_in, test_sign_in
-from tests.terminal.driven import DRIVEN_DIALOGS, drives_dialogs
-from tests.terminal.person import DialogUser
+from tests.flows import roots_server
+from tests.flows.consent_attacks.attack import tool_definition
+from tests.flows.consent_attacks.changes import LIST_CHANGED
+from tests.flows.consent_attacks.server_requests import ROOTS, URL, form_request, sampling_request, url_request
+from tests.terminal import test_every_form, test_every_sign_in, test_sign_in
+from tests.terminal.dialog_coverage import DRIVEN_DIALOGS, drives_dialogs
+from tests.terminal.dialog_user import DialogUser
 
-assert test_every_page_form  # what it drives is in DRIVEN
+assert test_every_form  # what it drives is in DRIVEN
 
 
 def _asking() -> set[type[Any]]:
@@ -250,7 +250,7 @@ def test_what_a_server_wants(person: DialogUser) -> None:
 @pytest.mark.timeout(240)
 @drives_dialogs(SharePerServerDialog)
 def test_servers_that_want_the_folders_at_the_same_moment(person: DialogUser) -> None:
-    asks = {"command": sys.executable, "args": [str(Path(folder_server.__file__)), "start"]}
+    asks = {"command": sys.executable, "args": [str(Path(roots_server.__file__)), "start"]}
 
     def calls() -> None:
         person.start_chat(one=asks, two=asks)

@@ -11,10 +11,10 @@ from mcphost.tui.dialogs.enter_client import EnterClientIdDialog
 from mcphost.tui.dialogs.keep_secrets import ChooseSecretStorageDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from tests.flows.test_sign_in import Talking
-from tests.terminal.person import DialogUser
+from tests.terminal.dialog_user import DialogUser
 from tests.terminal.terminal import Terminal
 from tests.terminal.test_sign_in import GET, NO_KEYRING, browser
-from tests.unit.auth.peer import run_peer
+from tests.unit.auth.oauth_peer import run_peer
 
 ENTERED = "enter_client entered"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import (
+from tests.terminal.hostile_text import (
     find_effects,
     hostile_text,
     run_on_terminal,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import (
+from tests.terminal.hostile_text import (
     find_effects,
     model_server,
     run_on_terminal,

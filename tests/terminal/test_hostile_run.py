@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.hostile import HOSTILE_TEXT, find_effects, model_server, run_on_terminal, write_config
+from tests.terminal.hostile_text import HOSTILE_TEXT, find_effects, model_server, run_on_terminal, write_config
 
 pytestmark = [pytest.mark.req("sec.terminal-escape"), pytest.mark.timeout(240)]
 

@@ -12,9 +12,9 @@ import pytest
 from tests.flows.program import Program
 from tests.flows.test_sign_in import Talking
 from tests.peers.oidc import provider
-from tests.peers.visitor import visit, visit_elsewhere
+from tests.peers.oidc_browser import visit, visit_elsewhere
 from tests.terminal.terminal import Terminal
-from tests.unit.auth.peer import query, run_peer
+from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
 MCPHOST = str(Path(sys.executable).with_name("mcphost"))

@@ -31,7 +31,7 @@ def test_killing_ends_what_still_runs() -> None:
 def test_repeating_a_test_that_fails_exits_1_and_leaves_no_burner(tmp_path: Path) -> None:
     test = tmp_path / "test_sometimes.py"
     test.write_text("def test_it() -> None:\n    assert False, 'the reason'\n")
-    command = [sys.executable, "-m", "tests.repeat", "--times", "2", str(test)]
+    command = [sys.executable, "-m", "tests.repeat_under_load", "--times", "2", str(test)]
     marked = {**os.environ, "REPEATED_IN": str(tmp_path)}  # burners inherit it; other tests start processes meanwhile
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=marked)
     assert done.returncode == 1

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcphost.unicode_forms import HOST_LIMIT, MARKS_LIMIT, join_url, normalize, split_url
-from tests.house.tree import ROOT
+from tests.architecture.source_tree import ROOT
 
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 BELOW, ABOVE = "\u0315", "\u0300"  # marks of two classes, which a normal form sorts

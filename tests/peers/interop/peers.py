@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from mcphost.protocol.revisions import Era
-from tests.flows.forked import sdk_server_command
+from tests.flows.fork_server import sdk_server_command
 from tests.peers import node
 from tests.peers.interop import installs
 

@@ -29,7 +29,7 @@ from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, 
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.peers.interop.peers import Cell, KnownLimitation
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 PROBE_SECONDS = 30
 RESTART_SECONDS = 60  # a Python library takes long to import on a busy machine

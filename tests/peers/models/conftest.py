@@ -17,8 +17,8 @@ from anyio.abc import SocketStream
 
 from mcphost.llm import worker_client
 from mcphost.llm.worker_client import WorkerProcess
-from tests.flows.forked import model_worker_command
-from tests.peers.models.raw import RawProvider
+from tests.flows.fork_server import model_worker_command
+from tests.peers.models.raw_provider import RawProvider
 from tests.peers.node import PeersMissing, aimock_command
 
 LOG: list[str] = []

@@ -5,7 +5,7 @@ import pytest
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart
 from mcphost.llm.model import RetryScheduled, ToolUseDelta, ToolUseStarted
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import API_ROUTES, ask_model, create_model, user_message
+from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model, user_message
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 ALL = pytest.mark.parametrize("road", list(API_ROUTES))

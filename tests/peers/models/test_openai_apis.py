@@ -10,8 +10,8 @@ from mcphost.llm.litellm_model import LiteLlmModel
 from mcphost.llm.messages import Message, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ThinkingDelta
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import TOOLS, ask_model, create_model, user_message
-from tests.peers.models.raw import RawProvider
+from tests.peers.models.model_requests import TOOLS, ask_model, create_model, user_message
+from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 Json = dict[str, Any]

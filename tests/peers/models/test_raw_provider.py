@@ -21,8 +21,16 @@ from mcphost.llm.messages import ImagePart, Message, TextPart, ThinkingPart, Too
 from mcphost.llm.model import ModelRequest, RetryScheduled, TextDelta, ToolSpec
 from mcphost.llm.worker_client import WorkerProcess
 from mcphost.serialization import Raw, dumps
-from tests.peers.models.asking import API_ROUTES, KEY, STREAMING_ROUTES, TOOLS, ask_model, create_model, user_message
-from tests.peers.models.raw import RawProvider
+from tests.peers.models.model_requests import (
+    API_ROUTES,
+    KEY,
+    STREAMING_ROUTES,
+    TOOLS,
+    ask_model,
+    create_model,
+    user_message,
+)
+from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 # Three processes take part in hanging up; on a busy machine one of them may not run for 100 ms. One good try proves it.

@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.llm.worker_client import WorkerProcess
-from tests.peers.models.asking import API_ROUTES, ask_model, create_model
-from tests.peers.models.raw import RawProvider
+from tests.peers.models.model_requests import API_ROUTES, ask_model, create_model
+from tests.peers.models.raw_provider import RawProvider
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from mcphost.auth.browser import browser_commands, can_open_browser, open_url
-from tests.loops import run_in_new_thread
+from tests.event_loop import run_in_new_thread
 
 NASTY = "https://as.example/a?x=$(touch%20owned);touch$IFS'owned'&y=*"
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.auth.tokens import MAX_SCOPES, InvalidScopes, check_scopes, is_scope, parse_granted_scopes, split_scopes
-from tests.unit.auth.peer import BrowserUser, create_oauth, run_peer, send_with_sign_in
+from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_with_sign_in
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.flows.keyring import secret_service
+from tests.flows.secret_service import secret_service
 
 START = """
 import os, signal, sys, time

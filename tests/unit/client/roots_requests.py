@@ -11,7 +11,7 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import UserPauses
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.serialization import Raw
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 EMPTY = Raw(b"{}")
 

@@ -6,7 +6,7 @@ import pytest
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_exchange
-from tests.unit.client.people import RecordingObserver
+from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import ReceivedRequest
 

@@ -12,8 +12,8 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import MalformedMessage, RequestRefused, UnsupportedRevision
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
-from tests.loops import wait_until
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.event_loop import wait_until
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 

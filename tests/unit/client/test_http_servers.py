@@ -33,7 +33,7 @@ from mcphost.protocol.server_requests import ListRootsResult, Root
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.transport import http
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio

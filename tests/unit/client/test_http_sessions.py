@@ -13,7 +13,7 @@ from mcphost.protocol.resources import Subscribe
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.client.people import RecordingObserver
+from tests.unit.client.fakes import RecordingObserver
 from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, legacy, modern, opened, words
 from tests.unit.transport.raw_http import ReceivedRequest
 

@@ -17,8 +17,8 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio

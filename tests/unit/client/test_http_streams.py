@@ -19,7 +19,7 @@ from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from mcphost.transport import http, http_exchange
 from tests.unit.client.conftest import LEAST_WAIT
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_resumption import cut_after
 from tests.unit.client.test_http_servers import WITH_SESSIONS, Handler, done, legacy, modern, opened, words
 from tests.unit.transport.raw_http import ReceivedRequest, serve

@@ -29,8 +29,8 @@ from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, 
 from mcphost.protocol.tasks import EXTENSION as TASKS
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
 
 pytestmark = pytest.mark.anyio
 ROOTS = {"roots/list": ListRootsResult((Root("file:///a", "a"),))}

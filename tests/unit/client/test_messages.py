@@ -22,8 +22,8 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.people import FakeRequestHandler
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
 
 pytestmark = pytest.mark.anyio
 BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])

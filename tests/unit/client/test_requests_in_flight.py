@@ -12,8 +12,8 @@ from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
-from tests.unit.client.peer import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
 from tests.unit.client.test_http_servers import legacy
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 

@@ -19,8 +19,8 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost, MalformedMessage, ServerError, StartupError
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
-from tests.loops import wait_until
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.event_loop import wait_until
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
 
 pytestmark = pytest.mark.anyio

@@ -33,10 +33,10 @@ from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult, ListRootsResult, Root, ServerRequestRejection
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.transport.process import CERTIFICATE_FILE_VARIABLES, CERTIFICATE_FLAG_VARIABLES, PROXY_VARIABLES
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = pytest.mark.anyio
-FAULTY = str(Path(__file__).parents[2] / "peers" / "faulty.py")
+FAULTY = str(Path(__file__).parents[2] / "peers" / "faulty_server.py")
 
 
 def faulty(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
@@ -485,7 +485,7 @@ async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
         "import anyio, psutil, sys\n"
         "from mcphost.client.connect import ClientSessionOpener\n"
         "from mcphost.config.schema import ServerConfig\n"
-        "from tests.unit.client.people import FakeRequestHandler, RecordingObserver\n"
+        "from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver\n"
         "async def main():\n"
         "    server = ServerConfig(name='peer', command=sys.executable, args=(sys.argv[1], ''))\n"
         "    async with ClientSessionOpener(expand=str).open(server, FakeRequestHandler(), RecordingObserver()):\n"

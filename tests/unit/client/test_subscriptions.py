@@ -24,7 +24,7 @@ from mcphost.protocol.prompts import ListPrompts
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Raw
-from tests.unit.client.scripted import SubscriptionServer, open_scripted_session
+from tests.unit.client.scripted_session import SubscriptionServer, open_scripted_session
 
 pytestmark = pytest.mark.anyio
 OLD = Revision.V2025_11_25

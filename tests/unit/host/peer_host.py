@@ -26,7 +26,7 @@ from mcphost.store.database import Database
 from mcphost.store.results import ResultStore
 from mcphost.transport.channel import Connector
 from mcphost.transport.in_memory import InMemoryChannel
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 
 PeerAnswers = dict[str, Any]

@@ -13,9 +13,9 @@ from mcphost.host.host import Host
 from mcphost.store.database import Database
 from mcphost.transport.channel import Connector
 from mcphost.transport.task_group import CancellingTaskGroup
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.peer import ScriptedServer
+from tests.unit.client.scripted_server import ScriptedServer
 
 
 class PeerSequenceOpener(ClientSessionOpener):

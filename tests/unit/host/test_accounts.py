@@ -21,10 +21,10 @@ from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveToo
 from mcphost.host.servers.accounts import describe_validity, validity
 from mcphost.serialization import to_builtins
 from mcphost.store.database import Database
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.auth.peer import BrowserUser, OAuthPeer, run_peer
-from tests.unit.host.asking import (
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.host.asking_server import (
     BOTH_ERAS,
     ROOTS,
     AskingServer,

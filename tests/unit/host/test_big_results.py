@@ -13,7 +13,7 @@ from mcphost.host.results.presentation import MODEL_TEXT_LIMIT
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.llm.model import ModelRequest
 from mcphost.store.results import ResultStore
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 

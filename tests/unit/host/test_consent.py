@@ -26,7 +26,7 @@ from mcphost.serialization import Raw, replace
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import CHANGED_REASON, GrantStore
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 

@@ -21,8 +21,8 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ServerRequestRejection, UrlElicitationRequired
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
-from tests.fakes.front import ScriptedFrontend
-from tests.unit.host.asking import (
+from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.asking_server import (
     BOTH_ERAS,
     HANDSHAKE,
     STATELESS,

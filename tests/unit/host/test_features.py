@@ -12,7 +12,7 @@ from mcphost.protocol.completion import PromptReference, ResourceTemplateReferen
 from mcphost.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import Raw, encode
-from tests.unit.client.peer import ALL_CAPABILITIES, ScriptedServer
+from tests.unit.client.scripted_server import ALL_CAPABILITIES, ScriptedServer
 from tests.unit.host.peered import open_peer_host
 
 pytestmark = pytest.mark.anyio

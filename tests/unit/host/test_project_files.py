@@ -13,7 +13,7 @@ from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustServe
 from mcphost.host.servers.approval import ServerApprovals, make_question
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 

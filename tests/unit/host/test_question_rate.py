@@ -12,7 +12,7 @@ from mcphost.host.server_requests import request_handler
 from mcphost.host.server_requests.request_handler import BURST, ServerRequestHandler, ServerRequestHandlerFactory
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection
 from mcphost.serialization import Raw
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 
 pytestmark = pytest.mark.anyio
 CONTEXT = ServerRequestContext("tools/call", "t", 1)

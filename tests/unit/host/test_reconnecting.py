@@ -26,15 +26,15 @@ from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
 from mcphost.store.tool_fingerprints import ToolFingerprintStore
 from mcphost.transport import http_pool
-from tests.fakes.front import ScriptedFrontend
+from tests.event_loop import wait_until
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.loops import wait_until
-from tests.unit.client.peer import ScriptedServer
+from tests.unit.client.scripted_server import ScriptedServer
 from tests.unit.client.test_http_servers import modern
 from tests.unit.client.test_http_sessions import Forgetful
 from tests.unit.client.test_stdio_servers import FAULTY
 from tests.unit.host.peered import open_peer_host as peered
-from tests.unit.transport import test_http_sse as old
+from tests.unit.transport import test_legacy_sse as old
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio

@@ -22,8 +22,8 @@ from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from mcphost.store.database import Database
 from mcphost.store.roots import FolderEditStore
-from tests.fakes.front import ScriptedFrontend
-from tests.unit.host.asking import HANDSHAKE, ROOTS, STATELESS, AskingServer, form_request, open_asking_host
+from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.asking_server import HANDSHAKE, ROOTS, STATELESS, AskingServer, form_request, open_asking_host
 
 pytestmark = pytest.mark.anyio
 ASK: dict[str, Any] = {"a": ROOTS}

@@ -18,8 +18,8 @@ from mcphost.host.server_requests import roots as roots_module
 from mcphost.host.server_requests.root_list import RootFolders, file_uri, inspect_roots, startup_roots
 from mcphost.host.server_requests.roots import Roots
 from mcphost.protocol.server_requests import Root
-from tests.fakes.front import ScriptedFrontend
-from tests.unit.host.asking import (
+from tests.fakes.frontend import ScriptedFrontend
+from tests.unit.host.asking_server import (
     BOTH_ERAS,
     HANDSHAKE,
     ROOTS,

@@ -28,9 +28,9 @@ from mcphost.llm.model import ModelFacts, StreamFinished, TextDelta, ToolUseRead
 from mcphost.protocol.jsonrpc import JsonRpcResponse
 from mcphost.protocol.revisions import HANDSHAKE_REVISIONS
 from mcphost.serialization import Raw, encode, loads
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
-from tests.unit.host.asking import (
+from tests.unit.host.asking_server import (
     BOTH_ERAS,
     STATELESS,
     AskingServer,

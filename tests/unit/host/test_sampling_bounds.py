@@ -25,9 +25,9 @@ from mcphost.llm.model import TextDelta
 from mcphost.protocol.sampling import parse_sampling_messages
 from mcphost.protocol.server_requests import CreateMessage
 from mcphost.serialization import Raw, encode
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
-from tests.unit.host.asking import AskingServer, open_asking_host, sampling_request
+from tests.unit.host.asking_server import AskingServer, open_asking_host, sampling_request
 
 pytestmark = pytest.mark.anyio
 

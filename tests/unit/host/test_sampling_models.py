@@ -16,9 +16,9 @@ from mcphost.host.questions.sampling_context import ModelCandidate
 from mcphost.host.server_requests.sampling_limits import SamplingBudget
 from mcphost.host.server_requests.sampling_models import choose_model
 from mcphost.llm.model import ModelFacts
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round
-from tests.unit.host.asking import BOTH_ERAS, AskingServer, open_asking_host, sampling_request
+from tests.unit.host.asking_server import BOTH_ERAS, AskingServer, open_asking_host, sampling_request
 
 pytestmark = pytest.mark.anyio
 OPUS = ModelCandidate(name="anthropic/claude-opus-4", label="o", input_price=15e-6, output_price=75e-6, rank=1)
@@ -252,7 +252,7 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.host import Host
     from mcphost.store.database import Database
-    from tests.unit.host.asking import PeerOpener
+    from tests.unit.host.asking_server import PeerOpener
 
     servers = (
         ServerConfig(

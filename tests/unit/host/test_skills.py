@@ -20,7 +20,7 @@ from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.skills import contents_digest
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.peer_host import InProcessServer, create_peer, open_host_with
 

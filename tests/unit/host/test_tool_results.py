@@ -12,7 +12,7 @@ from mcphost.host.events import ToolFinished
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.llm.messages import ImagePart, ToolReturnPart
 from mcphost.protocol.jsonrpc import ErrorData
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 

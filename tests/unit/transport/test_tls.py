@@ -23,9 +23,9 @@ from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
 from mcphost.transport import http_pool
 from mcphost.transport.http_client import create_client
-from tests.fakes.front import ScriptedFrontend
+from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.people import FakeRequestHandler, RecordingObserver
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.client.test_http_servers import done, modern, words
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve

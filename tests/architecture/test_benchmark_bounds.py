@@ -1,0 +1,57 @@
+"""The bounds of benchmarks: every script that measures a ratio is bounded, and a broken bound is a failure."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import bounds
+from tests.architecture.source_tree import ROOT
+
+START = {"first frame": 1.2, "typed key": 1.2, "CPU to the first frame": 1.2, "memory": 1.3}
+
+
+def test_every_bounded_script_exists_and_writes_its_ratios() -> None:
+    for script in bounds.load():
+        source = Path(ROOT, "benchmarks", f"{script}.py").read_text()
+        assert "--ratios" in source, script
+        assert f'report("{script}"' in source, script
+
+
+def test_ratios_within_their_bounds_pass(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "ratios.json"
+    assert bounds.report("startup", START, file=str(file)) == 0
+    assert "BROKEN" not in capsys.readouterr().out
+    assert '"memory": 1.3' in file.read_text()
+
+
+def test_a_broken_bound_fails_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bounds.report("startup", START | {"typed key": 1.4}) == 1
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "BROKEN" in line]
+    assert line.split() == ["startup", "typed", "key", "1.40", "at", "most", "1.25", "BROKEN"]
+
+
+def test_a_bound_that_is_not_met_may_not_become_worse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(bounds, "HERE", tmp_path)
+    file = tmp_path / "bounds.toml"
+    file.write_text("[a]\nx = { at_most = 2, reached = 3 }\ny = { at_least = 5, reached = 4 }")
+    assert bounds.table("a", {"x": 1.0, "y": 6.0})[1] == 0
+    lines, broken = bounds.table("a", {"x": 2.5, "y": 4.5})
+    assert [line.rpartition("  ")[2] for line in lines] == ["not met, kept within 3", "not met, kept within 4"]
+    assert broken == 0
+    assert bounds.table("a", {"x": 3.5, "y": 3.5})[1] == 2
+    file.write_text("[a]\nx = { at_most = 2, reached = 1 }")
+    with pytest.raises(ValueError, match="better than the bound"):
+        bounds.load()
+
+
+def test_a_bound_that_nothing_was_measured_for_fails() -> None:
+    assert bounds.report("lists", {"10,000 tools, CPU": 40.0}) == 1
+    assert bounds.report("lists", {"10,000 tools, CPU": 40.0}, is_partial=True) == 0
+
+
+def test_of_two_runs_the_better_value_of_each_ratio_counts() -> None:
+    first = {"first frame": 1.4, "memory": 1.3}
+    second = {"first frame": 1.1, "memory": 1.5, "typed key": 1.0}
+    assert bounds.best("startup", first, second) == {"first frame": 1.1, "memory": 1.3, "typed key": 1.0}
+    assert bounds.best("lists", {"10,000 tools, CPU": 29.0}, {"10,000 tools, CPU": 31.0}) == {"10,000 tools, CPU": 31.0}
+    assert bounds.best("startup", {}, second) == second

@@ -1,0 +1,14 @@
+"""The import contracts of `.importlinter` hold."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.source_tree import ROOT
+
+LINT = str(Path(sys.executable).with_name("lint-imports"))
+
+
+def test_no_room_imports_what_is_above_or_beside_it() -> None:
+    done = subprocess.run([LINT, "--no-logo", "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stdout + done.stderr

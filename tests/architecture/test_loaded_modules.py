@@ -1,0 +1,219 @@
+"""What is loaded when: the core runs without screen and model libraries; nothing heavy comes before the first frame.
+
+import-linter sees what a module may import; only a process of its own shows what it does import, and when.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.architecture.source_tree import ROOT, module_name, module_paths
+
+SCREEN_AND_MODELS = (
+    "textual",
+    "rich",
+    "litellm",
+    "openai",
+    "keyring",
+    "pydantic",
+    "jsonschema",
+    "jsonschema_rs",
+    "PIL",
+)
+
+# The rooms that may see the screen, and the one module that may see litellm.
+OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mcphost.__main__")
+
+# What the first frame may not wait for: libraries, the host and everything below it, dialogs and pages.
+HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL", "anyio",
+         "msgspec", "sqlite3", "hashlib", "markdown_it", "pygments"}  # fmt: skip
+SHELL = {
+    "mcphost",
+    "mcphost.__main__",
+    "mcphost.sanitize",
+    "mcphost.cli",
+    "mcphost.cli.chat",
+    "mcphost.cli.errors",
+    "mcphost.cli.main",
+    "mcphost.cli.options",
+    "mcphost.cli.parser",
+    "mcphost.errors",
+    "mcphost.paths",
+    "mcphost.pluralize",
+}
+AFTER_THE_FRAME = (
+    "mcphost.tui.dialogs",
+    "mcphost.tui.frontend",
+    "mcphost.tui.combining_marks",
+    "mcphost.tui.screens.conversation",
+)
+
+# What the host needs only with the first message, form, skill, sampling or look at the grants or into the audit.
+WITH_THE_FIRST_USE = {
+    "httpx",
+    "keyring",
+    "logging.handlers",
+    "mcphost.auth.oauth_registry",
+    "mcphost.client.tasks",
+    "mcphost.client.handshake_session",
+    "mcphost.client.input_required",
+    "mcphost.client.parameter_headers",
+    "mcphost.client.stateless_session",
+    "mcphost.sandbox.process",
+    "mcphost.config.text_edits",
+    "mcphost.host.server_requests.elicitation",
+    "mcphost.host.server_requests.sampling",
+    "mcphost.host.tools",
+    "mcphost.host.consent",
+    "mcphost.host.questions.forms",
+    "mcphost.host.results.tool_schemas",
+    "mcphost.host.results.presentation",
+    "mcphost.host.servers.accounts",
+    "mcphost.host.servers.command_risks",
+    "mcphost.host.servers.features",
+    "mcphost.host.servers.skills",
+    "mcphost.host.conversation.assembly",
+    "mcphost.host.conversation.turn",
+    "mcphost.llm.chat_completions",
+    "mcphost.llm.errors",
+    "mcphost.sandbox.image_decoder",
+    "mcphost.protocol.frontmatter",
+    "mcphost.sandbox.schema_validator",
+    "mcphost.store.legacy_import",
+    "mcphost.store.audit_reader",
+    "mcphost.tui.widgets.markdown",
+}
+
+IMPORT_ALL_WITHOUT = """
+import importlib, json, sys
+names, refused = json.load(sys.stdin)
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in refused:
+            raise ModuleNotFoundError(f"{name} is refused", name=name)
+sys.meta_path.insert(0, Refuse())
+failed = {}
+for name in names:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        failed[name] = str(error)
+print(json.dumps(failed))
+"""
+
+
+def run_python(*arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, input=stdin, capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The top-level packages in `sys.modules` when `mcphost ARGUMENTS` ends."""
+    program = (
+        "import atexit, sys\n"
+        "tops = lambda: {name.partition('.')[0] for name in sys.modules}\n"
+        "atexit.register(lambda: print(*tops(), sep='\\n', file=sys.stderr))\n"
+        "from mcphost.__main__ import main\n"
+        f"sys.argv = {['mcphost', *arguments]!r}\n"
+        "raise SystemExit(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.split())
+
+
+def core() -> list[str]:
+    names = [module_name(path) for path in module_paths()]
+    return [name for name in names if not any(name == out or name.startswith(f"{out}.") for out in OUTSIDE_THE_CORE)]
+
+
+def test_every_module_of_the_core_loads_where_screen_and_model_libraries_are_missing() -> None:
+    failed = run_python("-c", IMPORT_ALL_WITHOUT, stdin=json.dumps([core(), SCREEN_AND_MODELS]))
+    assert json.loads(failed) == {}
+
+
+def test_the_demo_server_needs_nothing_but_the_standard_library() -> None:
+    names = [name for name in core() if name.startswith("mcphost.demo")]
+    assert names
+    refused = [*SCREEN_AND_MODELS, "anyio", "httpx", "msgspec", "platformdirs", "markdown_it"]
+    assert json.loads(run_python("-c", IMPORT_ALL_WITHOUT, stdin=json.dumps([names, refused]))) == {}
+
+
+def test_the_version_is_told_without_loading_http_or_the_screen() -> None:
+    loaded = loaded_by("--version")
+    assert loaded.isdisjoint({"httpx", "textual", "rich", "msgspec", "anyio", *SCREEN_AND_MODELS}), loaded
+
+
+def test_help_is_told_without_loading_http_or_the_screen() -> None:
+    assert loaded_by("--help").isdisjoint({"httpx", "textual", "rich", *SCREEN_AND_MODELS})
+
+
+def test_nothing_heavy_is_loaded_when_the_first_frame_is_drawn(tmp_path: Path) -> None:
+    """The real program in a pseudo-terminal, ten servers configured, a litellm model chosen."""
+    from tests.architecture import first_frame
+
+    modules = first_frame.modules_at_first_frame(tmp_path)
+    loaded = {name.partition(".")[0] for name in modules}
+    assert "textual" in loaded, "the spy saw no frame of Textual"
+    assert loaded.isdisjoint(HEAVY), loaded & HEAVY
+    ours = {name for name in modules if name.partition(".")[0] == "mcphost"}
+    strangers = {name for name in ours if not name.startswith("mcphost.tui") and name not in SHELL}
+    assert not strangers, f"the first frame waits for {sorted(strangers)}"
+    later = {name for name in ours if name.startswith(AFTER_THE_FRAME)}
+    assert not later, f"the first frame waits for {sorted(later)}"
+
+
+def test_the_garbage_of_the_first_frame_is_freed_before_the_host_is_loaded(tmp_path: Path) -> None:
+    """Nothing is collected until then, and what stays must not be looked at again by every later collection."""
+    program = """
+import gc, os, sys, weakref
+os.environ["MCPHOST_STATE_DIR"] = sys.argv[1]
+from mcphost.cli import chat
+from mcphost.cli.options import Options
+class Frame:
+    pass
+gc.disable()
+frame = Frame()
+frame.itself = frame
+left = weakref.ref(frame)
+del frame
+freed = []
+chat.import_module = lambda name: freed.append(left() is None)
+chat._import_host(Options())
+print(freed and all(freed), gc.isenabled(), gc.get_freeze_count() > 0)
+"""
+    assert run_python("-c", program, str(tmp_path)).split() == ["True", "True", "True"]
+
+
+def test_the_host_is_loaded_without_what_only_some_runs_use() -> None:
+    """Each module costs memory for as long as the program runs, and time while the person already types."""
+    names = ("mcphost.cli.bootstrap", "mcphost.tui.frontend", "mcphost.tui.screens.conversation",
+             "mcphost.tui.screens.status_model", "mcphost.client.connect", "mcphost.transport.stdio",
+             "mcphost.llm.litellm_model")  # fmt: skip
+    program = (
+        "import importlib, json, sys\n"
+        f"for name in {names!r}:\n    importlib.import_module(name)\n"
+        "print(json.dumps([*sys.modules]))"
+    )
+    loaded = set(json.loads(run_python("-c", program)))
+    assert not loaded & WITH_THE_FIRST_USE
+
+
+def test_the_http_library_is_loaded_without_its_command_line() -> None:
+    program = "import sys; from mcphost.auth import oauth_http; oauth_http.load_httpx(); print(*sys.modules)"
+    loaded = set(run_python("-c", program).split())
+    assert "httpx" in loaded
+    assert loaded.isdisjoint({"click", "pygments", "rich"})
+
+
+def test_a_connected_server_loads_nothing_for_tasks_and_questions() -> None:
+    """Few servers make a task of a call, ask for input, or want parameters in headers."""
+    program = (
+        "import json, sys, mcphost.client.stateless_session, mcphost.transport.stdio\nprint(json.dumps([*sys.modules]))"
+    )
+    loaded = set(json.loads(run_python("-c", program)))
+    assert not loaded & (WITH_THE_FIRST_USE - {"mcphost.client.stateless_session"})

@@ -1,0 +1,70 @@
+"""What the README tells people to type exists."""
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source_tree import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+COMMANDS = sorted(
+    {
+        match[1]
+        for language, block in BLOCKS
+        if not language
+        for line in block.splitlines()
+        if (match := re.match(r"(?:uv run )?mcphost +([a-z]+)\b", line))
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_it_names_explains_itself(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mcphost", command, "--help"], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"usage: mcphost {command}")
+
+
+def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -> None:
+    from mcphost.config.loader import load_config
+    from mcphost.config.settings import Overrides
+
+    (tmp_path / "mcp.json").write_text(next(block for language, block in BLOCKS if language == "json"))
+    (tmp_path / "config.toml").write_text(next(block for language, block in BLOCKS if language == "toml"))
+    config = load_config(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    assert config.problems == ()
+    assert [server.name for server in config.servers] == ["files", "tracker"]
+    assert config.model.name == "anthropic/claude-sonnet-4-5"
+
+
+SIGN_IN = (ROOT / "docs/sign-in.md").read_text(encoding="utf-8")
+
+
+def test_what_the_page_about_sign_in_tells_people_to_type_is_understood() -> None:
+    from mcphost.cli.parser import COMMANDS as KNOWN
+    from mcphost.cli.parser import command_parser
+
+    typed = re.findall(r"(?:^|`)mcphost ([a-z][^`#\n]*)", SIGN_IN, re.MULTILINE)
+    assert {words.split()[0] for words in typed} >= {"login", "logout", "accounts", "servers", "doctor"}
+    for words in typed:
+        command, *rest = words.split()
+        parser = command_parser(command)
+        import_module(f"mcphost.cli.{KNOWN[command][0]}").add_arguments(command, parser)
+        parser.parse_intermixed_args(rest)
+
+
+def test_the_accounts_of_that_page_are_read_without_a_complaint(tmp_path: Path) -> None:
+    from mcphost.config.loader import load_config
+    from mcphost.config.settings import Overrides
+
+    (tmp_path / "mcp.json").write_text(re.findall(r"^```json\n(.*?)^```", SIGN_IN, re.MULTILINE | re.DOTALL)[0])
+    config = load_config(tmp_path, files=(), project=None, overrides=Overrides(), environ={}, strict=True)
+    assert config.problems == ()
+    assert [server.oauth.account for server in config.servers] == ["work", "personal"]

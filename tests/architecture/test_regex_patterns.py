@@ -1,0 +1,80 @@
+"""No regular expression of the package takes more than linear time, whatever it is given."""
+
+import json
+import signal
+import subprocess
+import sys
+from math import inf
+
+import pytest
+
+from mcphost.llm.demo_model import RULES
+from tests.architecture.regex_patterns import FUNCTIONS, METHODS, count_texts, distinct_methods, find_indirect_imports
+from tests.architecture.source_tree import ROOT
+
+EXAMPLES = {
+    "mcphost.llm.demo_model:find_requests": [rule.pattern for rule in RULES],
+    "mcphost.unicode_forms:_long_mark_runs": ["[\u0300\u0315\u0f73]{31,}"],
+}
+"""Patterns that are no literals, by module and function: examples of what they are."""
+BOUNDED = {
+    # A form's pattern is a server's; it is tried only when it and the text have at most 500 characters.
+    "mcphost.host.questions.form_fields:_matches_pattern": [r"^[a-z]*[a-z]*\Z", r"[a-z]*\Z", r"a{0,999}\Z"],
+}
+"""Patterns of others: linear they need not be, because what they may be tried with is short."""
+
+
+def tried(seconds: float, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Try patterns, each for at most so many seconds of CPU time."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.architecture.regex_patterns", str(seconds), *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=3_000, check=False,
+    )  # fmt: skip
+
+
+def test_every_pattern_of_the_package_takes_linear_time() -> None:
+    child = tried(60, json.dumps(EXAMPLES), json.dumps(BOUNDED))
+    lines = [json.loads(line) for line in child.stdout.splitlines()]
+    assert child.returncode == 0, (lines[-1:], child.stderr[-2000:])
+    assert [line["slow"] for line in lines if "slow" in line] == []
+    assert len([line for line in lines if "begun" in line]) > 100
+
+
+def test_no_pattern_can_escape_the_search_for_them() -> None:
+    assert find_indirect_imports() == []
+    assert {"compile", "match", "search", "sub"} <= FUNCTIONS
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(a+)+$",
+        r"\s+$",
+        r"\beyJ[\w-]{8,}\.[\w-]{8,}",
+        r'"(?:[^"\\]|\\.)*"',
+        r"\$\{(env|keyring):([^}]*)\}",
+        r"(?:x|\w+=\w+),",
+    ],
+)
+def test_a_pattern_that_is_not_linear_is_noticed(pattern: str) -> None:
+    child = tried(0.5, "--pattern", pattern)
+    assert "begun" in child.stdout
+    assert "slow" in child.stdout or child.returncode == -signal.SIGPROF
+
+
+@pytest.mark.parametrize(
+    ("pattern", "number"),
+    [
+        ("abc", 1), (r"pass[-_ ]?(?:word|phrase)|\bpin\b", 5), ("(?:ab|cd){2}", 4), ("a{0,3}(?!bb|cc)", 8),
+        ("a*", inf), ("(?:ab?)+", inf), ("a{0,200}", inf), ("(?=a*)", inf), (r"(a)\1", inf), ("(?>a*)", inf),
+        ("(a)?(?(1)b*|c)", inf), ("(?i:x|y+)", inf), ("(?:a?){10}", 1024),
+    ],
+)  # fmt: skip
+def test_only_a_pattern_with_few_ways_is_linear_without_being_tried(pattern: str, number: float) -> None:
+    assert count_texts(pattern) == number
+
+
+def test_a_method_that_another_one_includes_is_not_tried_twice() -> None:
+    assert distinct_methods({"match", "search", "sub", "fullmatch"}) == ["sub", "fullmatch"]
+    assert distinct_methods({"match", "fullmatch"}) == ["match", "fullmatch"]
+    assert distinct_methods(METHODS) == ["sub", "fullmatch"]

@@ -1,0 +1,25 @@
+"""Nothing runs, answers, opens or starts without a recorded consent, whichever of many ways around it is tried."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.flows.conftest import OpenHost
+from tests.flows.consent_attacks import arguments, changes, names, server_requests
+from tests.flows.consent_attacks.attack import ATTACKS, AttackSetup, check_effects
+
+pytestmark = pytest.mark.anyio
+FILES = (arguments, server_requests, changes, names)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_an_attack_on_consent_fails(name: str, tmp_path: Path, open_host: OpenHost) -> None:
+    way, scene = ATTACKS[name], AttackSetup(tmp_path, open_host)
+    await way.run(scene)
+    check_effects(way, scene.effects(), scene.audit_rows())
+
+
+def test_at_least_forty_ways_are_tried_each_told_in_a_sentence_of_its_own() -> None:
+    assert {way.run.__module__ for way in ATTACKS.values()} == {file.__name__ for file in FILES}
+    assert len({way.description for way in ATTACKS.values()}) == len(ATTACKS) >= 40
+    assert all(way.description.endswith((".", "?")) for way in ATTACKS.values())

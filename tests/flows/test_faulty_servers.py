@@ -1,0 +1,295 @@
+"""Good, slow, dead and hostile servers beside each other: one clear message each, and the others never notice."""
+
+import os
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from mcphost.client import keepalive
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import ConnectionLost, ConsentDenied, ServerError, StartupError, UsageError
+from mcphost.host.events import CatalogChanged, NoticeEvent, ServerLog, ServerState
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
+from mcphost.serialization import replace
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import DEMO, OpenHost, inline_server, read_events
+from tests.processes import is_alive
+
+pytestmark = pytest.mark.anyio
+
+# A small server of the handshake era; CALL says what tools/call does, START what happens first.
+BASE = """
+import json, os, signal, sys, time
+def send(m): sys.stdout.write(json.dumps(m) + "\\n"); sys.stdout.flush()
+{start}
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    def answer(r): send({{"jsonrpc": "2.0", "id": m["id"], "result": r}})
+    if m["method"] == "initialize":
+        answer({{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{"listChanged": True}}}},
+                "serverInfo": {{"name": "s", "version": "1"}}}})
+    elif m["method"] == "tools/list":
+        answer({{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}})
+    elif m["method"] == "tools/call":
+        {call}
+    else:
+        send({{"jsonrpc": "2.0", "id": m["id"], "error": {{"code": -32601, "message": "no"}}}})
+"""
+
+
+def server(name: str, call: str = "pass", start: str = "") -> ServerConfig:
+    return inline_server(name, BASE.format(call=call, start=start))
+
+
+def state(name: str, wanted: str):  # type: ignore[no-untyped-def]
+    return lambda event: isinstance(event, ServerState) and event.server == name and event.state == wanted
+
+
+@pytest.mark.req("ui.partial-failure")
+async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(open_host: OpenHost) -> None:
+    silent = inline_server("silent", "import sys\nfor line in sys.stdin: pass")
+    model = ScriptedModel(text_round("here"))
+    async with open_host(model, servers=(silent, DEMO)) as host:
+        host.start()
+        with anyio.fail_after(20):
+            assert (await host.send("hi")).text == "here"
+            await host.ensure_ready("demo")
+        assert host.server("silent").state == "connecting"
+
+
+async def test_a_missing_command_is_named_before_the_connect_limit(open_host: OpenHost) -> None:
+    missing = ServerConfig(name="gone", command="no-such-program-here", source="flag")
+    async with open_host(servers=(missing,)) as host:
+        with anyio.fail_after(20), pytest.raises(StartupError, match="no-such-program-here"):
+            await host.ensure_ready("gone")
+        assert host.server("gone").state == "failed"
+
+
+async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host: OpenHost) -> None:
+    dying = inline_server("dying", "import sys; print('loading', file=sys.stderr); sys.exit('no licence found')")
+    async with open_host(servers=(dying, DEMO)) as host:
+        host.start()
+        with anyio.fail_after(20), pytest.raises(ServerError, match="no licence found"):
+            await host.ensure_ready("dying")
+        await host.ensure_ready("demo")
+        assert [line.text for line in host.server("dying").log if line.source == "stderr"][-1] == "no licence found"
+
+
+async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_host: OpenHost) -> None:
+    dying = server("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
+    model = ScriptedModel(tool_round(("dying__t", {})), text_round("I see."))
+    async with open_host(model, servers=(dying,)) as host:
+        await host.ensure_ready("dying")
+        feed = host.subscribe()
+        with anyio.fail_after(20), pytest.raises(ConnectionLost):
+            await host.call_tool("dying", "t", {})
+        with anyio.fail_after(10):
+            await read_events(feed, state("dying", "ready"))
+
+
+@pytest.mark.req("stdio.stdout-noise")
+async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_host: OpenHost) -> None:
+    noisy = server(
+        "noisy",
+        start='print("Welcome to noisy!\\x1b[2J"); print("{not json"); sys.stdout.flush()',
+        call='print("DEBUG hello"); answer({"content": [{"type": "text", "text": "fine"}]})',
+    )
+    async with open_host(servers=(noisy,)) as host:
+        assert (await host.call_tool("noisy", "t", {})).text == "fine"
+        warnings = [line.text for line in host.server("noisy").log if line.source == "client"]
+        assert len(warnings) == 1
+
+
+@pytest.mark.req("sec.size-limits")
+async def test_a_message_without_end_stops_the_server_and_says_so(open_host: OpenHost) -> None:
+    flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
+    async with open_host(servers=(flood, DEMO)) as host:
+        await host.ensure_ready("demo")
+        await host.ensure_ready("flood")
+        with anyio.fail_after(10), pytest.raises(ServerError, match="16 MB"):
+            await host.call_tool("flood", "t", {})
+        assert "42" in (await host.call_tool("demo", "add", {"a": 2, "b": 40})).text
+
+
+@pytest.mark.req("stdio.shutdown.escalate")
+@pytest.mark.req("stdio.shutdown.process-tree")
+async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_its_children(
+    open_host: OpenHost, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    stubborn = server(
+        "stubborn",
+        start="import subprocess; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        " child = subprocess.Popen([sys.executable, '-c', 'import signal, time; signal.signal(signal.SIGTERM,"
+        f" signal.SIG_IGN); time.sleep(300)']); open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')",
+    )
+    # After end of input it goes on for ever.
+    stubborn = replace(stubborn, args=("-c", stubborn.args[1] + "\ntime.sleep(300)"))
+    async with open_host(servers=(stubborn,)) as host:
+        await host.ensure_ready("stubborn")
+        started = [int(pid) for pid in pids.read_text().split()]
+        processes = [psutil.Process(pid) for pid in started]
+        before = anyio.current_time()
+    assert anyio.current_time() - before < 6
+    psutil.wait_procs(processes, timeout=5)  # SIGKILL was sent; a busy kernel takes a process away a moment later
+    assert not [pid for pid in started if is_alive(pid)]
+
+
+@pytest.mark.req("tools.list-changed.legacy")
+async def test_a_burst_of_changes_is_one_look_and_says_what_changed(open_host: OpenHost) -> None:
+    changing = inline_server(
+        "changing",
+        """
+import json, sys
+listed = 0
+def send(m): sys.stdout.write(json.dumps({"jsonrpc": "2.0", **m}) + "\\n"); sys.stdout.flush()
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        send({"id": m["id"], "result": {"protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"},
+              "capabilities": {"tools": {"listChanged": True}}}})
+    elif m["method"] == "tools/list":
+        listed += 1
+        tools = [{"name": f"t{listed}", "inputSchema": {"type": "object"}},
+                 {"name": "same", "description": str(listed), "inputSchema": {"type": "object"}}]
+        send({"id": m["id"], "result": {"tools": tools}})
+    elif m["method"] == "tools/call":
+        for _ in range(50): send({"method": "notifications/tools/list_changed"})
+        send({"id": m["id"], "result": {"content": [{"type": "text", "text": str(listed)}]}})
+    else: send({"id": m["id"], "error": {"code": -32601, "message": "no"}})
+""",
+    )
+    async with open_host(servers=(changing,)) as host:
+        await host.ensure_ready("changing")
+        feed = host.subscribe()
+        assert (await host.call_tool("changing", "same", {})).text == "1"
+        with anyio.fail_after(20):
+            events = await read_events(feed, lambda event: isinstance(event, CatalogChanged))
+        assert events[-1] == CatalogChanged("changing", ("t2",), ("t1",), ("same",))
+        assert (await host.call_tool("changing", "t2", {})).text == "2"
+
+
+@pytest.mark.req("sec.local.approve")
+async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host: OpenHost, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    touching = replace(server("files", start=f"open({str(mark)!r}, 'a').write('x')"), source="user", file="mcp.json")
+    front = ScriptedFrontend(DoNotTrust())
+    async with open_host(front=front, servers=(touching,)) as host:
+        with pytest.raises(ConsentDenied, match="not approved"):
+            await host.ensure_ready("files")
+    assert not mark.exists()
+    question = front.asked[0]
+    assert isinstance(question, TrustServer)
+    assert question.command == touching.argv
+    for answers, asked in (([TrustOnce()], 1), ([TrustAlways()], 1), ([], 0)):
+        front = ScriptedFrontend(*answers)
+        async with open_host(front=front, servers=(touching,)) as host:
+            await host.ensure_ready("files")
+        assert len(front.asked) == asked
+    changed = replace(touching, args=(*touching.args, "--more"))
+    front = ScriptedFrontend(DoNotTrust())
+    async with open_host(front=front, servers=(changed,)) as host:
+        with pytest.raises(ConsentDenied):
+            await host.ensure_ready("files")
+    assert isinstance(front.asked[0], TrustServer)
+    assert front.asked[0].changed
+
+
+async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_host: OpenHost) -> None:
+    tells_pid = server("who", call='answer({"content": [{"type": "text", "text": str(os.getpid())}]})')
+    async with open_host(servers=(tells_pid,)) as host:
+        first = (await host.call_tool("who", "t", {})).text
+        feed = host.subscribe()
+        host.restart("who")
+        with anyio.fail_after(10):
+            await read_events(feed, state("who", "ready"))
+        second = (await host.call_tool("who", "t", {})).text
+    assert first != second
+    assert not psutil.pid_exists(int(first))
+
+
+async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: OpenHost) -> None:
+    model = ScriptedModel(text_round("ok"))
+    async with open_host(model, limits=Limits(tools_to_model=3)) as host:
+        await host.ensure_ready("demo")
+        feed = host.subscribe()
+        await host.send("hi")
+        events = feed.drain()
+    assert len(model.requests[0].tools) == 3
+    assert [event.text for event in events if isinstance(event, NoticeEvent)] == [
+        f"{len(host.server('demo').catalog.tools) - 3} tools are not offered to the model: it gets 3 at most."
+    ]
+
+
+async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: OpenHost) -> None:
+    async with open_host() as host:
+        with pytest.raises(UsageError, match="demo"):
+            await host.ensure_ready("nope")
+        with pytest.raises(UsageError, match="add"):
+            await host.call_tool("demo", "nope", {})
+
+
+async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHost) -> None:
+    note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "low disk"}}'
+    logging = server("logging", call=f"send({note}); answer({{'content': []}})")
+    async with open_host(servers=(logging,)) as host:
+        await host.call_tool("logging", "t", {})
+        feed = host.subscribe()
+        await host.call_tool("logging", "t", {})
+        log = host.server("logging").log
+        assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", "low disk")] * 2
+        assert [event for event in feed.drain() if isinstance(event, ServerLog)] == [log[1]]
+
+
+async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
+    me = psutil.Process(os.getpid())
+    before = {child.pid for child in me.children(recursive=True)}
+    async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}") for n in range(5))) as host:
+        host.start()
+        for number in range(5):
+            await host.ensure_ready(f"demo{number}")
+    assert {child.pid for child in me.children(recursive=True)} <= before
+
+
+@pytest.mark.req("ping.timeout")
+async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_started_again(
+    open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    mark = tmp_path / "hung"
+    hangs_once = inline_server(
+        "hangs",
+        f"""
+import json, os, sys, time
+for line in sys.stdin:
+    m = json.loads(line)
+    if m.get("method") == "ping" and not os.path.exists({str(mark)!r}):
+        open({str(mark)!r}, "w").close()
+        time.sleep(60)
+    if "id" not in m: continue
+    result = {{"tools": []}} if m["method"] == "tools/list" else {{}}
+    if m["method"] == "initialize":
+        result = {{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{}}}},
+                   "serverInfo": {{"name": "s", "version": "1"}}}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": m["id"], "result": result}}), flush=True)
+""",
+        era="handshake",
+    )
+    async with open_host(servers=(hangs_once,), limits=Limits(ping_interval=0.15)) as host:
+        await host.ensure_ready("hangs")
+        feed = host.subscribe()
+        with anyio.fail_after(15):
+            events = await read_events(
+                feed, lambda event: isinstance(event, ServerState) and "pings in a row" in event.detail
+            )
+            assert (
+                len([event for event in events if isinstance(event, ServerLog) and "missed a ping" in event.text]) == 3
+            )
+            await read_events(feed, state("hangs", "ready"))
+        assert host.server("hangs").counts["pings missed"] >= 3

@@ -1,0 +1,125 @@
+"""`mcphost servers secure`: a secret leaves the user's mcp.json for the keyring, and the server still gets it."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import Program
+from tests.flows.secret_service import secret_service
+
+CANARY = "tweety-4711-0815"
+SERVER = """
+import os, runpy, sys
+open(sys.argv[1], "w").write(os.environ["THE_TOKEN"])
+runpy.run_module("mcphost.demo.server", run_name="__main__")
+"""
+
+
+def configured(program: Program, told: Path) -> Path:
+    """Written by hand: with a comment, and a mode of its own."""
+    path = program.configure()
+    arguments = json.dumps(["-c", SERVER, str(told)])
+    path.write_text(
+        f'{{"mcpServers": {{ // mine\n  "demo": {{"command": {json.dumps(sys.executable)}, "args": {arguments},\n'
+        f'    "env": {{"THE_TOKEN": "{CANARY}", "MODE": "x"}}, }},\n}}}}\n'
+    )
+    path.chmod(0o640)
+    return path
+
+
+@pytest.mark.req("auth.token.storage")
+def test_a_secret_is_moved_and_the_server_gets_it_from_the_keyring(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    path = configured(program, told)
+    before = path.read_text()
+    with secret_service(tmp_path) as env:
+        program.text("servers", "trust", "demo", "--yes", **env)
+        warned = program.run("servers", "list", **env).stderr.decode()
+        assert "mcphost servers secure demo" in warned
+        assert "0640" in warned
+        made = json.loads(program.text("servers", "secure", "demo", "--yes", "--json", **env))
+        assert made == {
+            "server": "demo",
+            "moved": [{"value": "env.THE_TOKEN", "reference": "${keyring:demo-the_token}"}],
+        }
+        assert path.read_text() == before.replace(CANARY, "${keyring:demo-the_token}")
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert "secret" not in program.run("servers", "list", **env).stderr.decode()
+        program.text("tools", "demo", **env)  # it stays approved
+        assert told.read_text() == CANARY
+        assert "No secret is written out" in program.text("servers", "secure", "demo", "--yes", **env)
+    kept = b"".join(one.read_bytes() for kind in ("config", "data", "state") for one in (tmp_path / kind).rglob("*.*"))
+    assert CANARY.encode() not in kept
+
+
+def test_without_a_keyring_nothing_is_moved(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    path = configured(program, tmp_path / "told")
+    before = path.read_bytes()
+    said = program.error("servers", "secure", "demo", code=3, DBUS_SESSION_BUS_ADDRESS="unix:path=/nonexistent")
+    assert "Nothing was moved" in said
+    assert "${env:NAME}" in said
+    assert path.read_bytes() == before
+
+
+def test_where_sign_ins_are_kept_in_a_file_by_choice_secrets_are_too(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    path = configured(program, told)
+    (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    program.text("servers", "trust", "demo", "--yes", **env)
+    assert "demo stays approved" in program.text("servers", "secure", "demo", "--yes", **env)
+    assert "carried" in program.text("audit", "--json", **env)
+    assert CANARY not in path.read_text()
+    assert (tmp_path / "data" / "secrets.json").stat().st_mode & 0o777 == 0o600
+    program.text("tools", "demo", **env)
+    assert told.read_text() == CANARY
+
+
+def test_only_what_was_approved_stays_approved_and_only_while_nothing_but_the_secret_changed(tmp_path: Path) -> None:
+    program, told = Program(tmp_path), tmp_path / "told"
+    path = configured(program, told)
+    (path.parent / "config.toml").write_text('[secrets]\nstore = "file"\n')
+    env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
+    program.error("tools", "demo", code=5, **env)
+    # Approved for what it was; somebody adds an argument; then its secret is moved.
+    path.write_text(path.read_text().replace("${keyring:demo-the_token}", CANARY))
+    program.text("servers", "trust", "demo", "--yes", **env)
+    path.write_text(path.read_text().replace('"env"', '"cwd": "/", "env"'))
+    assert "stays approved" not in program.text("servers", "secure", "demo", "--yes", **env)
+    program.error("tools", "demo", code=5, **env)
+    assert not told.exists()
+    assert "carried" not in program.text("audit", "--json", **env)
+
+
+def test_a_link_is_not_written_through_and_a_file_of_somebody_else_not_changed(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    path = configured(program, tmp_path / "told")
+    elsewhere = tmp_path / "dotfiles.json"
+    os.rename(path, elsewhere)
+    path.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    with secret_service(tmp_path) as env:
+        assert "symbolic link" in program.error("servers", "secure", "demo", "--yes", code=3, **env)
+        flag = program.error("servers", "secure", "demo", "--mcp-config", str(elsewhere), code=2, **env)
+    assert "not your own mcp.json" in flag
+    assert elsewhere.read_bytes() == before
+
+
+def test_a_configuration_cannot_refer_to_a_sign_in(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    (tmp_path / "data").mkdir()
+    secrets = tmp_path / "data" / "secrets.json"
+    secrets.write_text(json.dumps({"version": 1, "secrets": {"sign-in-tokens-1": CANARY, "mine": "x-1234567"}}))
+    secrets.chmod(0o600)
+    file = program.servers(
+        thief={"command": "true", "env": {"A": "${keyring:sign-in-tokens-1}"}},
+        fine={"command": sys.executable, "args": ["-m", "mcphost.demo.server"], "env": {"A": "${keyring:mine}"}},
+    )
+    env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    assert "which is not there" in program.error("tools", "thief", "--mcp-config", file, code=3, **env)
+    program.text("tools", "fine", "--mcp-config", file, **env)

@@ -1,0 +1,83 @@
+"""Every wait of a sign-in on the command line ends, no browser is tried where none can be, a client id is typed."""
+
+import json
+import signal
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.flows.program import Program
+from tests.flows.test_sign_in import Talking, address, started
+from tests.peers.oidc import provider
+from tests.peers.oidc_browser import visit
+from tests.unit.auth.oauth_peer import run_peer
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+@pytest.mark.parametrize("how", ["--no-browser", "--device"])
+async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
+    async with provider() as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "login", "tracker", how, "--mcp-config", config) as process:
+            said = b""
+            while b"ctrl+c" not in said and b"paste the address" not in said:
+                said += await process.stderr.receive()
+            process.send_signal(signal.SIGINT)
+            with anyio.fail_after(20):
+                assert await process.wait() == 130
+
+
+async def test_a_sign_in_that_nobody_answers_ends_at_its_bound_and_says_so(program: Program) -> None:
+    async with run_peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url, "mcphost": {"oauth": {"seconds": 1}}})
+        command = ("login", "tracker", "--no-browser", "--mcp-config", config)
+        async with await started(program, *command) as process:
+            with anyio.fail_after(20):
+                said = b"".join([chunk async for chunk in process.stderr])
+                assert await process.wait() == 6
+    assert b"Nobody signed in to 'tracker' within 1 seconds" in said
+    assert b"mcphost login tracker" in said
+
+
+async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address_is_shown(program: Program) -> None:
+    tried = program.home / "tried"
+    folder = program.home / "bin"
+    folder.mkdir()
+    for name in ("xdg-open", "wslview", "gio", "x-www-browser"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {tried}\n")
+        (folder / name).chmod(0o755)
+    program.env["PATH"] = f"{folder}:{program.env['PATH']}"
+    program.env["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
+    async with run_peer(kind=Talking) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "login", "tracker", "--json", "--mcp-config", config) as process:
+            said = bytearray()
+            await anyio.to_thread.run_sync(visit, await address(process, said), "ada")
+            out = b"".join([chunk async for chunk in process.stdout])
+            assert await process.wait() == 0
+    assert json.loads(out)["server"] == "tracker"
+    assert not tried.exists()
+
+
+async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_no_file(program: Program) -> None:
+    nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    async with run_peer(kind=Talking, document=nobody) as one:
+        config = program.servers(tracker={"url": one.url})
+        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+            said = bytearray()
+            await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
+            await anyio.to_thread.run_sync(visit, await address(process, said), "ada")
+            assert await process.wait() == 0
+    assert b"registers nobody by itself" in said
+    assert one.asked[0]["client_id"] == "by-hand"
+    assert one.forms[0]["client_secret"] == "the-client-secret-7"
+    kept = b"".join(path.read_bytes() for path in program.home.rglob("*") if path.is_file())
+    assert b"the-client-secret-7" not in kept + said

@@ -1,0 +1,89 @@
+"""Streams that end before their answer is complete, and answers that take too long, from a provider on the wire."""
+
+import time
+from typing import Any
+
+import pytest
+
+from mcphost.llm.model import RetryScheduled
+from mcphost.llm.worker_client import WorkerProcess
+from tests.peers.models.model_requests import STREAMING_ROUTES, ask_model, create_model
+from tests.peers.models.raw_provider import RawProvider
+
+pytestmark = [pytest.mark.anyio, pytest.mark.peer]
+
+
+@pytest.mark.parametrize("ending", ["polite", "middle"])
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
+async def test_a_stream_without_a_finish_reason_is_no_complete_answer(
+    road: str, ending: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending, ours.pause = 3, ending, 0
+    heard = await ask_model(create_model(road, base, worker), "hi")
+    assert heard.text == "w0 w1 w2 "
+    assert heard.error is not None or heard.finished.reason == "unknown"
+
+
+def gemini(text: str, **more: Any) -> dict[str, Any]:
+    """One chunk as Gemini streams it."""
+    return {"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0, **more}]}
+
+
+USAGE = {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2, "totalTokenCount": 5}}
+CALL = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "fs__read", "args": {}}}]}, "index": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ([gemini("a"), gemini("b", finishReason="STOP")], "stop"),
+        ([gemini("a"), {"candidates": [{"finishReason": "STOP", "index": 0}], **USAGE}], "stop"),
+        ([gemini("a", finishReason="STOP"), USAGE], "stop"),
+        ([gemini("a", finishReason="MAX_TOKENS")], "length"),
+        ([CALL, gemini("", finishReason="STOP")], "tool_calls"),
+        ([gemini("a"), gemini("b")], "unknown"),
+        ([gemini("a"), {**gemini("b"), **USAGE}], "unknown"),
+        ([CALL], "unknown"),
+    ],
+)
+async def test_an_answer_of_gemini_is_complete_only_when_gemini_says_so(
+    script: list[dict[str, Any]], reason: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = provider
+    ours.script = script
+    heard = await ask_model(create_model("gemini", base, worker), "hi")
+    assert heard.finished.reason == reason
+
+
+@pytest.mark.parametrize("road", STREAMING_ROUTES)
+async def test_a_stream_without_choices_is_no_empty_answer(
+    road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = provider
+    ours.words, ours.ending = 0, "no choices"
+    heard = await ask_model(create_model(road, base, worker), "hi")
+    assert heard.text == ""
+    assert heard.error is not None or heard.finished.reason == "unknown"
+
+
+async def test_an_answer_ends_at_its_deadline_whatever_still_comes(
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
+    _ours, base = provider
+    began = time.monotonic()
+    heard = await ask_model(create_model("openai", base, worker, total=2), "hi")
+    assert time.monotonic() - began < 20  # a thousand words take 50 s
+    assert heard.text.startswith("w0 ")
+    assert heard.error is not None
+    assert "did not finish its answer within 2 s" in heard.error.message
+
+
+async def test_no_other_try_is_begun_that_could_not_end_in_time(
+    worker: WorkerProcess, provider: tuple[RawProvider, str]
+) -> None:
+    ours, base = provider
+    ours.status, ours.headers = 503, b"retry-after: 20\r\n"
+    heard = await ask_model(create_model("openai", base, worker, total=10), "hi")
+    assert heard.error is not None
+    assert (len(ours.bodies), heard.events_of(RetryScheduled)) == (1, [])

@@ -1,0 +1,57 @@
+"""A person in a browser, for oidc-provider: `python oidc_browser.py LOGIN ADDRESS [CODE]` signs in there and agrees.
+
+As a program it is what $BROWSER names; it needs no more than an address to follow, as any browser.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+
+import httpx
+
+Hook = Callable[[httpx.Request], None]
+
+FORM = re.compile(r'action="([^"]+)"')
+XSRF = re.compile(r'name="xsrf" value="(\w+)"')
+PROMPT = re.compile(r'name="prompt" value="(\w+)"')
+
+
+class _OtherMachine(Exception):
+    """The browser was sent to a machine that it is not on."""
+
+
+def visit_elsewhere(address: str, login: str) -> str:
+    """The same in a browser on another machine: the address that it ended at, where no page can be shown."""
+
+    def elsewhere(request: httpx.Request) -> None:
+        if request.url.path.startswith("/callback"):
+            raise _OtherMachine(str(request.url))
+
+    try:
+        page = visit(address, login, hooks=[elsewhere])
+    except _OtherMachine as error:
+        return str(error)
+    raise AssertionError(page)
+
+
+def visit(address: str, login: str, code: str = "", hooks: Sequence[Hook] = ()) -> str:
+    """Follow the address, enter the code of a device where there is one, log in, agree: the last page."""
+    with httpx.Client(
+        follow_redirects=True, trust_env=False, verify=False, event_hooks={"request": [*hooks]}
+    ) as browser:
+        page = browser.get(address)
+        if code:
+            hidden = XSRF.search(page.text)
+            assert hidden, page.text
+            page = browser.post(address, data={"xsrf": hidden[1], "user_code": code})
+            page = browser.post(address, data={"xsrf": hidden[1], "user_code": code, "confirm": "yes"})
+        while prompt := PROMPT.search(page.text):
+            action = FORM.search(page.text)
+            assert action, page.text
+            form = {"prompt": prompt[1], "login": login, "password": "any"}
+            page = browser.post(str(page.url.join(action[1])), data=form)
+    return page.text
+
+
+if __name__ == "__main__":
+    visit(sys.argv[2], sys.argv[1], *sys.argv[3:])

@@ -1,0 +1,55 @@
+"""Repeat tests under load to show a race: `uv run python -m tests.repeat_under_load TEST...`.
+
+`--times N` says how often (50 by default). Exits 1 when a run failed, and prints the end of the first failure.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+BUSY_LOOP = "while True: pass"
+
+
+@contextmanager
+def busy_cores(cores: int) -> Iterator[None]:
+    """Keep `cores` processes busy until the block is left."""
+    started = [subprocess.Popen([sys.executable, "-c", BUSY_LOOP]) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def run_once(tests: list[str]) -> str | None:
+    """Run the tests alone, one after the other; return their output when one fails."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", *tests]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.stdout if done.returncode else None
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.repeat_under_load", description=__doc__)
+    parser.add_argument("tests", nargs="+", metavar="TEST")
+    parser.add_argument("--times", type=int, default=50)
+    given = parser.parse_args(arguments)
+    failures: list[str] = []
+    with busy_cores(os.cpu_count() or 1):
+        for number in range(1, given.times + 1):
+            output = run_once(given.tests)
+            if output is not None:
+                failures.append(output)
+            print(f"\r{number} of {given.times}, {len(failures)} failed", end="", flush=True)
+    print()
+    if failures:
+        print(failures[0][-6_000:])
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,51 @@
+"""One question of each kind that the screen can ask: whoever adds a kind adds one here, and all rules hold for it."""
+
+from typing import Any
+
+from mcphost.host.questions.questions import (
+    ApproveTool,
+    ContinueTurn,
+    Question,
+    RetryCall,
+    ReviewToolChanges,
+    ToolChange,
+    TrustServer,
+)
+from tests.screens.screenshots import (
+    ENTER_CLIENT,
+    FORM,
+    KEEP,
+    REPLY,
+    RESULT,
+    ROOTS,
+    ROOTS_EACH,
+    SAMPLING,
+    SIGN_IN,
+    UNLOCK,
+    VISIT,
+)
+
+CALL = ApproveTool(
+    server="github", why="the model asked for it in turn 3", call="c", tool="create_issue", arguments={"repo": "a/b"}
+)
+CHANGED = ReviewToolChanges(
+    server="files", why="a tool changed", changes=(ToolChange(tool="read", digest="1", difference=("- a", "+ b")),)
+)
+EXAMPLE_QUESTIONS: tuple[Question[Any], ...] = (
+    CALL,
+    CHANGED,
+    TrustServer(server="files", why="It was never used before.", command=("npx", "-y", "a-server")),
+    ContinueTurn(server="", why="", rounds=25),
+    SIGN_IN,
+    ENTER_CLIENT,
+    KEEP,
+    UNLOCK,
+    ROOTS,
+    ROOTS_EACH,
+    SAMPLING,
+    REPLY,
+    RESULT,
+    FORM,
+    VISIT,
+    RetryCall(server="github", why="its tool runs", urls=("https://example.com/in",)),
+)

@@ -1,0 +1,337 @@
+"""Pictures of results: drawn in half blocks where the terminal can, named where it cannot, folded like other blocks."""
+
+import base64
+import io
+from typing import Any
+
+import psutil
+import pytest
+from PIL import Image
+
+from mcphost.host import events
+from mcphost.host.questions.questions import ReviewSampling
+from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
+from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
+from mcphost.protocol.base import Icon
+from mcphost.protocol.content import ResourceContents
+from mcphost.protocol.resources import ReadResourceResult
+from mcphost.sandbox import image_decoder
+from mcphost.serialization import Raw, encode, replace
+from mcphost.tui.image_cache import ImageCache
+from mcphost.tui.widgets.picture import MAX_ROWS, ImageCard
+from mcphost.tui.widgets.picture_view import ImageView
+from tests.screens.conftest import Run
+from tests.screens.fake_host import FakeHost
+from tests.screens.sample_images import icon_data_url
+
+pytestmark = pytest.mark.anyio
+
+RED, BLUE = (255, 0, 0), (0, 0, 255)
+
+
+def part(width: int, height: int, *, cut: int = 0) -> ImagePart:
+    """Red above, blue below; its colours change in the middle."""
+    image = Image.new("RGB", (width, height), RED)
+    image.paste(BLUE, (0, height // 2, width, height))
+    body = io.BytesIO()
+    image.save(body, "PNG")
+    raw = body.getvalue()
+    return ImagePart("image/png", base64.b64encode(raw[: len(raw) - cut]).decode())
+
+
+@pytest.fixture(autouse=True)
+def _colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORTERM", "truecolor")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def show(host: FakeHost, *images: ImagePart, call: str = "a") -> None:
+    """A call whose result has these pictures."""
+    host.put(events.ToolProposed(call, "files", "look", {}))
+    host.put(events.ToolStarted(call, "files", "look", {}, "once"))
+    text = "\n".join("[image: image/png]" for _ in images)
+    host.put(events.ToolFinished(call, "files", "look", "ok", text, 0.1, "", images))
+
+
+def blocks(it: Any) -> list[ImageCard]:
+    return [block for block in it.app.chat.presenter.transcript.blocks if isinstance(block, ImageCard)]
+
+
+def is_near(colour: tuple[int, int, int], wanted: tuple[int, int, int]) -> bool:
+    return all(abs(one - other) < 30 for one, other in zip(colour, wanted, strict=True))
+
+
+def colours(it: Any) -> set[tuple[int, int, int]]:
+    """The true colours of the half blocks on the screen, above and below."""
+    out: set[tuple[int, int, int]] = set()
+    for strip in it.app.screen._compositor.render_strips():
+        for segment in strip:
+            if "▀" in segment.text:
+                out |= {tuple(one.triplet) for one in (segment.style.color, segment.style.bgcolor)}
+    return out
+
+
+async def test_a_picture_of_a_result_is_drawn_below_its_card_in_its_own_colours(run: Run) -> None:
+    async with run() as it:
+        show(it.host, part(40, 20))
+        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+        rows = it.text().splitlines()
+        drawn = [row for row in rows if "▀" in row]
+        assert len(drawn) == 10
+        assert all(row.count("▀") == 40 for row in drawn)
+        assert rows.index(drawn[0]) > next(y for y, row in enumerate(rows) if "[image: image/png]" in row)
+
+
+async def test_its_place_is_kept_before_it_is_decoded_so_that_nothing_jumps(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    async def never(self: ImageCache, data: str, width: int, height: int) -> str:
+        asked.append((width, height))
+        return "it is not wanted now"
+
+    monkeypatch.setattr(ImageCache, "decode", never)
+    async with run() as it:
+        view = it.app.chat.presenter.transcript
+        show(it.host, part(400, 400))
+        await it.until(lambda: blocks(it), "the block")
+        before = view.virtual_size.height
+        assert blocks(it)[0].estimate_height(view.text_width) == 1 + MAX_ROWS
+        await it.until(lambda: blocks(it)[0].failure_reason, "the refusal")
+        await it.pilot.pause()
+        assert view.virtual_size.height == before
+        assert "it is not wanted now" in it.text()
+        assert asked == [(28, 28)]  # once, not with each frame
+
+
+async def test_a_picture_is_never_wider_than_the_view_nor_higher_than_its_bound(run: Run) -> None:
+    async with run(size=(60, 24)) as it:
+        show(it.host, part(1000, 100), part(50, 900))
+        await it.until(lambda: [bool(block._drawing) for block in blocks(it)] == [True, True], "both")
+        wide, high = blocks(it)
+        assert wide._drawing.width <= it.app.chat.presenter.transcript.text_width - 4
+        assert high._drawing.height <= MAX_ROWS * 2
+        await it.pilot.resize_terminal(100, 30)
+        await it.until(lambda: wide._drawing.width > 60, "the wider one")
+
+
+async def test_enter_folds_a_picture_to_one_row_and_unfolds_it(run: Run) -> None:
+    async with run() as it:
+        show(it.host, part(40, 20))
+        await it.until(lambda: colours(it), "the picture")
+        it.app.chat.presenter.transcript.focus()
+        await it.pilot.press("enter")
+        assert not colours(it)
+        assert "▸ picture  image/png, 40 × 20 pixels" in it.text()
+        await it.pilot.press("enter")
+        assert {RED, BLUE} <= colours(it)
+        assert blocks(it)[0].copy_text() == "[picture: image/png, 40 × 20 pixels]"
+
+
+async def test_a_damaged_picture_says_so_and_the_next_one_is_drawn(run: Run) -> None:
+    async with run() as it:
+        show(it.host, part(40, 20, cut=30), part(20, 20))
+        await it.until(lambda: "damaged" in it.text() and colours(it), "both")
+
+
+async def test_calls_side_by_side_each_have_their_picture_below_their_own_card(run: Run) -> None:
+    async with run() as it:
+        for call in ("a", "b"):
+            it.host.put(events.ToolProposed(call, "files", f"look_{call}", {}))
+            it.host.put(events.ToolStarted(call, "files", f"look_{call}", {}, "once"))
+        for call, size in (("b", 8), ("a", 6)):
+            it.host.put(events.ToolFinished(call, "files", f"look_{call}", "ok", "", 0.1, "", (part(size, size),)))
+        await it.until(lambda: len(blocks(it)) == 2, "both")
+        kinds = [type(block).__name__ for block in it.app.chat.presenter.transcript.blocks]
+        assert kinds[-4:] == ["ToolCard", "ImageCard", "ToolCard", "ImageCard"]
+        assert [block.kind.width for block in blocks(it)] == [6, 8]
+
+
+def lines(it: Any) -> list[str]:
+    """The rows of the notices, in their places, without the scrollbar."""
+    return [row[:60] for row in it.text().splitlines()[2:20]]
+
+
+async def test_a_picture_that_comes_above_what_is_read_does_not_move_it(run: Run) -> None:
+    async with run() as it:
+        it.host.put(events.ToolProposed("a", "files", "look", {}))
+        await it.until(lambda: "look" in it.transcript(), "the card")
+        for number in range(60):
+            it.app.chat.presenter.add_notice("info", f"line {number}")
+        view = it.app.chat.presenter.transcript
+        await it.pilot.pause()
+        view.scroll_to(y=60, animate=False)
+        await it.pilot.pause()
+        before = lines(it)
+        it.host.put(events.ToolFinished("a", "files", "look", "ok", "", 0.1, "", (part(40, 40),)))
+        await it.until(lambda: blocks(it), "the block")
+        await it.pilot.pause()
+        assert lines(it) == before
+
+
+async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> None:
+    messages = (
+        Message(role="assistant", parts=(ToolUsePart("u", "files__look", {}),)),
+        Message(role="tool", parts=(ToolReturnPart("u", "files__look", "[image]", images=(part(12, 12),)),)),
+    )
+    async with run() as it:
+        it.app.chat.presenter.load(messages)
+        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+
+
+@pytest.mark.parametrize("how", ["no extra", "NO_COLOR", "256 colours"])
+async def test_where_none_can_be_drawn_they_are_named_and_the_way_to_see_them_is_said_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    if how == "no extra":
+        monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
+    elif how == "NO_COLOR":
+        monkeypatch.setenv("NO_COLOR", "1")
+    else:
+        monkeypatch.setenv("COLORTERM", "")
+        monkeypatch.setenv("TERM", "xterm-256color")
+    wanted = {"no extra": "mcphost[images]", "NO_COLOR": "NO_COLOR is set", "256 colours": "COLORTERM=truecolor"}[how]
+    async with run() as it:
+        show(it.host, part(40, 20))
+        show(it.host, part(40, 20), call="b")
+        await it.until(lambda: wanted in it.transcript(), "the hint")
+        await it.pilot.pause()
+        assert it.transcript().count("named here and not drawn") == 1
+        assert not blocks(it)
+        assert not colours(it)
+
+
+async def test_what_is_no_picture_or_says_no_size_takes_no_place(run: Run) -> None:
+    async with run() as it:
+        bad = (ImagePart("image/png", "bm8gcGljdHVyZQ=="), ImagePart("image/png", "%%%"))
+        show(it.host, *bad, part(8, 8))
+        await it.until(lambda: len(blocks(it)) == 1, "the one")
+
+
+async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
+    async with run() as it:
+        show(it.host, *[part(2, 2)] * 500)
+        await it.until(lambda: blocks(it), "some")
+        assert len(blocks(it)) == 20
+
+
+async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_covered_by_it(run: Run) -> None:
+    async with run() as it:
+        read = it.host.read_resource
+
+        async def picture(server: str, uri: str) -> ReadResourceResult:
+            if not uri.endswith("md"):
+                return await read(server, uri)
+            return ReadResourceResult(
+                contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),)
+            )
+
+        it.host.read_resource = picture
+        await it.pilot.press("f4")
+        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+        assert "README.md: image/png" in it.text()
+        await it.pilot.press("down")
+        await it.until(lambda: '"a"' in it.text(), "the text")
+        assert not colours(it)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_picture_that_a_server_wants_the_model_to_see_is_drawn_before_it_is_agreed_to(
+    run: Run, size: tuple[int, int]
+) -> None:
+    content = [{"type": "text", "text": "What is it?"}, {"type": "image", "data": part(30, 20).data, "mimeType": "x"}]
+    question = ReviewSampling(
+        server="files",
+        why="its tool runs",
+        messages=({"role": "user", "content": content},),
+        model="m",
+        label="m",
+        max_tokens=9,
+    )
+    async with run(size=size) as it:
+        it.app.run_worker(it.front.ask(question))
+        await it.enter_question()
+        await it.pilot.press("end")
+        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+        assert it.dialog.is_read
+
+
+async def test_a_picture_of_a_result_is_drawn_before_the_model_is_given_it(run: Run) -> None:
+    image = part(30, 20)
+    pieces = (ResultPart(kind="text", text="Look."), ResultPart(kind="image", text="[image]", image=image))
+    question = ReviewResult(server="files", why="w", call="c", tool="look", arguments={}, parts=pieces)
+    async with run(size=(80, 24)) as it:
+        it.app.run_worker(it.front.ask(question))
+        await it.enter_question()
+        await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
+
+
+async def test_where_none_can_be_drawn_a_picture_takes_no_place_in_a_page(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_decoder, "find_spec", lambda name: None)
+    async with run() as it:
+        view = ImageView(part(40, 40))
+        await it.app.screen.mount(view)
+        await it.pilot.pause()
+        assert not view.display
+
+
+@pytest.mark.req("icon.mime")
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+async def test_the_icon_of_a_tool_a_resource_a_prompt_and_a_server_is_drawn_on_its_page(run: Run, kind: str) -> None:
+    icons = (Icon(icon_data_url(kind)),)
+    async with run(size=(120, 40)) as it:
+        view = it.host.views[0]
+        assert view.facts is not None
+        given = view.catalog
+        catalog = replace(
+            given,
+            tools=tuple(replace(one, icons=icons) for one in given.tools),
+            resources=tuple(replace(one, icons=icons) for one in given.resources),
+            prompts=tuple(replace(one, icons=icons) for one in given.prompts),
+        )
+        info = replace(view.facts.info, icons=Raw(encode([{"src": icons[0].src}])))
+        facts = replace(view.facts, info=info)
+        it.host.views = (replace(view, catalog=catalog, facts=facts), *it.host.views[1:])
+        for keys in (["f3"], ["f3", "t"], ["f4"], ["f5"]):
+            await it.pilot.press(*keys)
+            await it.until(lambda: any(is_near(one, RED) for one in colours(it)), f"the icon of {keys}")
+            assert len([row for row in it.text().splitlines() if "▀" in row]) == 4
+            while len(it.app.screen_stack) > 1:
+                await it.pilot.press("escape")
+
+
+@pytest.mark.req("icon.content")
+async def test_an_icon_that_is_a_script_or_not_what_it_says_is_not_drawn(run: Run) -> None:
+    script = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>").decode()
+    icons = (Icon(f"data:image/svg+xml;base64,{script}"), Icon(f"data:image/png;base64,{script}"))
+    async with run(size=(120, 40)) as it:
+        view = it.host.views[0]
+        catalog = replace(view.catalog, tools=tuple(replace(one, icons=icons) for one in view.catalog.tools))
+        it.host.views = (replace(view, catalog=catalog), *it.host.views[1:])
+        await it.pilot.press("f3", "t")
+        await it.until(lambda: "the model has it" in it.text(), "the page")
+        await it.pilot.pause()
+        assert not it.app.screen.query_one("#icon").display
+        assert it.app._image_cache is None  # nobody was asked to decode it
+
+
+async def test_leaving_ends_the_process_that_decodes(run: Run) -> None:
+    async with run() as it:
+        show(it.host, part(40, 20))
+        await it.until(lambda: colours(it), "the picture")
+        child = it.app._image_cache._decoder.pid
+        assert psutil.pid_exists(child)
+    assert not psutil.pid_exists(child)
+
+
+async def test_the_gallery_keeps_a_bounded_part_of_what_it_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.tui.image_cache._MAX_CACHED_BYTES", 4_000)
+    gallery = ImageCache()
+    for size in range(10, 30):
+        await gallery.decode(part(size, size).data, 100, 100)
+    assert gallery._cached_bytes <= 4_000
+    assert len(gallery._entries) < 5
+    await gallery.close()

@@ -1,0 +1,225 @@
+"""Keys that arrive in one piece, as over a slow connection: a line that one of them opens gets all that follow it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import Event, Key, MouseDown, MouseMove, Paste
+
+from mcphost.config.schema import RootConfig
+from mcphost.host.questions.client_id_question import EnteredClient
+from mcphost.host.questions.form_fields import Field
+from mcphost.host.questions.questions import AllowOnce, Deny
+from mcphost.host.questions.result_review_questions import WithholdResult
+from mcphost.host.questions.sign_in_questions import PastedRedirect, SignInQuestion
+from mcphost.host.server_requests.roots import Roots
+from mcphost.serialization import replace
+from mcphost.tui.widgets.composer import Composer
+from tests.screens.conftest import Run
+from tests.screens.example_questions import CALL
+from tests.screens.screenshots import FORM, REPLY
+from tests.screens.test_edit_arguments import editing
+from tests.screens.test_enter_client import QUESTION
+from tests.screens.test_forms import AGE, NAME, WATCH, form
+from tests.screens.test_questions import Asked, approve
+from tests.screens.test_result_review import result
+
+pytestmark = pytest.mark.anyio
+SIGN_IN = SignInQuestion(
+    server="tracker",
+    why="the server tracker wants to know who you are",
+    url="https://login.example/authorize?state=1",
+    host="login.example",
+    issuer="https://login.example",
+    other="code",
+)
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("question", "keys", "answer"),
+    [
+        # Each text holds the letters that would close the line, agree, or answer otherwise.
+        (approve(), ("r", *"drasA", "enter"), Deny(reason="drasA")),
+        (result("x"), ("r", *"drat", "enter"), WithholdResult("drat")),
+        (SIGN_IN, ("p", *"dopcq", "enter"), PastedRedirect("dopcq")),
+        (QUESTION, ("e", *"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
+    ],
+)
+async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
+    run: Run, question: Any, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, question)
+        await it.enter_question()
+        it.press_together(*keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("question", "button", "keys", "answer"),
+    [
+        (approve(), "reason", (*"a drasA", "enter"), Deny(reason="a drasA")),
+        (result("x"), "reason", (*"a drat", "enter"), WithholdResult("a drat")),
+        (SIGN_IN, "paste", (*"dopcq", "enter"), PastedRedirect("dopcq")),
+        (QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
+    ],
+)
+async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
+    run: Run, question: Any, button: str, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, question)
+        dialog = await it.enter_question()
+        it.press_together(*steps(dialog, button), "enter", *keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("question", "opens"),
+    [
+        (result("x"), ("right", "right", "enter")),
+        (result("x"), ("e",)),
+        (REPLY, ("right", "enter")),
+        (REPLY, ("e",)),
+        (FORM, ("ctrl+e",)),
+        (CALL, ("e",)),
+    ],
+)
+async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_editor(
+    run: Run, question: Any, opens: tuple[str, ...]
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, question)
+        await it.enter_question()
+        it.press_together(*opens, *"a drasA")
+        await it.until(lambda: "a drasA" in written(it.app.focused), "the text in the editor")
+        assert asked.answer is None
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (("right", "right", "enter", "left", "d"), AllowOnce()),
+        (("tab", "tab", "shift+tab", "tab", "enter", "enter"), AllowOnce()),
+        (("a", "enter"), AllowOnce()),
+        (("enter", "a"), Deny()),
+        (("end", "right", "left", "enter", "s"), Deny()),
+    ],
+)
+async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_pressed(
+    run: Run, keys: tuple[str, ...], answer: Any
+) -> None:
+    async with run(size=(100, 40)) as it:
+        asked = Asked(it, approve())
+        await it.enter_question()
+        it.press_together(*keys)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer == answer
+
+
+@pytest.mark.req("ui.confirm")
+@pytest.mark.parametrize("end", [("tab", "enter"), ("tab", "ctrl+s"), ("ctrl+s",)])
+@pytest.mark.parametrize(
+    ("field", "keys", "value"),
+    [
+        (replace(WATCH, required=True, default=True), "n", False),
+        (NAME, "Ada", "Ada"),
+        (AGE, ("backspace", "backspace", "7"), 7),
+    ],
+)
+async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
+    run: Run, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
+) -> None:
+    async with run(size=(80, 24)) as it:
+        asked = Asked(it, form(field))
+        await it.enter_question()
+        await it.pilot.press("tab")
+        it.press_together(*keys, *end)
+        await it.until(lambda: asked.answer is not None, "an answer")
+        assert asked.answer.content == {field.name: value}
+
+
+@pytest.mark.parametrize("end", [("ctrl+s",), ("tab",) * 6 + ("enter",)])
+async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Run, end: tuple[str, ...]) -> None:
+    async with run(size=(80, 24)) as it:
+        await editing(it)
+        it.press_together("end", *"/yz", "backspace", *end)
+        await it.until(lambda: "edited by you: 1 changed" in it.text(), "the edited call")
+        assert ("path", "/tmp/x/y") in it.app.screen.query_one("#sent").pairs
+
+
+@pytest.mark.parametrize("page", ["f1", "f4", "f5", "f6", "f7", "f12", "ctrl+o"])
+@pytest.mark.parametrize("keys", [("escape", "escape"), ("enter", "enter", "enter"), ("enter", "escape", "escape")])
+async def test_a_page_that_is_left_twice_at_once_takes_nothing_else_along(
+    run: Run, page: str, keys: tuple[str, ...]
+) -> None:
+    async with run() as it:
+        await it.pilot.press(page)
+        await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
+        it.press_together(*keys)
+        await it.pilot.pause(0.1)
+        assert it.app.crash_error is None
+        assert it.app.screen_stack[0] is it.app.chat
+        assert it.host.sent == []
+
+
+@pytest.mark.parametrize("key", ["x", "n"])
+async def test_no_form_is_confirmed_by_a_key_from_before_it_was_there(run: Run, tmp_path: Path, key: str) -> None:
+    async with run(size=(100, 40)) as it:
+        roots = it.host.roots = Roots((RootConfig(str(tmp_path), "proj", "started"),))
+        before = await roots.refresh()
+        await it.pilot.press("ctrl+o")
+        await it.until(lambda: "where mcphost was started" in it.text(), "the folder")
+        it.press_together(key, " ", "ctrl+s")
+        await it.until(lambda: "ctrl+s" in it.text(), "the form")
+        await it.pilot.pause(0.1)
+        assert await roots.refresh() == before
+        await it.pilot.press("ctrl+s")
+        await it.until(lambda: "ctrl+s" not in it.text(), "the end of the form")
+
+
+def steps(dialog: Any, button: str) -> list[str]:
+    """The keys from where the focus is to that button."""
+    ways = [one for one in dialog.focus_chain if one.parent.id == "buttons"]
+    return ["right"] * (ways.index(dialog.query_one(f"#{button}")) - ways.index(dialog.focused))
+
+
+def written(widget: Any) -> str:
+    """What somebody wrote there."""
+    return str(getattr(widget, "text", getattr(widget, "value", "")))
+
+
+async def test_a_key_that_is_held_down_stacks_up_no_notices(run: Run) -> None:
+    async with run() as it:
+        it.app.chat._is_sending = True  # an answer is on its way
+        await it.type("and again")
+        for _ in range(20):
+            await it.pilot.press("enter")
+        said = [one.message for one in it.app._notifications]
+        assert said == ["Still answering. Esc stops it; your text stays here."]
+        assert it.app.chat.query_one(Composer).composer_input.text == "and again"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        Key("a", "a"),
+        Paste("late"),
+        MouseMove(None, 1, 1, 0, 0, 0, False, False, False),
+        MouseDown(None, 1, 1, 0, 0, 1, False, False, False),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+async def test_input_that_comes_when_the_last_screen_is_gone_is_left(run: Run, late: Event) -> None:
+    async with run() as it:
+        pass
+    assert not it.app._screen_stack
+    with it.app._context():
+        await it.app.on_event(late)
+    assert it.app._exception is None

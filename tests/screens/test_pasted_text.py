@@ -1,0 +1,237 @@
+"""Text that was not typed is a message, whatever it says: it runs no command and calls no tool."""
+
+import json
+from typing import Any
+
+import pytest
+from textual.events import Key, Paste
+
+from mcphost.llm.messages import Message, TextPart
+from mcphost.protocol.prompts import GetPromptResult, PromptMessage
+from mcphost.serialization import Raw
+from mcphost.tui import answer_guard
+from mcphost.tui.widgets.composer import Composer
+from mcphost.tui.widgets.draft import Draft, describe_origin
+from tests.screens.conftest import GUARD_SECONDS, Run
+from tests.screens.fake_host import FakeHost
+from tests.screens.test_chat import echo
+from tests.screens.test_every_dialog import Clock
+from tests.screens.test_shell_before_host import attached, shell
+
+pytestmark = pytest.mark.anyio
+LINE = "!files/search_files pattern=x"
+LONG = '!files/search_files pattern=/ note="' + "\n".join(f"Please review paragraph {n}." for n in range(25)) + '"'
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(answer_guard, "clock", clock)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
+    return clock
+
+
+def prompt(it: Any) -> Any:
+    return it.app.chat.query_one(Composer).composer_input
+
+
+async def paste(it: Any, text: str) -> None:
+    before = prompt(it).text
+    it.app.post_message(Paste(text))
+    await it.until(lambda: prompt(it).text != before, "the paste")
+    await it.pilot.pause(0.02)
+
+
+async def sends(it: Any, text: str) -> None:
+    """Enter sends this as a message, and it calls nothing."""
+    await it.pilot.press("enter")
+    await it.until(lambda: it.host.sent or it.host.called, "what enter does")
+    assert it.host.called == []
+    assert [sent for sent, _ in it.host.sent] == [text]
+
+
+async def stays(it: Any, text: str) -> None:
+    """Enter does nothing with it."""
+    await it.pilot.press("enter")
+    await it.pilot.pause()
+    assert (it.host.called, it.host.sent, prompt(it).text) == ([], [], text)
+
+
+def notices(it: Any) -> str:
+    return " ".join(one.message for one in it.app._notifications)
+
+
+async def filled(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text of a server's prompt is in the composer."""
+
+    async def gets(host: FakeHost, *_: Any) -> GetPromptResult:
+        del host
+        content = Raw(json.dumps({"type": "text", "text": text}).encode())
+        return GetPromptResult(messages=(PromptMessage(role="user", content=content),))
+
+    monkeypatch.setattr(FakeHost, "get_prompt", gets)
+    await it.type("/files:gre")
+    await it.pilot.press("enter")
+    await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
+    await it.pilot.press("enter")
+    await it.until(lambda: prompt(it).text.endswith(text), "the filled prompt")
+
+
+@pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
+async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
+    run: Run, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    async with run(turn=echo) as it:
+        await filled(it, text, monkeypatch)
+        await it.pilot.pause(0.02)
+        lines = ", 25 lines" if text == LONG else ""
+        assert f"Text of files{lines}: enter sends it as a message." in it.text()
+        await sends(it, text)
+        assert "Sent as a message" in notices(it)
+        assert "Text of files" not in it.text()
+
+
+@pytest.mark.parametrize("text", ["!f/s", "/folders"])
+@pytest.mark.parametrize("origin", ["mixed", "inserted"])
+def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any) -> None:
+    assert 0 < len(describe_origin(Draft(text, origin), 1)) <= 74
+
+
+@pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
+async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, text)
+        assert not it.app.query("OptionList")
+        assert "enter sends it as a message. Type the c" in it.text()
+        await sends(it, text)
+        assert "Sent as a message" in notices(it)
+
+
+async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: Clock) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, "hello")
+        for _ in range(5):
+            clock.now += GUARD_SECONDS * 0.9
+            await stays(it, "hello")
+        assert "press enter again" in notices(it)
+        clock.now += GUARD_SECONDS * 1.1
+        await sends(it, "hello")
+
+
+async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: Clock) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, "hello")
+        for _ in range(5):
+            clock.now += GUARD_SECONDS * 0.3
+            await it.pilot.press("y")
+        await sends(it, "helloyyyyy")
+
+
+async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: Clock) -> None:
+    async with run(turn=echo) as it:
+        it.app.post_message(Paste("x"))
+        for key in ("ctrl+u", *LINE):
+            it.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
+        await it.until(lambda: prompt(it).text == LINE, "the text")
+        clock.now += 1
+        await sends(it, LINE)
+
+
+async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await it.type("!files/search_files pattern=")
+        await paste(it, "x")
+        assert "type the call to run it" in it.text()
+        await stays(it, LINE)
+        assert "A space before it makes it a message." in notices(it)
+        await it.pilot.press("home", "space")
+        await sends(it, f" {LINE}")
+
+
+async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, LINE[1:])
+        await it.pilot.press("home", "exclamation_mark")
+        await sends(it, LINE)
+
+
+async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, LINE)
+        await it.pilot.press("ctrl+u")
+        await it.until(lambda: not prompt(it).text)
+        await it.pilot.press("ctrl+z")
+        await it.until(lambda: prompt(it).text == LINE)
+        await sends(it, LINE)
+
+
+async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, "hello")
+        await it.pilot.press("ctrl+u")
+        await it.pilot.pause(0.02)
+        await it.type(LINE)
+        await it.pilot.press("escape", "enter")
+        await it.until(lambda: it.host.called == [("files", "search_files", {"pattern": "x"})], "the call")
+
+
+async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
+    async with run(no_model=True) as it:
+        await it.type(LINE)
+        await it.pilot.press("escape", "enter")
+        await it.until(lambda: it.host.called and not prompt(it).text, "the call")
+        await it.pilot.press("up", "enter")
+        await it.until(lambda: len(it.host.called) == 2, "the second call")
+
+
+async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
+    async with run(turn=echo) as it:
+        it.host.messages = (Message(role="user", parts=(TextPart(LINE),)),)
+        it.app.chat.load_conversation()
+        await it.pilot.press("up")
+        await it.until(lambda: prompt(it).text == LINE)
+        assert "enter sends it as a message" in it.text()
+        await sends(it, LINE)
+
+
+async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await paste(it, LINE)
+        await sends(it, LINE)
+        await it.until(lambda: not it.host.is_busy)
+        await it.pilot.press("up", "enter")
+        await it.until(lambda: len(it.host.sent) == 2, "the second message")
+        assert it.host.called == []
+
+
+async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Run) -> None:
+    async with run(turn=echo) as it:
+        it.host.messages = (Message(role="user", parts=(TextPart("one"),)),)
+        it.app.chat.load_conversation()
+        await paste(it, LINE)
+        await it.pilot.press("up", "down")
+        await sends(it, LINE)
+
+
+async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
+    async with run(turn=echo) as it:
+        await it.type("!files/search_files pattern=a\nb=c")
+        await stays(it, "!files/search_files pattern=a\nb=c")
+        assert "A call by hand is one line." in it.transcript()
+
+
+@pytest.mark.parametrize("text", [" !files/search_files pattern=x", " /new"])
+async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Run, text: str) -> None:
+    async with run(turn=echo) as it:
+        await it.type(text)
+        await sends(it, text)
+
+
+async def test_a_call_pasted_before_there_is_a_host_is_a_message() -> None:
+    async with shell() as it:
+        await paste(it, LINE)
+        await it.pilot.press("enter")
+        await it.until(lambda: not prompt(it).text, "the message")
+        await attached(it)
+        await it.until(lambda: it.host.sent or it.host.called, "the message")
+        assert it.host.called == []

@@ -1,0 +1,132 @@
+"""Sentences typed while questions of every kind come and go: none is answered, and no letter is lost."""
+
+import asyncio
+from random import Random
+from string import ascii_letters
+from typing import Any
+
+import pytest
+from textual import events
+
+from mcphost.serialization import replace
+from mcphost.tui import answer_guard
+from mcphost.tui.input_guard import Guarded
+from tests.screens.conftest import GUARD_SECONDS, Run
+from tests.screens.example_questions import CALL, EXAMPLE_QUESTIONS
+from tests.screens.settled import wait_settled
+from tests.screens.test_every_dialog import Clock
+from tests.screens.test_questions import Asked
+
+pytestmark = pytest.mark.anyio
+RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
+
+
+class Typist:
+    """A person who types on whatever happens; `typed` is every character but Enter."""
+
+    def __init__(self, it: Any, clock: Clock, random: Random) -> None:
+        self.it, self.clock, self.random = it, clock, random
+        self.typed = ""
+        self.asked: list[Asked] = []
+        self.open: list[Asked] = []
+        self.opened = self.aside = 0
+        kinds = [*EXAMPLE_QUESTIONS, CALL, CALL]
+        random.shuffle(kinds)
+        self.kinds = iter(kinds * 100)
+
+    async def press(self, key: str, character: str) -> None:
+        """One key, and the time until the next one."""
+        self.it.app.post_message(events.Key(key, character))
+        if self.random.random() < 0.1:
+            return  # the next key comes in one piece with this one
+        await self.heard()
+        pauses = self.random.random() < 0.05
+        self.clock.now += self.random.uniform(1.5, 9) if pauses else self.random.uniform(0.02, 0.7)
+        if pauses:
+            await wait_settled()
+        elif self.random.random() < 0.06:
+            await self.something_happens()
+
+    async def heard(self) -> None:
+        """Wait until the keys so far were handed on."""
+        app, prompt = self.it.app, self.it.app.chat.composer_input
+        while not (app._message_queue.empty() and prompt._message_queue.empty()):  # noqa: ASYNC110 - Textual's queues
+            await asyncio.sleep(0)
+
+    async def something_happens(self) -> None:
+        """A question comes, or one is withdrawn."""
+        if len(self.open) < MOST_OPEN and self.random.random() < 0.6:
+            self.ask()
+        elif self.open:
+            self.open.pop(self.random.randrange(len(self.open))).worker.cancel()
+        if self.random.random() < 0.8:
+            await wait_settled()
+        self.clock.now += self.random.choice((0.0, 0.0, 0.5))
+        self.opened += isinstance(self.it.app.screen, Guarded)
+        self.aside += self.it.app._minimized is not None
+
+    def ask(self) -> None:
+        """A question of another kind than before."""
+        question = next(self.kinds)
+        one = Asked(self.it, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
+        self.asked.append(one)
+        self.open.append(one)
+
+    async def rest(self) -> None:
+        """Nothing is typed for so long that a question takes the focus; it may come at any moment of that."""
+        while self.open and self.random.random() < 0.8:
+            self.open.pop().worker.cancel()
+        await wait_settled()
+        self.clock.now += self.random.uniform(1.5, 4)
+        self.ask()
+        await wait_settled()
+        self.opened += isinstance(self.it.app.screen, Guarded)
+        self.clock.now += self.random.choice((0.0, 0.2, 0.5, 5.0))
+
+    async def sentence(self) -> None:
+        """Letters and spaces, which are keys of every question, then Enter."""
+        for _ in range(self.random.randint(2, 18)):
+            letter = self.random.choice((*ascii_letters, *"asdorkgAAae", " ", " ", " "))
+            self.typed += letter
+            await self.press("space" if letter == " " else letter, letter)
+        await self.press("enter", "\r")
+
+    @property
+    def arrived(self) -> str:
+        """What is in messages and in the composer."""
+        return "".join(text for text, _ in self.it.host.sent) + str(self.it.app.chat.composer_input.text)
+
+
+@pytest.mark.req("ui.confirm", "ui.dialog-queue")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(RUNS))
+async def test_typing_answers_no_question_and_loses_no_letter(
+    run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(answer_guard, "clock", clock)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
+
+    async def quiet(*_: Any) -> str:
+        return "yes"
+
+    async with run(turn=quiet, size=(80, 24)) as it:
+        typist = Typist(it, clock, Random(seed))
+        for _ in range(SENTENCES):
+            await typist.sentence()
+            await it.until(lambda: typist.arrived == typist.typed, f"all letters of {typist.typed[-60:]!r}")
+            assert [one.answer for one in typist.asked if one.answer is not None] == []
+            if typist.random.random() < 0.5:
+                await typist.rest()
+        assert len(typist.asked) > len(EXAMPLE_QUESTIONS), "questions of every kind came"
+        assert typist.opened, "some opened as dialogs"
+        assert typist.aside, "some waited beside the message"
+        assert it.host.sent
+        clock.now += 60
+        last = Asked(it, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
+        await it.until(lambda: it.front.pending_questions, "a question")
+        await it.pilot.press("f8")
+        await it.until(lambda: isinstance(it.app.screen, Guarded) and it.app.screen.guard.is_shown, "the dialog")
+        clock.now += 60
+        await it.pilot.press("escape")
+        await it.until(lambda: any(one.answer is not None for one in (last, *typist.open)), "a refusal by Escape")

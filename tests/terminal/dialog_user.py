@@ -1,0 +1,255 @@
+"""A person at the keyboard who meets dialogs: types ahead, refuses by Escape, agrees; and what came of it."""
+
+import json
+import re
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mcphost.tui.dialogs.dialog import Dialog
+from tests.flows.consent_attacks.attack import AttackSetup
+from tests.terminal.terminal import Terminal, accepts_keys, is_unfocused
+
+HOSTILE = str(Path(__file__).parents[1] / "flows" / "consent_attacks" / "hostile_server.py")
+_RETRY_SECONDS = 2.0
+"""Seconds after which a key that did nothing came too early on a busy machine, and is pressed again."""
+_GUARD_SECONDS = 0.15
+"""Seconds: a question that was not on the screen so long ago is deaf for sure when a key reaches it."""
+_REPEAT_SECONDS = 0.05
+_ATTEMPTS = 3
+
+Texts = Sequence[str]
+
+
+class DialogUser:
+    """One terminal with the program in it, its peer, and which dialogs were met in which way.
+
+    `refused` are those that keys typed ahead did not answer and Escape refused, `agreed` those with the effect.
+    """
+
+    def __init__(self, terminal: Terminal, folder: Path) -> None:
+        self.terminal = terminal
+        self.setup = AttackSetup(folder, None)  # type: ignore[arg-type]
+        self.setup.ledger = folder / "data" / "ledger.db"
+        self.refused: set[type] = set()
+        self.agreed: set[type] = set()
+
+    # -- what there is around the program
+    def hostile_server(
+        self, name: str, *tools: Any, mcphost: dict[str, Any] | None = None, **plan: Any
+    ) -> dict[str, Any]:
+        """The entry of a server that does what its plan says and writes down what reached it."""
+        env = self.setup.server_environment(name, self.setup.write_plan(name, *tools, **plan))
+        return {"command": sys.executable, "args": [HOSTILE], "env": env, "mcphost": mcphost or {}}
+
+    def write_config(self, settings: str, **servers: dict[str, Any]) -> None:
+        """The person's own config.toml and mcp.json."""
+        folder = self.setup.folder / "config"
+        folder.mkdir()
+        (folder / "config.toml").write_text(settings)
+        if servers:
+            (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def start_chat(self, *flags: str, **servers: dict[str, Any]) -> None:
+        """The chat with the demo model and these servers."""
+        config = self.setup.folder / "given.json"
+        config.write_text(json.dumps({"mcpServers": servers}))
+        self.terminal.start_chat("--model", "demo", "--mcp-config", str(config), *flags)
+
+    def wait_for_servers(self) -> None:
+        """Wait for the servers."""
+        self.terminal.wait_for("1/1 server", "F6 history", seconds=30)
+
+    def effects(self, mark: int = 0) -> list[str]:
+        """What reached the peers since, but processes: `tool add`, `form`, `refused roots/list`."""
+        seen = [one for one in self.setup.effects()[mark:] if one["what"] != "process"]
+        return [f"{one['what']} {one['name']}" if one.get("name") else one["what"] for one in seen]
+
+    def expect_effects(self, mark: int, *effects: str) -> None:
+        """Wait until exactly this reached the peers."""
+        self.terminal.wait_until(lambda _: len(self.effects(mark)) >= len(effects), f"effects {effects}")
+        assert sorted(self.effects(mark)) == sorted(effects)
+
+    def answers(self, mark: int) -> list[str]:
+        """What a person answered since, as the ledger on the disk has it: `tool deny`."""
+        rows = self._rows()[mark:]
+        return [f"{row['kind']} {row['decision']}" for row in rows if row["event"] == "answered"]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        try:
+            return self.setup.audit_rows()
+        except sqlite3.OperationalError:  # the file is there, and nothing is in it yet
+            return []
+
+    @property
+    def marks(self) -> tuple[int, int]:
+        """How much happened so far: to the peers, and in the ledger."""
+        return len(self.setup.effects()), len(self._rows())
+
+    # -- at the keyboard
+    def type_message(self, text: str) -> None:
+        """Type a message; nothing is sent yet."""
+        # A row at a time; right after Escape it is read as another key.
+        while "Type a message" not in (screen := self.terminal.screen()):
+            self.terminal.press("C-u")
+            with suppress(AssertionError):
+                self.terminal.wait_until(lambda now, was=screen: now != was, "a row less", seconds=0.5)
+        self.terminal.type(text)
+        self.terminal.wait_until(lambda screen: text.strip() in map(str.strip, screen.splitlines()), text)
+
+    def message_action(self, text: str) -> Callable[[], None]:
+        """To be done later: that message, with letters typed right behind it."""
+
+        def sent() -> None:
+            self.terminal.wait_for_turn_end()
+            self.type_message(text)
+            self.terminal.press("Enter", "a", "o", "s", "A")
+
+        return sent
+
+    def no_action(self) -> None:
+        """What is to be done for a dialog that comes by itself."""
+
+    def key_action(self, *keys: str) -> Callable[[], None]:
+        """To be done later."""
+        return lambda: self.terminal.press(*keys)
+
+    def dialog_matcher(self, kind: type[Any], texts: Texts) -> Callable[[str], bool]:
+        """Whether a screen has that dialog: what it says, and the button that refuses; or what waits for it beside."""
+        buttons = [label for _, label in getattr(kind, "BUTTONS", ())[:1]]
+
+        def is_there(screen: str) -> bool:
+            waits = "click enters it" in screen and all(text in screen for text in texts[:1])
+            return waits or all(text in screen for text in (*texts, *buttons))
+
+        return is_there
+
+    def wait_for_dialog(self, kind: type[Any], *texts: str) -> str:
+        """Wait for that dialog, and for the moment it hears; the screen then."""
+        is_there = self.dialog_matcher(kind, texts)
+
+        def heeds(screen: str) -> bool:
+            if not is_there(screen):
+                return False
+            if issubclass(kind, Dialog) and is_unfocused(screen):
+                self.terminal.press("F8")
+                self.terminal.wait_until(lambda now: not is_unfocused(now), f"{kind.__name__} that was entered")
+                return False
+            return self._accepts_keys(kind, screen)
+
+        return self.terminal.wait_until(heeds, f"{kind.__name__}: {texts}", seconds=30)
+
+    def _accepts_keys(self, kind: type[Any], screen: str) -> bool:
+        return accepts_keys(screen) or not issubclass(kind, Dialog)
+
+    def press_through(self, kind: type[Any], *texts: str, key: str) -> None:
+        """Go on from that dialog by a key, on the way to another one."""
+        is_there = self.dialog_matcher(kind, texts)
+        self.wait_for_dialog(kind, *texts)
+        self.press_until([key], lambda screen: not is_there(screen), f"{kind.__name__} answered")
+
+    def press_until(self, keys: Texts, heard: Callable[[str], bool], what: str) -> str:
+        """Press keys; again when nothing comes of it, because the machine was so slow that they were too early."""
+        for attempt in range(_ATTEMPTS):
+            for number, key in enumerate(keys):
+                if number:
+                    self.terminal.wait_between_keys()
+                self.terminal.press(key)
+            try:
+                return self.terminal.wait_until(heard, what, seconds=_RETRY_SECONDS if attempt < _ATTEMPTS - 1 else 15)
+            except AssertionError:
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError
+
+    def _open_typing_ahead(
+        self, opens: Callable[[], None], keys: Texts, is_there: Callable[[str], bool], what: str
+    ) -> bool:
+        """Open it, with these keys pressed all the time until it is there and once more right then.
+
+        Whether all of them surely came before it heard.
+        """
+        opens()
+        deadline, before = time.monotonic() + 30, time.monotonic()
+        self.terminal.press(*keys)
+        while True:
+            now = time.monotonic()
+            screen = self.terminal.screen()
+            if is_there(screen):
+                break
+            assert now < deadline, f"never came: {what}\n{screen}"
+            before = now
+            self.terminal.press(*keys)
+            time.sleep(_REPEAT_SECONDS)
+        if time.monotonic() - before > _GUARD_SECONDS:
+            return False
+        self.terminal.press(*keys)
+        return time.monotonic() - before < _GUARD_SECONDS
+
+    def expect_refusal(
+        self,
+        kind: type[Any],
+        opens: Callable[[], None],
+        *texts: str,
+        ahead: Texts,
+        effects: Texts = (),
+        answers: Texts = (),
+        keys: Texts = ("Escape",),
+        leaves: Callable[[str], bool] | None = None,
+    ) -> str:
+        """Keys typed ahead do not answer it, and Escape refuses: exactly `effects`, and `answers` in the ledger.
+
+        It is opened anew where this machine was so busy that the last key may have come when it heard already.
+        """
+        is_there = self.dialog_matcher(kind, texts)
+        for _ in range(_ATTEMPTS):
+            happened, recorded = self.marks
+            surely = self._open_typing_ahead(opens, ahead, is_there, kind.__name__)
+            screen = self.terminal.wait_until(
+                lambda now: is_unfocused(now) or self._accepts_keys(kind, now) or not is_there(now),
+                f"{kind.__name__} that hears",
+            )
+            if surely or is_there(screen):
+                break
+        assert is_there(screen), f"keys typed ahead answered {kind.__name__}\n{screen}"
+        screen = self.wait_for_dialog(kind, *texts)
+        self.press_until(keys, leaves or (lambda now: not is_there(now)), f"{kind.__name__} refused")
+        self.expect_effects(happened, *effects)
+        self.expect_answers(recorded, *answers)
+        self.refused.add(kind)
+        return screen
+
+    def expect_acceptance(
+        self,
+        kind: type[Any],
+        opens: Callable[[], None],
+        *texts: str,
+        keys: Texts,
+        effects: Texts = (),
+        answers: Texts = (),
+        leaves: Callable[[str], bool] | None = None,
+    ) -> str:
+        """By keyboard alone it is agreed to, with exactly these effects; the screen of the dialog."""
+        happened, recorded = self.marks
+        opens()
+        is_there = self.dialog_matcher(kind, texts)
+        screen = self.wait_for_dialog(kind, *texts)
+        self.press_until(keys, leaves or (lambda now: not is_there(now)), f"{kind.__name__} agreed to")
+        self.expect_effects(happened, *effects)
+        self.expect_answers(recorded, *answers)
+        self.agreed.add(kind)
+        return screen
+
+    def expect_answers(self, mark: int, *answers: str) -> None:
+        """Wait until exactly these answers are in the ledger."""
+        self.terminal.wait_until(lambda _: len(self.answers(mark)) >= len(answers), f"answers {answers}")
+        assert self.answers(mark) == list(answers), self.answers(mark)
+
+
+def strip_frames(screen: str) -> str:
+    """The words of a screen, without frames and line ends."""
+    return re.sub(r"[\s│╭╮╰╯─]+", " ", screen)

@@ -1,0 +1,28 @@
+"""The program with one injected fault while secrets are in memory: `python fault_injection.py WHERE ARGS…`."""
+
+import sys
+from typing import Any
+
+from mcphost.auth import code_flow
+from mcphost.cli.main import main
+from mcphost.tui.dialogs import enter_client, keep_secrets
+
+
+def fail_exchange(*given: Any, **more: Any) -> Any:
+    """Instead of buying a token: the code, the verifier and the state are in `given`, and in what it says."""
+    raise RuntimeError(f"mistaken about {given!r}")
+
+
+def fail_dialog(*typed: str) -> Any:
+    """Instead of an answer: the pass phrase or the client secret is in `typed`."""
+    copy = list(typed)
+    raise RuntimeError(f"mistaken about {len(copy)} values")
+
+
+match sys.argv.pop(1):
+    case "exchange":
+        code_flow.request_tokens = fail_exchange
+    case "dialog":
+        keep_secrets.KeepInEncryptedFile = fail_dialog  # type: ignore[misc,assignment]
+        enter_client.EnteredClient = fail_dialog  # type: ignore[misc,assignment]
+sys.exit(main())

@@ -1,0 +1,108 @@
+"""What a command asks for at the terminal, left by ctrl+c: exit code 130, the terminal as it was, nothing kept half."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from tests.flows.program import Program
+from tests.flows.test_sign_in import Talking
+from tests.terminal.terminal import PROMPT, Terminal
+from tests.unit.auth.oauth_peer import run_peer
+
+pytestmark = pytest.mark.anyio
+MCPHOST = str(Path(sys.executable).with_name("mcphost"))
+GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
+
+
+class Shell:
+    """Runs one command after the other in one terminal, each on an empty screen."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+
+    def clear(self) -> None:
+        self.terminal.run("clear")
+        self.terminal.wait_until(lambda screen: screen.strip() == PROMPT, "an empty screen")
+
+    def start(self, *command: str) -> None:
+        self.clear()
+        self.terminal.run(MCPHOST, *command)
+
+    def answer(self, prompt: str, text: str) -> None:
+        """Type that once this is asked."""
+        self.terminal.wait_for(prompt, seconds=20)
+        self.terminal.type(text)
+        self.terminal.press("Enter")
+
+    def interrupt(self, prompt: str, typed: str = "half a word") -> None:
+        """Ctrl+C in the middle of typing that."""
+        self.terminal.wait_for(prompt, seconds=20)
+        self.terminal.type(typed)
+        self.terminal.press("C-c")
+        shown = self.terminal.wait_for_shell()
+        assert "Traceback" not in shown, shown
+        self.terminal.type("echo code $?; stty -a | grep -o ' echo ' | tr ' ' =")
+        self.terminal.press("Enter")
+
+
+@pytest.mark.req("auth.token.storage-fallback", "auth.reg.preregistered-old")
+async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_and_keeps_nothing(
+    tmp_path: Path,
+) -> None:
+    nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    follow = tmp_path / "browser"
+    follow.write_text(f"#!{sys.executable}\n{GET}\n")
+    follow.chmod(0o755)
+    environment = {"BROWSER": str(follow), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+
+    def kept() -> list[str]:
+        return sorted(path.name for path in (tmp_path / "data").glob("*s*.json"))
+
+    def drive(config: str) -> None:
+        login = ("login", "tracker", "--mcp-config", config)
+        with Terminal(tmp_path, environment=environment) as terminal:
+            shell = Shell(terminal)
+            left = partial(terminal.wait_for, "code 130", "=echo=")
+            shell.start(*login)
+            shell.interrupt("Client id (empty")
+            left()
+            shell.start(*login)
+            shell.answer("Client id (empty", "by-hand")
+            shell.interrupt("Client secret, which is not shown", "half-a-secret")
+            assert "half-a" not in left()
+            assert one.asked == []
+            for prompts in ((), (("[n]", "e"),), (("[n]", "e"), ("Pass phrase (empty", "a phrase"))):
+                shell.start(*login)
+                shell.answer("Client id (empty", "by-hand")
+                shell.answer("Client secret, which is not shown", "the-client-secret-7")
+                for prompt, text in prompts:
+                    shell.answer(prompt, text)
+                shell.interrupt(("[n]", "Pass phrase (empty", "The same again")[len(prompts)])
+                left()
+                assert kept() == []
+                assert not (tmp_path / "config").exists()
+            shell.start(*login)
+            shell.answer("Client id (empty", "by-hand")
+            shell.answer("Client secret, which is not shown", "the-client-secret-7")
+            shell.answer("[n]", "e")
+            shell.answer("Pass phrase (empty", "a phrase")
+            shell.answer("The same again", "a phrase")
+            terminal.wait_for("Signed in to tracker at", "secrets.store", seconds=20)
+            terminal.wait_for_shell()
+            before = (tmp_path / "data" / "secrets.sealed.json").read_bytes()
+            shell.start("tools", "tracker", "--mcp-config", config)
+            shell.interrupt("Pass phrase of ")
+            left()
+            shell.start("tools", "tracker", "--mcp-config", config)
+            shell.answer("Pass phrase of ", "a phrase")
+            terminal.wait_for("hello", seconds=20)
+            assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
+
+    async with run_peer(kind=Talking, document=nobody) as one:
+        config = Program(tmp_path).servers(tracker={"url": one.url})
+        await anyio.to_thread.run_sync(drive, config)
+    assert {form["client_secret"] for form in one.forms} == {"the-client-secret-7"}

@@ -1,0 +1,150 @@
+"""Every small form over the chat in the real program, by keyboard alone: Escape leaves, typing ahead never confirms."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from mcphost.tui.dialogs.sign_in import SignInDialog
+from mcphost.tui.screens.account_name import AccountNameForm
+from mcphost.tui.screens.auto_approve import AutoApprovalForm
+from mcphost.tui.screens.folder_form import FolderForm
+from mcphost.tui.screens.prompts import PromptArgumentsForm
+from mcphost.tui.screens.template_address import ResourceTemplateForm
+from tests.flows.consent_attacks.attack import tool_definition
+from tests.flows.test_sign_in import Talking
+from tests.terminal.dialog_coverage import drives_dialogs
+from tests.terminal.dialog_user import DialogUser
+from tests.unit.auth.oauth_peer import run_peer
+
+GREET = {"name": "greet", "arguments": [{"name": "who", "required": True}]}
+NOTE = {"name": "note", "uriTemplate": "note://{name}"}
+SAYS = {"messages": [{"role": "user", "content": {"type": "text", "text": "hello to you"}}]}
+FACTS = {
+    "capabilities": {"tools": {}, "prompts": {}, "resources": {}}, "serverInfo": {"name": "peer", "version": "1"},
+}  # fmt: skip
+REPLIES = {
+    "prompts/list": {"prompts": [GREET]},
+    "prompts/get": SAYS,
+    "resources/list": {"resources": []},
+    "resources/templates/list": {"resourceTemplates": [NOTE]},
+    "resources/read": {"contents": [{"uri": "note://A", "text": "a note"}]},
+}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What the program keeps for the person, as it is on the disk."""
+    paths = (path for where in ("config", "data") for path in (folder / where).rglob("*.*"))
+    return {path.name: path.read_bytes() for path in paths if path.suffix in {".toml", ".json"}}
+
+
+def leaves(person: DialogUser, kind: type[Any], key: str, *texts: str, ahead: Sequence[str]) -> None:
+    """What comes with the key that opens it does not confirm it, and Escape leaves it: nothing came of it."""
+    (happened, recorded), kept = person.marks, files(person.setup.folder)
+    person.terminal.press(key, *ahead)
+    there = person.dialog_matcher(kind, texts)
+    person.wait_for_dialog(kind, *texts)
+    person.press_until(["Escape"], lambda screen: not there(screen), f"{kind.__name__} left")
+    assert person.marks == (happened, recorded)
+    assert files(person.setup.folder) == kept
+    person.refused.add(kind)
+
+
+def opens(person: DialogUser, key: str, *texts: str) -> Callable[[], None]:
+    """To be done later: that page."""
+
+    def opened() -> None:
+        person.terminal.press(key)
+        person.terminal.wait_for(*texts)
+
+    return opened
+
+
+def back(person: DialogUser) -> None:
+    """From a page to the chat."""
+    person.press_until(["Escape"], lambda screen: "F6 history" in screen, "the chat")
+
+
+@pytest.mark.timeout(240)
+@drives_dialogs(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
+def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: DialogUser) -> None:
+    reads = tool_definition("list_notes", annotations={"readOnlyHint": True})
+    person.start_chat(peer=person.hostile_server("peer", reads, facts=FACTS, replies=REPLIES))
+    person.wait_for_servers()
+    terminal = person.terminal
+
+    prompts = opens(person, "F5", "Prompts", "greet", "fill and insert")
+    prompts()
+    leaves(person, PromptArgumentsForm, "Enter", "peer · greet", "Insert", ahead=["Enter", "Enter", "Enter"])
+
+    def greets() -> None:
+        prompts()
+        terminal.press("Enter")
+        person.wait_for_dialog(PromptArgumentsForm, "peer · greet", "Insert")
+        terminal.press("A")
+        terminal.wait_until(lambda screen: any(line.strip("│ ") == "A" for line in screen.splitlines()), "the letter")
+
+    person.expect_acceptance(
+        PromptArgumentsForm, greets, "peer · greet", "Insert", keys=["Enter"], effects=["prompts/get"]
+    )  # fmt: skip
+    terminal.wait_for("hello to you")
+    person.type_message("")
+
+    resources = opens(person, "F4", "Resources", "note", "attach to the message")
+    resources()
+    leaves(person, ResourceTemplateForm, "Enter", "peer · note", "attaches at the end", ahead=["Enter", "Enter"])
+
+    def reads_note() -> None:
+        terminal.wait_for("attach to the message")
+        terminal.press("Enter")
+
+    person.expect_acceptance(
+        ResourceTemplateForm,
+        reads_note,
+        "peer · note",
+        "attaches at the end",
+        keys=["A", "Enter"],
+        effects=["resources/read"],
+    )
+    terminal.wait_for("@ peer · note://A")
+
+    out, page = "Take a folder out", ("Folders", "where mcphost was started")
+    opens(person, "C-o", *page)()
+    leaves(person, FolderForm, "x", out, ahead=["Space", "C-s", "Enter"])
+    leaves(person, FolderForm, "a", "Add a folder that", ahead=["/", "C-s", "Enter", "C-s"])
+    terminal.wait_for(*page)
+    person.expect_acceptance(FolderForm, person.key_action("x"), out, keys=["C-s"])
+    terminal.wait_for("you took it out")
+    back(person)
+
+    unasked = "Let tools run unasked"
+    leaves(person, AutoApprovalForm, "F9", unasked, "list_notes", ahead=["Down", "Space", "C-s"])
+    assert "RUNS UNASKED" not in terminal.wait_for("F6 history")
+
+    def picks() -> None:
+        terminal.press("F9")
+        person.wait_for_dialog(AutoApprovalForm, unasked, "□ peer  list_notes")
+        terminal.press("Down", "Space")
+        terminal.wait_for("■ peer  list_notes")
+
+    person.expect_acceptance(AutoApprovalForm, picks, unasked, "list_notes", keys=["C-s"])
+    terminal.wait_for("RUNS UNASKED")
+
+
+@pytest.mark.timeout(240)
+@drives_dialogs(AccountNameForm)
+def test_a_name_to_sign_in_under(person: DialogUser) -> None:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=Talking)) as one:
+        person.start_chat(tracker={"url": one.url})
+        signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
+        person.press_through(SignInDialog, signs, key="Escape")
+        person.terminal.wait_for("F6 history")
+        opens(person, "F12", "Accounts", "tracker")()
+        leaves(person, AccountNameForm, "n", under, ahead=["w", "Enter", "Enter"])
+        assert one.asked == []
+        person.expect_acceptance(AccountNameForm, person.key_action("n"), under, keys=[*"work", "Enter"])
+        person.wait_for_dialog(SignInDialog, signs, "work")
+        person.press_through(SignInDialog, signs, key="Escape")
+        assert one.asked == []

@@ -1,0 +1,172 @@
+"""However the program is told to leave, it leaves like quit: conversation saved, servers ended, terminal restored."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from tests.flows.fork_server import model_worker_command
+from tests.packaging.openai_stub import OpenAiStub, run_openai_stub
+from tests.terminal.terminal import Terminal, wait_gone
+
+MCPHOST = str(Path(sys.executable).with_name("mcphost"))
+FORKED_WORKER = Path(__file__).with_name("forked_worker.py")
+ANSWER = "Nothing to do for a tool"
+DEMO_ANSWER = "I am a set of rules"
+
+
+@pytest.fixture
+def model() -> Iterator[OpenAiStub]:
+    with run_openai_stub("", {}) as stub:
+        yield stub
+
+
+def talk(
+    terminal: Terminal,
+    model: OpenAiStub | None,
+    folder: Path,
+    answer: str = ANSWER,
+    program: tuple[str, ...] = (MCPHOST,),
+) -> None:
+    """A chat with one server and one finished turn; without a model, with that of the demo, which needs no library."""
+    config = folder / "mcp.json"
+    server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
+    config.write_text(json.dumps({"mcpServers": {"demo": server}}))
+    chosen = ("--model", "openai/x", "--api-base", model.api_base) if model else ("--model", "demo")
+    terminal.run(*program, "chat", "--mcp-config", str(config), *chosen)
+    terminal.wait_for("openai/x" if model else "demo (not an AI)", "1/1 server", seconds=20)
+    terminal.type("good morning")
+    terminal.wait_for("good morning")
+    terminal.press("Enter")
+    # The model's library takes seconds to load in its own process.
+    terminal.wait_for(answer if model else DEMO_ANSWER, seconds=60)
+
+
+def with_forked_worker() -> tuple[str, ...]:
+    """Return the command of a real mcphost whose model worker is forked, so that the model's library is there."""
+    return (sys.executable, str(FORKED_WORKER), json.dumps(model_worker_command()))
+
+
+def again(terminal: Terminal) -> None:
+    """A second message, once the turn before it is over."""
+    terminal.wait_for_turn_end()
+    terminal.type("and again")
+    terminal.wait_for("and again")
+    terminal.press("Enter")
+    terminal.wait_for("▌ and again")
+
+
+def mcphost(folder: Path, *arguments: str) -> str:
+    """What a command prints about the folder the terminal used."""
+    homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
+    done = subprocess.run(
+        [MCPHOST, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def saved(folder: Path) -> list[dict[str, object]]:
+    """What `mcphost sessions list --json` tells about the folder the terminal used."""
+    listed = json.loads(mcphost(folder, "sessions", "list", "--json"))
+    return listed if isinstance(listed, list) else listed["sessions"]
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_like_quit(
+    sent: signal.Signals, terminal: Terminal, model: OpenAiStub, tmp_path: Path
+) -> None:
+    talk(terminal, model if sent == signal.SIGTERM else None, tmp_path)
+    processes = terminal.processes()
+    terminal.program().send_signal(sent)
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
+    terminal.wait_for_shell(seconds=10)
+    wait_gone(processes, seconds=10)
+    assert len(saved(tmp_path)) == 1
+
+
+def test_a_lost_terminal_ends_it_like_quit(terminal: Terminal, model: OpenAiStub, tmp_path: Path) -> None:
+    talk(terminal, model, tmp_path, program=with_forked_worker())
+    processes = terminal.processes()
+    terminal.kill_server()
+    wait_gone(processes, seconds=10)
+    assert len(saved(tmp_path)) == 1
+
+
+def test_quitting_keeps_the_conversation(terminal: Terminal, tmp_path: Path) -> None:
+    talk(terminal, None, tmp_path)
+    processes = terminal.processes()
+    terminal.press("C-q")
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
+    wait_gone(processes, seconds=10)
+    (session,) = saved(tmp_path)
+    assert session["messages"] == 2
+
+
+class Endless(OpenAiStub):
+    """Begins to answer and then says nothing more, until the test is over."""
+
+    def __init__(self) -> None:
+        super().__init__("", {})
+        self.over = Event()
+
+    def stream_deltas(self, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        yield {"role": "assistant", "content": "The first half"}
+        self.over.wait(60)
+
+
+def test_quitting_while_the_model_answers_keeps_what_it_said(terminal: Terminal, tmp_path: Path) -> None:
+    with Endless() as model:
+        thread = Thread(target=model.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            talk(terminal, model, tmp_path, answer="The first half", program=with_forked_worker())
+            processes = terminal.processes()
+            terminal.press("C-q")
+            terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
+            wait_gone(processes, seconds=10)
+        finally:
+            model.over.set()
+            model.shutdown()
+            thread.join()
+    (session,) = saved(tmp_path)
+    assert session["messages"] == 2
+    assert "The first half" in mcphost(tmp_path, "sessions", "show", str(session["id"]))
+
+
+def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) -> None:
+    with Terminal(tmp_path, environment={"OPENAI_API_KEY": "sk-none"}) as other:
+        talk(terminal, None, tmp_path)
+        talk(other, None, tmp_path)
+        for one in (terminal, other):
+            again(one)
+        for one in (terminal, other):
+            one.wait_until(
+                lambda screen: DEMO_ANSWER in screen.partition("▌ and again")[2], "an answer to that", seconds=30
+            )
+            processes = one.processes()
+            one.press("C-q")
+            wait_gone(processes, seconds=10)
+    assert [session["messages"] for session in saved(tmp_path)] == [4, 4]
+
+
+def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: Terminal) -> None:
+    terminal.run(MCPHOST, "demo")
+    terminal.wait_for("what is 2 + 40?", "1/1 server", seconds=20)
+    terminal.type("count slowly to 1000 in 60 s")
+    terminal.wait_for("count slowly to 1000 in 60 s")
+    terminal.press("Enter")
+    terminal.wait_for_question("wants to run", "esc/d deny")
+    terminal.press("a")
+    terminal.wait_until(lambda screen: "wants to run" not in screen, "the question answered")
+    terminal.wait_for("/1000")
+    processes = terminal.processes()
+    terminal.kill_server()
+    wait_gone(processes, seconds=10)

@@ -1,0 +1,31 @@
+"""A listener that nobody may come to: it counts every connection, and answers whoever comes as a peer would."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from tests.unit.auth.oauth_peer import OAuthPeer
+from tests.unit.transport import raw_http
+from tests.unit.transport.raw_http import RawServer
+
+
+class ForbiddenOrigin(OAuthPeer):
+    """`connections` counts who came at all; `caught` is all that was said."""
+
+    server: RawServer
+
+    @property
+    def connections(self) -> int:
+        return self.server.connections
+
+    @property
+    def received_text(self) -> str:
+        return " ".join(f"{one.method} {one.path} {one.headers} {one.body.decode('latin-1')}" for one in self.seen)
+
+
+@asynccontextmanager
+async def forbidden_origin() -> AsyncIterator[ForbiddenOrigin]:
+    """Another origin: another port counts as one."""
+    one = ForbiddenOrigin()
+    async with raw_http.serve(one.handle) as server:
+        one.server, one.origin = server, f"http://127.0.0.1:{server.port}"
+        yield one

@@ -1,0 +1,370 @@
+"""Servers that try to have a request, a code, a token or a secret sent to another origin, with a listener there."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from mcphost.auth.client_grants import ClientGrant
+from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import TokenError
+from mcphost.auth.url_policy import UnsafeUrl, UrlPolicy
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import McpHostError, ServerError, SignInRequired
+from mcphost.protocol.tools import ListTools
+from tests.unit.auth.attacks.forbidden_origin import ForbiddenOrigin, forbidden_origin
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, query, run_peer, send_with_sign_in
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.test_http_sign_in import Tools
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+PRM = "/.well-known/oauth-protected-resource/mcp"
+ASM = "/.well-known/oauth-authorization-server"
+
+
+@contextmanager
+def nobody_comes(where: ForbiddenOrigin) -> Iterator[None]:
+    """Whatever happens inside: not one connection reached that origin."""
+    yield
+    assert where.received_text == ""
+    assert where.connections == 0
+
+
+class Leading(OAuthPeer):
+    """Answers the paths in `lead` with a redirect."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.lead: dict[str, tuple[int, str]] = {}
+
+    async def handle(self, one: ReceivedRequest) -> None:
+        path = one.path.partition("?")[0]
+        if path in self.lead:
+            self.seen.append(one)
+            status, location = self.lead[path]
+            await one.reply(status, b"", location=location)
+        else:
+            await super().handle(one)
+
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
+
+
+@pytest.mark.req("auth.ssrf.https")
+async def test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there() -> None:
+    async with forbidden_origin() as elsewhere, run_peer() as one:
+        with nobody_comes(elsewhere):
+            for place in (f"{elsewhere.origin}{PRM}", f"{elsewhere.origin.replace('http:', 'HTTP:')}{PRM}"):
+                one.challenge = f'Bearer resource_metadata="{place}"'
+                person = BrowserUser()
+                with pytest.raises(UntrustedMetadata, match="another origin"):
+                    await send_with_sign_in(create_oauth(one, person), one)
+                assert person.urls == []
+
+
+@pytest.mark.req("auth.ssrf.redirects")
+@pytest.mark.parametrize("path", [PRM, ASM])
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_metadata_that_redirects_elsewhere_leads_nobody_there(path: str, status: int) -> None:
+    async with forbidden_origin() as elsewhere, run_peer(kind=Leading) as one:
+        assert isinstance(one, Leading)
+        person = BrowserUser()
+        with nobody_comes(elsewhere):
+            # Also not by a step that is still at home.
+            one.lead = {path: (status, "/step"), "/step": (status, f"{elsewhere.origin}{path}")}
+            with pytest.raises(UnsafeUrl, match="another origin"):
+                await send_with_sign_in(create_oauth(one, person), one)
+        assert person.urls == []
+
+
+@pytest.mark.req("auth.ssrf.redirects", "auth.refresh.confidential")
+@pytest.mark.parametrize("path", ["/register", "/token", "/device"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_what_is_posted_with_a_secret_is_never_redirected(path: str, status: int) -> None:
+    async with forbidden_origin() as elsewhere, run_peer(kind=Leading) as one:
+        assert isinstance(one, Leading)
+        one.lead = {path: (status, f"{elsewhere.origin}{path}")}
+        with nobody_comes(elsewhere), pytest.raises(SignInRequired):
+            await create_oauth(one, BrowserUser()).login(use_device_code=path == "/device")
+        one.lead = {path: (status, f"{one.origin}/other")}
+        with pytest.raises(SignInRequired):
+            await create_oauth(one, BrowserUser()).login(use_device_code=path == "/device")
+        assert "/other" not in one.paths(), "also not inside the origin"
+
+
+@pytest.mark.req("auth.refresh.confidential")
+@pytest.mark.parametrize("path", ["/token", "/revoke"])
+async def test_neither_renewal_nor_revocation_is_redirected(path: str) -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with forbidden_origin() as elsewhere, run_peer(kind=Leading, lifetime=0) as one:
+        assert isinstance(one, Leading)
+        auth = create_oauth(one, BrowserUser(), keep)
+        await auth.login()
+        one.lead = {path: (307, f"{elsewhere.origin}{path}")}
+        with nobody_comes(elsewhere):
+            if path == "/token":
+                await auth.headers("POST", one.url)
+            else:
+                _, revoked = await auth.logout()
+                assert not revoked
+
+
+@pytest.mark.req("auth.asm.issuer-check")
+async def test_an_authorization_server_that_calls_itself_another_gets_neither_client_nor_code() -> None:
+    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as one:
+        one.resource = {"authorization_servers": [evil.origin]}
+        evil.document = honest.metadata() | {"token_endpoint": f"{evil.origin}/token"}
+        person = BrowserUser()
+        with pytest.raises(UntrustedMetadata, match="calls itself"):
+            await send_with_sign_in(create_oauth(one, person), one)
+        assert person.urls == []
+        assert evil.paths() == [ASM]
+        assert honest.seen == []
+
+
+@pytest.mark.req("auth.iss.present", "auth.iss.record")
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_mix_up_brings_no_code_to_the_token_endpoint_of_another(announced: bool) -> None:
+    """RFC 9700, section 4.4: the attacker's document sends the person to an honest server, and wants its code."""
+    async with forbidden_origin() as evil, run_peer() as honest, run_peer() as one:
+        one.resource = {"authorization_servers": [evil.origin]}
+        evil.document = {
+            "authorization_endpoint": f"{honest.origin}/authorize",
+            "authorization_response_iss_parameter_supported": announced,
+        }
+        honest.redirect = {"iss": honest.origin}
+        with pytest.raises(UntrustedMetadata, match="does not come from"):
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+        (code,) = honest.codes
+        assert "/token" not in evil.paths()
+        assert code not in evil.received_text
+        assert honest.codes[code]["state"] not in evil.received_text
+
+
+async def test_a_code_that_another_server_or_page_brings_is_not_redeemed() -> None:
+    """RFC 9700, section 4.5: a code injected into the redirect, without this attempt's state or with an old one."""
+    async with run_peer() as one:
+        states: list[str] = []
+
+        async def inject(url: str) -> None:
+            asked = query(url)
+            states.append(asked["state"])
+            async with httpx.AsyncClient(trust_env=False, verify=False) as page:
+                for state in ("", "guess", *states[:-1]):
+                    answer = await page.get(asked["redirect_uri"], params={"code": "injected", "state": state})
+                    assert answer.status_code == 400
+
+        class Attacked(BrowserUser):
+            async def sign_in(self, **asked: Any) -> str | None:
+                await inject(asked["url"])
+                return await super().sign_in(**asked)
+
+        auth = create_oauth(one, Attacked())
+        await auth.login()
+        await auth.login()
+    assert len(states) == 2
+    assert not any(form["code"] == "injected" for form in one.forms)
+
+
+@pytest.mark.req("auth.token.right-server", "auth.prm.resource-match")
+async def test_a_server_that_claims_to_be_another_gets_no_token_of_that() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as honest, run_peer() as evil:
+        await create_oauth(honest, BrowserUser(), keep).login()
+        evil.resource = {"resource": honest.url, "authorization_servers": [honest.origin]}
+        person = BrowserUser()
+        with pytest.raises(UntrustedMetadata, match="another resource"):
+            await send_with_sign_in(create_oauth(evil, person, keep), evil)
+        assert person.urls == []
+        assert not any(token in str([seen.headers for seen in evil.seen]) for token in honest.valid)
+
+
+@pytest.mark.req("auth.token.right-server", "auth.resource.both")
+async def test_two_servers_of_one_authorization_server_each_see_their_own_token_only() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as honest, run_peer() as evil:
+        evil.resource, evil.valid = {"authorization_servers": [honest.origin]}, honest.valid
+        mine = (await create_oauth(honest, BrowserUser(), keep).login()).tokens
+        await send_with_sign_in(create_oauth(evil, BrowserUser(), keep), evil)
+        theirs = {seen.headers.get("authorization", "") for seen in evil.seen}
+    assert f"Bearer {mine.access}" not in theirs
+    assert [form["resource"] for form in honest.forms] == [honest.url, evil.url]
+
+
+@pytest.mark.req("auth.token.right-server", "auth.as.separate-state")
+async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
+    """CVE-2026-21852: the same name in another file, with another address, is another server."""
+    vault = MemoryBackend()
+    async with run_peer(kind=Tools) as honest, run_peer(kind=Tools) as evil:
+        at_home = OAuthRegistry(TokenStore(vault, tmp_path), BrowserUser())
+        config = ServerConfig(name="tracker", url=honest.url)
+        opener = ClientSessionOpener(expand=str, accounts=at_home)
+        async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
+            await session.request(ListTools())
+        in_project = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(vault, tmp_path), None))
+        for url in (evil.url, evil.url.replace("/mcp", "/mcp/"), honest.url.replace("127.0.0.1", "localhost")):
+            with pytest.raises((SignInRequired, ServerError)):
+                async with in_project.open(
+                    ServerConfig(name="tracker", url=url), FakeRequestHandler(), RecordingObserver()
+                ):
+                    pass
+        tokens = [*honest.valid, *honest.families]
+        sent = [str(seen.headers) for seen in evil.seen]
+        at_localhost = [str(seen.headers) for seen in honest.seen if "localhost" in seen.headers["host"]]
+    assert sent
+    assert at_localhost
+    assert not any(token in text for token in tokens for text in sent + at_localhost)
+
+
+@pytest.mark.req("http.redirects", "auth.token.right-server")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
+    async with forbidden_origin() as elsewhere, run_peer(kind=Tools) as one:
+        opener = ClientSessionOpener(
+            expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
+        )
+        async with opener.open(
+            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+        ) as session:
+            await session.request(ListTools())
+
+            async def away(seen: ReceivedRequest) -> None:
+                await seen.reply(status, b"", location=elsewhere.url)
+
+            one.mcp = away  # type: ignore[method-assign]
+            with nobody_comes(elsewhere), pytest.raises(ServerError):
+                await session.request(ListTools())
+
+
+@pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
+async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() -> None:
+    """An assertion for one authorization server is of no use at another (RFC 7523, section 3: audience)."""
+    from tests.unit.auth.test_client_grants import Bank, decoded, pem
+
+    async with forbidden_origin() as evil, run_peer(kind=Bank) as bank, run_peer() as one:
+        one.resource = {"authorization_servers": [evil.origin, bank.origin]}
+        target = SignInTarget(server="peer", url=one.url, client_id="me", issuer=bank.origin)
+        made = ClientGrant(grant="client_credentials", target=target, key=pem())
+        auth = OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, made)
+        with nobody_comes(evil):
+            await auth.login()
+        assert decoded(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
+
+
+@pytest.mark.parametrize(
+    "junk", ["http://169.254.169.254/latest/meta-data", "gopher://127.0.0.1:1/", "//evil.example/x"]
+)
+async def test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server(junk: str) -> None:
+    async with run_peer(challenge=f'Bearer resource_metadata="{junk}"') as one:
+        with pytest.raises(SignInRequired):
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+        assert set(one.paths()) == {"/mcp"}
+
+
+async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import zlib
+
+    monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.5)
+    async with run_peer() as one:
+
+        async def drip(seen: ReceivedRequest) -> None:
+            await seen.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
+            while True:
+                await seen.send(b" ")
+                await anyio.sleep(0.05)
+
+        one.handle = drip  # type: ignore[method-assign]
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(drip) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with anyio.fail_after(10), pytest.raises(McpHostError, match="did not answer within"):
+                await create_oauth(one, BrowserUser()).login()
+
+        async def bomb(seen: ReceivedRequest) -> None:
+            body = zlib.compress(b'{"resource": "' + b"a" * 50_000_000)
+            if "well-known" in seen.path:
+                await seen.reply(200, body, content_encoding="deflate")
+            else:
+                await seen.reply(401, b"", www_authenticate="Bearer")
+
+        monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 10)
+        async with raw_http.serve(bomb) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with pytest.raises(McpHostError, match="more than 1 MB"):
+                await create_oauth(one, BrowserUser()).login()
+
+
+@pytest.mark.req("auth.401-after-token")
+async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_ever() -> None:
+    """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
+
+    class Never(Tools):
+        async def mcp(self, one: ReceivedRequest) -> None:
+            if one.method == "GET":
+                await one.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
+            else:
+                await super().mcp(one)
+
+    person = BrowserUser()
+    async with run_peer(kind=Never) as one:
+        opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), person))
+        async with opener.open(
+            ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
+        ) as session:
+            for _ in range(5):
+                await session.request(ListTools())
+            await anyio.sleep(1)
+            streams = [seen for seen in one.seen if seen.method == "GET" and seen.path == "/mcp"]
+            assert len(streams) <= 7, "one for each call that was let in, at most"
+        one.answers["/mcp"] = (401, b"", "")
+        with pytest.raises((SignInRequired, ServerError)):
+            async with opener.open(ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()):
+                pass
+    assert len(person.urls) <= 3
+    assert len(one.seen) < 60
+
+
+@pytest.mark.req("auth.400-other")
+async def test_what_a_hostile_authorization_server_says_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
+    words = "\x1b]52;c;aGVsbG8=\x07\u202e[red]" + "long " * 50_000
+    body = json.dumps({"error": words, "error_description": words}).encode()
+    async with run_peer() as one:
+        for path in ("/register", "/token"):
+            one.answers = {path: (400, body, "application/json")}
+            with pytest.raises(SignInRequired) as caught:
+                await create_oauth(one, BrowserUser()).login()
+            told = str(caught.value)
+            assert len(told) < 2_000
+            assert not {"\x1b", "\x07", "\u202e"} & set(told)
+        one.answers = {}
+        one.redirect = {"code": None, "error": words[:4_000], "error_description": words[:4_000]}
+        with pytest.raises(SignInRequired) as caught:
+            await create_oauth(one, BrowserUser()).login()
+        assert not {"\x1b", "\x07", "\u202e"} & set(str(caught.value))
+
+
+async def test_only_asking_again_can_follow_from_a_token_that_is_no_token() -> None:
+    async with run_peer() as one:
+        one.answers["/token"] = (
+            200,
+            b'{"access_token": "a\\r\\nX-Evil: 1", "token_type": "Bearer"}',
+            "application/json",
+        )
+        with pytest.raises(TokenError, match="no header can hold"):
+            await create_oauth(one, BrowserUser()).login()

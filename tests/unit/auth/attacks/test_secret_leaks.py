@@ -1,0 +1,287 @@
+"""Every secret of every flow, looked for wherever words of ours go: logs at their loudest, errors, warnings, reprs."""
+
+import importlib
+import json
+import logging
+import pkgutil
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+import mcphost.auth
+from mcphost import redact
+from mcphost.auth import device_authorization
+from mcphost.auth.client_grants import ClientGrant
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.stored_sign_in import StoredSignIn
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.config import schema
+from mcphost.config.schema import OAuthConfig, ServerConfig
+from mcphost.errors import McpHostError
+from mcphost.serialization import Struct
+from tests.unit.auth.oauth_peer import BrowserUser as Browsing
+from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, query, run_peer, send_request, send_with_sign_in
+from tests.unit.auth.test_client_grants import Bank, Bound, pem
+from tests.unit.auth.test_device_flow import Counter, Reader
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+SECRETS = {
+    "access_token", "refresh_token", "code", "code_verifier", "state", "client_secret", "assertion", "client_assertion",
+    "subject_token", "device_code", "token",
+}  # fmt: skip
+HEADERS = ("authorization", "dpop")
+
+
+class Browser(Browsing):
+    """Goes there without the library whose log is read here."""
+
+    async def sign_in(self, **asked: Any) -> str | None:
+        going, self.visit = self.visit, False
+        try:
+            answer = await super().sign_in(**asked)
+        finally:
+            self.visit = going
+        if going:
+            self.page = await anyio.to_thread.run_sync(_opened, asked["url"])
+        return answer
+
+
+def _opened(url: str) -> str:
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url) as page:
+        return page.read().decode()
+
+
+class Sinks:
+    """Whatever mcphost and its libraries said, in every form that anybody could look at."""
+
+    def __init__(self, log: pytest.LogCaptureFixture) -> None:
+        self._log = log
+        self.shown: list[str] = []
+
+    def show(self, *things: object) -> None:
+        for thing in things:
+            self.shown += [repr(thing), str(thing), f"{thing}"]
+            if isinstance(thing, BaseException):
+                self.shown += [*map(repr, thing.args), repr(getattr(thing, "hint", ""))]
+
+    def text(self) -> str:
+        records = [f"{record.getMessage()} {record.args!r} {record.exc_text or ''}" for record in self._log.records]
+        return "\n".join([*records, self._log.text, *self.shown])
+
+
+@pytest.fixture
+def sinks(caplog: pytest.LogCaptureFixture) -> Iterator[Sinks]:
+    caplog.set_level(1)
+    for name in ("mcphost", "httpx", "httpcore", "asyncio", "anyio", "joserfc", ""):
+        logging.getLogger(name).setLevel(1)
+    yield Sinks(caplog)
+    for name in ("mcphost", "httpx", "httpcore", "asyncio", "anyio", "joserfc"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    logging.getLogger().setLevel(logging.WARNING)
+
+
+def secrets_of(one: OAuthPeer) -> set[str]:
+    """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
+    found = {*one.valid, *one.families, *one.codes}
+    for seen in one.seen:
+        pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}
+        found |= {value for name, value in pairs.items() if name in SECRETS}
+        found |= {
+            seen.headers[name].partition(" ")[2] or seen.headers[name] for name in HEADERS if name in seen.headers
+        }
+    return {value for value in found if len(value) > 5}
+
+
+def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
+    text = sinks.text()
+    secrets = {*more}.union(*(secrets_of(one) for one in peers))
+    assert len(secrets) >= least, secrets
+    assert sorted(secret for secret in secrets if secret in text) == []
+
+
+def inside(auth: OAuthProvider, signed: StoredSignIn, keep: TokenStore) -> list[object]:
+    """Every value of ours that holds one of them."""
+    return [
+        auth, signed, signed.tokens, signed.client, signed.to_account("memory"), keep, auth._target, auth._client_grant,
+        auth._signer, auth._shared_sign_in,
+    ]  # fmt: skip
+
+
+OPEN = {"name", "url", "issuer", "server", "grant", "kind", "status", "verification_uri"}
+PUBLIC = {
+    "Account", "AccountIndexContent", "AuthorizationServerMetadata", "Challenge", "ChosenAccount", "DiscoveredIssuer",
+    "DiscoverySummary", "ProtectedResource", "ProtectedResourceMetadata", "SignInProgress", "SignInTerms",
+    "StoredAccount", "_EncryptedContent",
+}  # fmt: skip
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+def test_every_value_of_sign_in_that_could_hold_a_secret_shows_nothing() -> None:
+    modules = [
+        importlib.import_module(f"mcphost.auth.{one.name}") for one in pkgutil.iter_modules(mcphost.auth.__path__)
+    ]
+    values = {
+        name: kind
+        for module in (*modules, schema)
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind is not Struct
+        if kind.__module__.startswith("mcphost.auth.") or kind in (OAuthConfig, ServerConfig)
+    }
+    assert values.keys() > PUBLIC
+    for name in values.keys() - PUBLIC:
+        fields = values[name].__struct_fields__
+        made: dict[str, Any] = {field: "open" if field in OPEN else "a-canary" for field in fields}
+        made |= {"params": {"code": "a-canary"}} if "params" in made else {}
+        made |= {"target": SignInTarget(server="open", url="a-canary")} if "target" in made else {}
+        assert "canary" not in repr(values[name](**made)), name
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sinks) -> None:
+    warnings: list[str] = []
+    keep = TokenStore(MemoryBackend(), None, warnings.append)
+    document = {"token_endpoint_auth_methods_supported": ["client_secret_post"]}
+    async with run_peer(lifetime=1, document=document) as one:
+        person = Browser()
+        auth = create_oauth(one, person, keep, client_id="me", client_secret="a-configured-secret", issuer=one.origin)
+        assert await send_with_sign_in(auth, one) == 200
+        one.valid.clear()
+        assert await send_request(auth, one) in (200, 401)
+        signed = await auth.login()
+        sinks.show(*inside(auth, signed, keep), *warnings, person.page, person.notes)
+        secrets = secrets_of(one)
+        one.answers["/token"] = (400, b'{"error": "invalid_grant"}', "application/json")
+        with pytest.raises(McpHostError) as caught:
+            await auth.login()
+        sinks.show(caught.value)
+        await auth.logout()
+    nothing_leaked(sinks, one, more=(*secrets, "a-configured-secret"), least=10)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_a_server_that_says_the_secrets_back(sinks: Sinks) -> None:
+    """An error that repeats the code, the verifier or a token is shown and logged without them."""
+
+    class Parrot(OAuthPeer):
+        async def token(self, one: ReceivedRequest) -> None:
+            self.forms.append(query(f"?{one.body.decode()}"))
+            await self.json(one, {"error": "invalid_request", "error_description": one.body.decode()[:250]}, 400)
+
+    async with run_peer(kind=Parrot) as one:
+        with pytest.raises(McpHostError) as caught:
+            await create_oauth(one, Browser()).login()
+    (form,) = one.forms
+    shown = redact.redact(f"{caught.value} {caught.value.message}")
+    assert form["code"] not in shown
+    assert form["code_verifier"] not in shown
+    logged = redact.redact(sinks.text())
+    assert form["code"] not in logged
+    assert form["code_verifier"] not in logged
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_a_secret_that_is_cut_off_in_an_error_is_gone_as_well() -> None:
+    class Parrot(OAuthPeer):
+        async def token(self, one: ReceivedRequest) -> None:
+            self.forms.append(query(f"?{one.body.decode()}"))
+            verifier = self.forms[-1]["code_verifier"]
+            await self.json(one, {"error": "no", "error_description": "x" * 280 + verifier}, 400)
+
+    async with run_peer(kind=Parrot) as one:
+        with pytest.raises(McpHostError) as caught:
+            await create_oauth(one, Browser()).login()
+    (form,) = one.forms
+    assert form["code_verifier"][:12] not in redact.redact(caught.value.message)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_the_paste_flow(sinks: Sinks) -> None:
+    async with run_peer() as one:
+
+        def pasted(url: str) -> str:
+            asked = query(url)
+            one.codes["a-pasted-code"] = asked
+            state = asked["state"] if len(person.urls) > 1 else "not-the-state"
+            return f"{asked['redirect_uri']}?code=a-pasted-code&state={state}"
+
+        person = Browser(visit=False, answer=pasted)
+        keep = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(one, person, keep)
+        signed = await auth.login()
+        sinks.show(*inside(auth, signed, keep), person.notes)
+    nothing_leaked(sinks, one, more=("a-pasted-code", query(person.urls[0])["state"]), least=4)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    async with run_peer(kind=Counter) as one:
+        assert isinstance(one, Counter)
+        one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
+        keep = TokenStore(MemoryBackend(), None)
+        auth = create_oauth(one, Reader(), keep)
+        sinks.show(*inside(auth, await auth.login(use_device_code=True), keep))
+        code = device_authorization.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
+        sinks.show(code)
+    nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+@pytest.mark.parametrize("grant", ["secret", "key", "workload", "enterprise"])
+async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
+    key = pem()
+    async with run_peer(kind=Bank) as company, run_peer(kind=Bank) as one:
+        common = {"server": "peer", "url": one.url, "client_id": "me", "issuer": one.origin}
+        target = SignInTarget(**common, client_secret="" if grant == "key" else "a-configured-secret")
+        made: Any = {
+            "secret": {"grant": "client_credentials"},
+            "key": {"grant": "client_credentials", "key": key},
+            "workload": {"grant": "workload", "assertion": "the.work.load"},
+            "enterprise": {
+                "grant": "enterprise",
+                "idp_token": "the.id.token",
+                "idp_token_endpoint": f"{company.origin}/token",
+            },
+        }[grant]
+        machine = ClientGrant(target=target, **made)
+        auth = OAuthProvider(
+            target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, machine
+        )
+        signed = await auth.login()
+        assert await send_request(auth, one) == 200
+        config = OAuthConfig(
+            client_secret="a-configured-secret", key=key, assertion="the.work.load", idp_token="the.id.token"
+        )
+        sinks.show(
+            *inside(auth, signed, TokenStore(MemoryBackend(), None)),
+            machine,
+            config,
+            ServerConfig(name="p", oauth=config),
+        )
+        one.answers["/token"] = (400, b'{"error": "invalid_client"}', "application/json")
+        with pytest.raises(McpHostError) as caught:
+            await auth.login()
+        sinks.show(caught.value)
+    private = ("a-configured-secret", "the.work.load", "the.id.token", "the-id-jag-assertion", key, key.split("\n")[1])
+    nothing_leaked(sinks, one, company, more=private, least=7)
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(kind=Bound) as one:
+        auth = create_oauth(one, Browser(), keep, client_id="me")
+        signed = await auth.login()
+        assert await send_request(auth, one) == 200
+        sinks.show(*inside(auth, signed, keep))
+        private = json.loads(signed.key)["d"]
+    nothing_leaked(sinks, one, more=(private, signed.key), least=6)

@@ -1,0 +1,608 @@
+"""The whole sign-in against a real authorization server on loopback, from the 401 to the same request again."""
+
+import json
+import re
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost import redact
+from mcphost.auth.client_registration import RegistrationError
+from mcphost.auth.discovery import UntrustedMetadata
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import EndpointUnreachable
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.tokens import TokenError
+from mcphost.auth.url_policy import UnsafeUrl
+from mcphost.auth.user_interaction import SignInFailed
+from mcphost.errors import SignInRequired
+from tests.unit.auth.oauth_peer import (
+    BrowserUser,
+    OAuthPeer,
+    Refused,
+    create_oauth,
+    query,
+    run_peer,
+    send_request,
+    send_with_sign_in,
+)
+
+pytestmark = pytest.mark.anyio
+HTML = (200, b"<!doctype html><p>hello", "text/html")
+
+
+@pytest.mark.req(
+    "auth.resource.both", "auth.pkce.always", "auth.pkce.s256", "auth.state", "auth.scope.supported-second",
+    "auth.callback.loopback", "auth.reg.dcr.should", "auth.reg.dcr.may",
+)  # fmt: skip
+async def test_a_401_leads_to_a_sign_in_and_the_same_request_again() -> None:
+    person = BrowserUser()
+    async with run_peer() as one:
+        assert await send_with_sign_in(create_oauth(one, person), one) == 200
+    asked, form = one.asked[0], one.forms[0]
+    assert asked["resource"] == form["resource"] == one.url
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["scope"] == "tools:read"
+    assert asked["response_type"] == "code"
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/callback/[\w-]{16}", asked["redirect_uri"])
+    assert form["redirect_uri"] == asked["redirect_uri"]
+    assert asked["redirect_uri"] in one.clients[asked["client_id"]]["redirect_uris"]
+    assert one.paths().count("/mcp") == 2
+    assert "Answer received" in person.page
+
+
+@pytest.mark.req("auth.reg.dcr.application-type", "auth.reg.dcr.grant-types")
+async def test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens() -> None:
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    registered = one.clients["client-0"]
+    assert registered["application_type"] == "native"
+    assert registered["grant_types"] == ["authorization_code", "refresh_token"]
+    assert registered["token_endpoint_auth_method"] == "none"
+    assert "client_secret" not in one.forms[0]
+
+
+@pytest.mark.req("auth.bearer.not-in-query")
+async def test_no_token_is_ever_in_an_address() -> None:
+    async with run_peer(lifetime=0) as one:
+        auth = create_oauth(one, BrowserUser())
+        await send_with_sign_in(auth, one)
+        assert await send_request(auth, one) == 200  # renewed
+        tokens = {*one.valid, *one.families}
+        await auth.logout()
+    assert {"authorization_code", "refresh_token", None} == {form.get("grant_type") for form in one.forms}
+    for seen in one.seen:
+        assert not any(token in seen.path for token in tokens)
+
+
+@pytest.mark.req("auth.prm.well-known-path", "auth.prm.well-known-root")
+async def test_without_a_named_place_the_metadata_is_looked_for_by_path_and_then_at_the_root() -> None:
+    async with run_peer(challenge="Bearer") as one:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        root = {"resource": one.origin, "authorization_servers": [one.origin]}
+        one.answers["/.well-known/oauth-protected-resource"] = (200, json.dumps(root).encode(), "application/json")
+        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+        places = [path for path in one.paths() if "protected-resource" in path]
+    assert places == ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
+    assert one.asked[0]["resource"] == one.origin, "byte for byte what the metadata says"
+
+
+@pytest.mark.req(
+    "auth.legacy03.base-url", "auth.legacy03.metadata-first", "auth.legacy03.version-header", "auth.legacy03.when",
+    "auth.prm.none", "auth.discovery-decides",
+)  # fmt: skip
+async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_26() -> None:
+    async with run_peer(challenge="Bearer") as one:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = HTML  # a site that answers everything with a page
+        one.document = {"code_challenge_methods_supported": None}
+        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+        asked = next(seen for seen in one.seen if seen.path.endswith("authorization-server"))
+    assert asked.headers["mcp-protocol-version"] == "2025-03-26"
+    assert [path for path in one.paths() if "well-known" in path] == [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-authorization-server",
+    ]
+
+
+@pytest.mark.req("auth.prm.none")
+async def test_where_a_server_names_nobody_the_issuer_of_the_configuration_signs_for_it() -> None:
+    async with run_peer(challenge="Bearer") as one, run_peer() as two:
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
+        one.valid = two.valid
+        assert await send_with_sign_in(create_oauth(one, BrowserUser(), issuer=two.origin), one) == 200
+        assert set(one.paths()) == {"/mcp", *(f"/.well-known/oauth-protected-resource{path}" for path in ("/mcp", ""))}
+        assert two.asked[0]["resource"] == one.url
+        two.document = {"code_challenge_methods_supported": None}
+        with pytest.raises(UntrustedMetadata, match="PKCE"):  # it has metadata, so it is held to them
+            await create_oauth(one, BrowserUser(), issuer=two.origin).login()
+        two.answers["/.well-known/oauth-authorization-server"] = (404, b"", "")
+        with pytest.raises(EndpointUnreachable, match="no metadata"):
+            await create_oauth(one, BrowserUser(), issuer=two.origin).login()
+    assert "/register" not in one.paths()
+
+
+@pytest.mark.req("auth.legacy03.default-paths", "auth.pkce.not-checked")
+async def test_without_any_metadata_the_default_paths_of_2025_03_26_are_used_with_pkce() -> None:
+    async with run_peer(challenge="Bearer") as one:
+        for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
+            one.answers[f"/.well-known/{path}"] = (404, b"", "")
+        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+    assert {"/register", "/authorize", "/token"} <= set(one.paths())
+    assert one.asked[0]["code_challenge_method"] == "S256"
+
+
+async def refused_before_the_browser(one: OAuthPeer, error: type[SignInRequired], match: str) -> None:
+    person = BrowserUser()
+    with pytest.raises(error, match=match):
+        await send_with_sign_in(create_oauth(one, person), one)
+    assert person.urls == []
+    assert one.forms == []
+
+
+@pytest.mark.req("auth.prm.resource-match", "auth.prm.authorization-servers", "auth.token.right-server")
+@pytest.mark.parametrize(
+    ("resource", "match"),
+    [
+        ({"resource": "https://other.example/mcp"}, "another resource"),
+        ({"resource": None}, 'no "resource"'),
+        ({"authorization_servers": []}, "no authorization server"),
+        ({"authorization_servers": None}, "no authorization server"),
+        ({"authorization_servers": "https://as.example"}, "cannot be read"),
+    ],
+)
+async def test_metadata_that_is_not_about_this_server_stops_the_sign_in(resource: dict[str, Any], match: str) -> None:
+    async with run_peer(resource=resource) as one:
+        await refused_before_the_browser(one, UntrustedMetadata, match)
+
+
+@pytest.mark.req(
+    "auth.asm.issuer-check", "auth.asm.issuer-check-early", "auth.pkce.refuse", "auth.pkce.refuse-plain-only"
+)
+@pytest.mark.parametrize(
+    ("document", "match"),
+    [
+        ({"issuer": "https://as.example"}, "calls itself"),
+        ({"issuer": None}, 'no "issuer"'),
+        ({"code_challenge_methods_supported": None}, "PKCE"),
+        ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+    ],
+)
+async def test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used(
+    document: dict[str, Any], match: str
+) -> None:
+    async with run_peer(document=document) as one:
+        await refused_before_the_browser(one, UntrustedMetadata, match)
+
+
+@pytest.mark.req("auth.asm.issuer-check")
+async def test_an_issuer_with_one_slash_more_is_another_issuer() -> None:
+    async with run_peer() as one:
+        one.document = {"issuer": f"{one.origin}/"}
+        await refused_before_the_browser(one, UntrustedMetadata, "calls itself")
+
+
+@pytest.mark.req("sec.url-sanitise")
+@pytest.mark.parametrize(
+    "query",
+    ["redirect_uri=https://evil.example/", "a=b&state=1", "code_challenge=x", "client_id=other", "scope=admin",
+     "State=", "resource=https://evil.example", "redirect%5Furi=x", "a=b;response_type=token", "request_uri=urn:x",
+     "prompt=none"],
+)  # fmt: skip
+async def test_an_authorization_endpoint_that_brings_a_parameter_of_ours_is_refused_and_logged(
+    query: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with run_peer() as one:
+        one.document = {"authorization_endpoint": f"{one.origin}/authorize?{query}"}
+        person = BrowserUser()
+        with pytest.raises(SignInRequired, match="in its own query"):
+            await create_oauth(one, person).login()
+    assert "in its own query" in caplog.text
+    assert person.urls == []
+    assert one.clients == {}
+
+
+@pytest.mark.parametrize("query", ["?", "?tenant=a", "?tenant=a&", "?tenant=a&tenant=b"])
+async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) -> None:
+    async with run_peer() as one:
+        one.document = {"authorization_endpoint": f"{one.origin}/authorize{query}"}
+        person = BrowserUser()
+        assert (await create_oauth(one, person).login()).tokens.access
+    assert person.urls[0].startswith(f"{one.origin}/authorize{query.rstrip('&')}")
+    assert "?response_type" not in person.urls[0].partition("?")[2]
+
+
+async def test_an_address_of_a_sign_in_that_is_too_long_is_told_as_that() -> None:
+    async with run_peer() as one:
+        one.resource = {"scopes_supported": [f"scope-{number:04}-{'x' * 40}" for number in range(100)]}
+        with pytest.raises(SignInRequired, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
+            await create_oauth(one, BrowserUser()).login()
+
+
+@pytest.mark.parametrize("endpoint", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "http://as.example/x",
+        "file:///bin/sh",
+        "https://u:p@as.example/",
+        "https://as.example/#f",
+    ],
+)
+async def test_an_endpoint_that_is_no_safe_address_stops_the_sign_in(
+    endpoint: str, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with run_peer(document={endpoint: url}) as one:
+        await refused_before_the_browser(one, UnsafeUrl, endpoint.replace("_", " "))
+    assert endpoint.replace("_", " ") in caplog.text, "and the log has it"
+
+
+@pytest.mark.req("auth.ssrf.private", "auth.ssrf.https")
+@pytest.mark.parametrize(
+    "issuer", ["https://169.254.169.254", "https://10.0.0.1/x", "http://as.example", "ftp://as.example"]
+)
+async def test_an_issuer_where_the_server_does_not_live_is_not_asked(issuer: str) -> None:
+    async with run_peer(resource={"authorization_servers": [issuer]}) as one:
+        await refused_before_the_browser(one, UnsafeUrl, "authorization server")
+
+
+@pytest.mark.req("auth.ssrf.https")
+async def test_a_challenge_cannot_name_metadata_on_another_origin() -> None:
+    async with run_peer() as trap, run_peer() as one:
+        one.challenge = f'Bearer resource_metadata="{trap.origin}/.well-known/oauth-protected-resource/mcp"'
+        await refused_before_the_browser(one, UntrustedMetadata, "another origin")
+    assert trap.seen == [], "nothing reached it"
+
+
+@pytest.mark.req("auth.prm.from-header")
+async def test_the_place_that_a_challenge_names_is_the_only_one_that_is_asked() -> None:
+    async with run_peer() as one:
+        one.challenge = f'Bearer resource_metadata="{one.origin}/about/me"'
+        document = {"resource": one.url, "authorization_servers": [one.origin]}
+        one.answers["/about/me"] = (200, json.dumps(document).encode(), "application/json")
+        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+        one.answers["/about/me"] = (404, b"", "")
+        with pytest.raises(EndpointUnreachable, match="about/me"):
+            await create_oauth(one, BrowserUser()).login()
+    assert not [path for path in one.paths() if "oauth-protected-resource" in path]
+
+
+@pytest.mark.req("auth.ssrf.redirects")
+async def test_a_redirect_of_metadata_to_another_origin_is_not_followed() -> None:
+    async with run_peer() as trap, run_peer() as one:
+
+        async def handle(seen: Any) -> None:
+            if "protected-resource" in seen.path:
+                await seen.reply(302, b"", location=f"{trap.origin}/latest/meta-data")
+            else:
+                await OAuthPeer.handle(one, seen)
+
+        one.handle = handle  # type: ignore[method-assign]
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(handle) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            await refused_before_the_browser(one, UnsafeUrl, "another origin")
+    assert trap.seen == []
+
+
+@pytest.mark.req("auth.iss.present", "auth.iss.no-normalise", "auth.iss.record")
+@pytest.mark.parametrize("change", ["https://evil.example", "{}/", "", "HTTP{rest}"])
+async def test_an_answer_of_another_issuer_is_never_redeemed(change: str) -> None:
+    async with run_peer() as one:
+        one.redirect = {"iss": change.format(one.origin, rest=one.origin[4:])}
+        with pytest.raises(UntrustedMetadata, match="does not come from"):
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert one.forms == [], "no code went to any token endpoint"
+
+
+@pytest.mark.req("auth.iss.required")
+async def test_an_issuer_that_promises_its_name_must_give_it() -> None:
+    async with run_peer(document={"authorization_response_iss_parameter_supported": True}) as one:
+        with pytest.raises(UntrustedMetadata, match="does not say"):
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+        assert one.forms == []
+        one.redirect = {"iss": one.origin}
+        assert await send_with_sign_in(create_oauth(one, BrowserUser()), one) == 200
+
+
+@pytest.mark.req("auth.iss.error-response")
+async def test_the_error_of_another_issuer_is_not_shown() -> None:
+    async with run_peer(
+        redirect={"code": None, "error": "x", "error_description": "call ABC-9", "iss": "https://evil.example"}
+    ) as one:
+        with pytest.raises(UntrustedMetadata) as caught:
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert "ABC-9" not in str(caught.value)
+    assert "evil" not in str(caught.value)
+
+
+@pytest.mark.req("auth.callback.denied", "auth.iss.absent-ok", "auth.400-other")
+async def test_a_denial_is_told_in_the_servers_words_and_can_be_tried_again() -> None:
+    async with run_peer(
+        redirect={"code": None, "error": "access_denied", "error_description": "not \x1b[31mtoday"}
+    ) as one:
+        auth, person = create_oauth(one, BrowserUser()), BrowserUser()
+        with pytest.raises(SignInFailed, match="access_denied: not") as caught:
+            await send_with_sign_in(auth, one)
+        assert "\x1b" not in str(caught.value)
+        assert one.forms == []
+        one.redirect = {}
+        assert await send_with_sign_in(auth, one) == 200
+        assert person.urls == []
+
+
+@pytest.mark.req("auth.reg.dcr.refused")
+async def test_a_refused_registration_is_told_and_says_what_to_do() -> None:
+    async with run_peer() as one:
+        body = b'{"error": "invalid_redirect_uri", "error_description": "no loopback here"}'
+        one.answers["/register"] = (400, body, "application/json")
+        with pytest.raises(RegistrationError, match="invalid_redirect_uri: no loopback here") as caught:
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+        assert "clientId" in caught.value.hint
+
+
+@pytest.mark.req("auth.reg.preregistered", "auth.reg.preregistered-old", "auth.reg.priority")
+async def test_a_client_id_of_the_user_is_used_without_registering() -> None:
+    async with run_peer(document={"token_endpoint_auth_methods_supported": ["client_secret_post"]}) as one:
+        auth = create_oauth(one, BrowserUser(), client_id="mine", client_secret="my-secret-1", issuer=one.origin)
+        assert await send_with_sign_in(auth, one) == 200
+    assert "/register" not in one.paths()
+    assert one.asked[0]["client_id"] == "mine"
+    assert one.asked[0]["redirect_uri"].endswith("/callback")
+    assert one.forms[0]["client_secret"] == "my-secret-1"
+    assert "client_secret" not in one.asked[0]
+
+
+@pytest.mark.req("auth.reg.preregistered-mismatch", "auth.as.separate-state")
+async def test_a_client_of_another_issuer_is_not_used_but_told() -> None:
+    async with run_peer() as one:
+        person = BrowserUser()
+        auth = create_oauth(one, person, client_id="mine", client_secret="my-secret-1", issuer="https://as.example")
+        with pytest.raises(UntrustedMetadata, match="belongs to the authorization server"):
+            await send_with_sign_in(auth, one)
+    assert person.urls == one.forms == []
+
+
+@pytest.mark.req("auth.reg.preregistered-old")
+async def test_where_nobody_registers_us_the_user_is_told_to_enter_a_client_id() -> None:
+    async with run_peer(document={"registration_endpoint": None}) as one:
+        await refused_before_the_browser(one, RegistrationError, "registers nobody")
+
+
+@pytest.mark.req(
+    "auth.reg.cimd.support",
+    "auth.reg.cimd.check",
+    "auth.reg.priority",
+    "auth.reg.dcr.deprecated",
+    "auth.reg.cimd.portable",
+)
+async def test_our_metadata_document_is_the_client_id_where_that_is_understood_and_only_there() -> None:
+    document = "https://mcphost.example/client.json"
+    async with run_peer(document={"client_id_metadata_document_supported": True}) as one:
+        assert await send_with_sign_in(create_oauth(one, BrowserUser(), client_metadata_url=document), one) == 200
+        assert one.asked[0]["client_id"] == document
+        assert one.asked[0]["redirect_uri"].endswith("/callback")
+        assert one.clients == {}
+        one.document = {}
+        assert await send_with_sign_in(create_oauth(one, BrowserUser(), client_metadata_url=document), one) == 200
+        assert one.asked[1]["client_id"] == "client-0"
+
+
+@pytest.mark.req("auth.reg.priority")
+async def test_a_registration_is_made_once_and_its_address_is_listened_on_again() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(lifetime=None, refresh=False) as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        one.valid.clear()
+        later = create_oauth(one, BrowserUser(), keep)
+        with anyio.fail_after(10):
+            await later.login()
+    assert len(one.clients) == 1
+    assert one.asked[0]["redirect_uri"] == one.asked[1]["redirect_uri"]
+    assert one.asked[0]["state"] != one.asked[1]["state"]
+
+
+@pytest.mark.req("auth.reg.issuer-keyed", "auth.as.separate-state")
+async def test_registrations_at_several_authorization_servers_are_kept_side_by_side() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as one, run_peer() as two:
+        for at in (one, two, one, two):
+            await create_oauth(at, BrowserUser(), keep).login()
+        for at in (one, two):
+            assert len(at.clients) == 1
+            assert {asked["redirect_uri"] for asked in at.asked} == {*at.clients["client-0"]["redirect_uris"]}
+
+
+@pytest.mark.req("auth.reg.secret-expiry")
+async def test_a_registration_that_the_server_forgot_is_made_anew_once() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        one.answers["/token"] = (401, b'{"error": "invalid_client"}', "application/json")
+        with pytest.raises(TokenError, match="invalid_client"):
+            await create_oauth(one, BrowserUser(), keep).login()
+    assert len(one.clients) == 2, "not again and again"
+
+
+@pytest.mark.req("auth.reg.secret-expiry")
+async def test_a_registration_whose_secret_ran_out_is_not_used() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(registration={"client_secret": "a-secret-x", "client_secret_expires_at": 1000}) as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await create_oauth(one, BrowserUser(), keep).login()
+    assert len(one.clients) == 2
+
+
+@pytest.mark.req("auth.callback.manual")
+async def test_on_a_machine_without_a_browser_the_address_is_pasted() -> None:
+    async with run_peer() as one:
+
+        def elsewhere(url: str) -> str:
+            asked = query(url)
+            one.codes["typed-code"] = asked
+            if len(person.urls) == 1:
+                return "http://127.0.0.1:1/callback?code=stolen&state=wrong"
+            return f"{asked['redirect_uri']}?code=typed-code&state={asked['state']}"
+
+        person = BrowserUser(visit=False, answer=elsewhere)
+        assert await send_with_sign_in(create_oauth(one, person), one) == 200
+    assert person.notes == ["", "That is not the address that this sign-in ended at."]
+    assert one.forms[0]["code"] == "typed-code"
+
+
+@pytest.mark.req("auth.callback.denied")
+async def test_a_person_who_refuses_is_not_asked_again_for_the_same_request() -> None:
+    person = BrowserUser(visit=False, answer=None)
+    async with run_peer() as one:
+        with pytest.raises(SignInFailed, match="You did not sign in"):
+            await send_with_sign_in(create_oauth(one, person), one)
+    assert len(person.urls) == 1
+    assert one.forms == []
+
+
+async def test_a_person_who_does_nothing_is_waited_for_only_so_long() -> None:
+    async with run_peer() as one:
+        with pytest.raises(SignInFailed, match="Nobody signed in"):
+            await send_with_sign_in(create_oauth(one, BrowserUser(visit=False), timeout=0.2), one)
+
+
+async def test_a_cancelled_sign_in_leaves_no_listener_behind() -> None:
+    person = BrowserUser(visit=False)
+    async with run_peer() as one:
+        with anyio.move_on_after(5) as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(send_with_sign_in, create_oauth(one, person), one)
+                await person.asked.wait()
+                tasks.cancel_scope.cancel()
+        assert not scope.cancelled_caught
+        port = int(query(person.urls[0])["redirect_uri"].rpartition(":")[2].partition("/")[0])
+        with pytest.raises(OSError, match="connection"):
+            await anyio.connect_tcp("127.0.0.1", port)
+
+
+@pytest.mark.req("auth.scope.challenge-first", "auth.scope.no-relation")
+async def test_the_scopes_of_the_challenge_win() -> None:
+    async with run_peer() as one:
+        place = f"{one.origin}/.well-known/oauth-protected-resource/mcp"
+        one.challenge = f'Bearer scope="files:write mail", resource_metadata="{place}"'
+        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert one.asked[0]["scope"] == "files:write mail"
+
+
+@pytest.mark.req("auth.scope.omit", "auth.scope.offline-access")
+async def test_without_any_scopes_none_are_asked_for() -> None:
+    async with run_peer(resource={"scopes_supported": None}, document={"scopes_supported": ["offline_access"]}) as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert "scope" not in one.asked[0]
+
+
+@pytest.mark.req("auth.scope.offline-access", "auth.refresh.not-assumed")
+async def test_offline_access_is_asked_for_where_the_authorization_server_knows_it() -> None:
+    async with run_peer(document={"scopes_supported": ["tools:read", "offline_access"]}) as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert one.asked[0]["scope"] == "tools:read offline_access"
+
+
+@pytest.mark.req("auth.scope.offline-access")
+@pytest.mark.parametrize("known", [["tools:read"], []], ids=["others", "none"])
+async def test_offline_access_is_not_asked_for_where_the_authorization_server_does_not_know_it(
+    known: list[str],
+) -> None:
+    async with run_peer(document={"scopes_supported": known or None}) as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+    assert one.asked[0]["scope"] == "tools:read"
+
+
+@pytest.mark.req("auth.403-other")
+async def test_a_403_without_insufficient_scope_is_missing_permission() -> None:
+    person = BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person)
+        refused = Refused(403, 'Bearer error="invalid_token"')
+        assert not await auth.recover(refused)
+        with pytest.raises(SignInFailed, match="does not permit this"):
+            await auth.sign_in(refused, 1)
+    assert person.urls == []
+
+
+@pytest.mark.req("auth.400-other")
+async def test_what_the_token_endpoint_says_reaches_the_user() -> None:
+    async with run_peer() as one:
+        one.answers["/token"] = (
+            400,
+            b'{"error": "invalid_request", "error_description": "bad day"}',
+            "application/json",
+        )
+        with pytest.raises(TokenError, match="invalid_request: bad day"):
+            await send_with_sign_in(create_oauth(one, BrowserUser()), one)
+
+
+async def test_metadata_over_a_megabyte_is_not_read() -> None:
+    async with run_peer() as one:
+        huge = b'{"resource": "' + b"a" * 1_100_000 + b'"}'
+        one.answers["/.well-known/oauth-protected-resource/mcp"] = (200, huge, "application/json")
+        await refused_before_the_browser(one, EndpointUnreachable, "more than 1 MB")
+
+
+async def test_a_server_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.auth.oauth_http.REQUEST_TIMEOUT", 0.2)
+    async with run_peer() as one:
+
+        async def silent(seen: Any) -> None:
+            await anyio.sleep_forever()
+
+        from tests.unit.transport import raw_http
+
+        async with raw_http.serve(silent) as server:
+            one.origin = f"http://127.0.0.1:{server.port}"
+            with pytest.raises(EndpointUnreachable, match="did not answer within"):
+                await create_oauth(one, BrowserUser()).login()
+
+
+@pytest.mark.req("auth.token.storage", "sec.logs-redact")
+async def test_nothing_secret_is_in_what_is_logged_or_shown(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "mcphost")
+    person = BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person)
+        signed = await auth.login()
+    secret = [*one.valid, *one.families, one.forms[0]["code"], one.forms[0]["code_verifier"], one.asked[0]["state"]]
+    shown = f"{caplog.text} {signed!r} {signed.tokens!r} {signed.client!r} {auth!r} {person.page}"
+    for value in secret:
+        assert value not in shown
+        assert redact.redact(f"x {value} y") == "x [secret] y"
+
+
+@pytest.mark.req("auth.prm.required", "auth.prm.several-as", "auth.asm.rfc8414-only")
+async def test_of_several_authorization_servers_the_one_that_knows_us_is_chosen_and_else_the_first() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as first, run_peer() as second, run_peer() as one:
+        one.resource = {"authorization_servers": [first.origin, second.origin]}
+        await create_oauth(second, BrowserUser(), keep).login()
+        await create_oauth(one, BrowserUser(), keep).login()
+        assert first.clients == {}
+        assert len(second.clients) == 1
+        await create_oauth(one, BrowserUser()).login()
+        assert len(first.clients) == 1
+        assert "/.well-known/oauth-authorization-server" in first.paths()
+
+
+@pytest.mark.parametrize(
+    ("account", "offered", "asked"),
+    [
+        ("work", ["login", "select_account"], "select_account"),
+        ("", ["select_account"], None),
+        ("work", ["login"], None),
+    ],
+)
+async def test_a_browser_is_to_ask_whose_account_it_is_where_several_have_names_and_that_is_offered(
+    account: str, offered: list[str], asked: str | None
+) -> None:
+    person = BrowserUser()
+    async with run_peer(document={"prompt_values_supported": offered}) as one:
+        await create_oauth(one, person, account=account).login()
+    assert query(person.urls[0]).get("prompt") == asked

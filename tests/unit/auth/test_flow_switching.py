@@ -1,0 +1,162 @@
+"""A code instead of a browser and back, in the middle of a sign-in, as the person wants it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcphost.auth import device_authorization
+from mcphost.auth.sign_in_target import DEFAULT_TIMEOUT
+from mcphost.auth.tokens import TokenError
+from mcphost.auth.user_interaction import SignInFailed
+from mcphost.errors import SignInRequired
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer
+from tests.unit.auth.test_device_flow import Counter
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+
+
+class Changing(BrowserUser):
+    """Takes the other way so many times, and then the one at hand."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(visit=False)
+        self.times = times
+        self.shown: list[dict[str, Any]] = []
+
+    async def sign_in(self, **shown: Any) -> str | None:
+        self.shown.append(shown)
+        self.visit = False
+        if self.times:
+            self.times -= 1
+            assert shown["terms"].switch_method is not None
+            shown["terms"].switch_method()
+        else:
+            self.visit = not shown["code"]
+        return await super().sign_in(**shown)
+
+
+async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: Any) -> Counter:
+    async with run_peer(kind=Counter, **settings) as one:
+        assert isinstance(one, Counter)
+        one.said, one.code = [], {}
+        auth = create_oauth(one, person)
+        await auth.login(use_device_code=by_code)
+        assert auth.account is not None
+        return one
+
+
+@pytest.mark.parametrize(
+    ("times", "begins_by_code", "codes"),
+    [(1, False, ["", "ABCD-1234"]), (2, False, ["", "ABCD-1234", ""]), (1, True, ["ABCD-1234", ""])],
+)
+async def test_the_person_changes_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
+    class One(Counter):
+        async def token(self, one: Any) -> None:
+            self.said = []
+            await (Counter.token if b"device_code" in one.body else OAuthPeer.token)(self, one)
+
+    person = Changing(times)
+    async with run_peer(kind=One) as one:
+        one.said, one.code = [], {"interval": 0}
+        await create_oauth(one, person).login(use_device_code=begins_by_code)
+    assert [shown["code"] for shown in person.shown] == codes
+    assert len(one.clients) == 1, "the registration serves both ways"
+
+
+async def test_what_is_shown_says_how_long_it_is_waited_for() -> None:
+    person = Changing(1)
+    await signed_in(person)
+    in_browser, by_code = (shown["terms"] for shown in person.shown)
+    assert DEFAULT_TIMEOUT - 5 < in_browser.timeout <= DEFAULT_TIMEOUT
+    assert by_code.timeout == 60, "as long as the code lasts"
+    assert by_code.poll_interval == 0.01
+
+
+async def test_a_server_without_codes_offers_no_other_way() -> None:
+    person = BrowserUser()
+    async with run_peer() as one:
+        await create_oauth(one, person).login()
+    assert [terms.switch_method for terms in person.terms] == [None]
+
+
+async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why() -> None:
+    class Grudging(Counter):
+        async def handle(self, one: Any) -> None:
+            if one.path == "/device":
+                await self.json(one, {"error": "unauthorized_client"}, 400)
+            else:
+                await super().handle(one)
+
+        token = OAuthPeer.token
+
+    person = Changing(1)
+    async with run_peer(kind=Grudging) as one:
+        await create_oauth(one, person).login()
+    assert len(person.shown) == 2
+    assert person.notes[0] == ""
+    assert "gave no code: unauthorized_client" in person.notes[1]
+
+
+async def refusing(answer: Callable[..., Any]) -> SignInRequired:
+    class Refusing(Changing):
+        async def sign_in(self, **shown: Any) -> str | None:
+            await super().sign_in(**shown)
+            return None if shown["code"] else ""
+
+    with pytest.raises(SignInRequired) as caught:
+        await answer(Refusing(1))
+    return caught.value
+
+
+async def test_who_cancels_after_changing_is_not_led_back() -> None:
+    class Patient(Counter):
+        async def token(self, one: Any) -> None:
+            await self.json(one, {"error": "authorization_pending"}, 400)
+
+    async def run(person: BrowserUser) -> None:
+        async with run_peer(kind=Patient) as one:
+            one.code = {}
+            await create_oauth(one, person).login()
+
+    assert isinstance(await refusing(run), SignInFailed)
+
+
+async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> None:
+    class Denying(Counter):
+        async def token(self, one: Any) -> None:
+            await self.json(one, {"error": "access_denied"}, 400)
+
+    async with run_peer(kind=Denying) as one:
+        one.code = {}
+        with pytest.raises(TokenError, match="access_denied"):
+            await create_oauth(one, Changing(1)).login()
+
+
+@pytest.mark.parametrize(
+    ("complete", "kept"),
+    [
+        ("{origin}/enter?user_code=ABCD-1234", True),
+        ("{origin}/enter?user_code=ZZZZ-9999", False),
+        ("https://elsewhere.example/enter?user_code=ABCD-1234", False),
+        ("javascript:alert('ABCD-1234')", False),
+        ("{origin}/enter?user_code=ABCD-1234&x=" + "y" * 2000, False),
+        (7, False),
+    ],
+)
+async def test_the_address_with_the_code_in_it_is_shown_only_where_the_plain_one_leads(
+    complete: Any, kept: bool
+) -> None:
+    person = Changing(0)
+    async with run_peer(kind=Counter) as one:
+        assert isinstance(one, Counter)
+        given = complete.format(origin=one.origin) if isinstance(complete, str) else complete
+        one.said, one.code = [], {"verification_uri_complete": given}
+        await create_oauth(one, person).login(use_device_code=True)
+    assert person.shown[0]["terms"].verification_uri_complete == (given if kept else "")

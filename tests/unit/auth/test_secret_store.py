@@ -1,0 +1,397 @@
+"""Where a fresh sign-in goes when the keyring fails, at each step: never lost, never written anywhere unasked."""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.auth.file_backend import ENCRYPTED_FILE, PLAIN_FILE, EncryptedFileBackend
+from mcphost.auth.keyring_backend import KeyringBackend, MemoryBackend
+from mcphost.auth.secret_store import SecretStorage
+from mcphost.auth.token_store import TokenStore
+from mcphost.errors import McpHostError
+from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
+
+pytestmark = pytest.mark.anyio
+
+
+class Owner:
+    """Answers from lists and remembers what it was asked."""
+
+    def __init__(self, *places: tuple[str, str], phrases: tuple[str | None, ...] = ()) -> None:
+        self.places, self.phrases = list(places), list(phrases)
+        self.asked: list[dict[str, Any]] = []
+
+    async def choose_storage(self, **asked: Any) -> tuple[str, str]:
+        self.asked.append(asked)
+        return self.places.pop(0)
+
+    async def ask_passphrase(self, **asked: Any) -> str | None:
+        self.asked.append(asked)
+        return self.phrases.pop(0)
+
+
+class Backend:
+    """A keyring's back end that fails in one way; what it was given is in `kept`."""
+
+    def __init__(self, fault: str) -> None:
+        self.fault = fault
+        self.kept: dict[str, str] = {}
+
+    def get_password(self, service: str, name: str) -> Any:
+        match self.fault:
+            case "locked":
+                raise RuntimeError("locked")
+            case "bytes":
+                return b"bytes"
+            case "forgets":
+                return None
+            case _:
+                return self.kept.get(name)
+
+    def set_password(self, service: str, name: str, value: str) -> None:
+        if self.fault == "full":
+            raise OSError("no room")
+        self.kept[name] = value
+
+    def delete_password(self, service: str, name: str) -> None:
+        del self.kept[name]
+
+
+class Hanging(Backend):
+    """One that answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.go = threading.Event()
+
+    def get_password(self, service: str, name: str) -> Any:
+        self.go.wait(30)
+        return super().get_password(service, name)
+
+
+def places(backend: Any, folder: Path, owner: Owner | None, **more: Any) -> SecretStorage:
+    return SecretStorage(KeyringBackend(find_backend=lambda: backend, timeout=0.3), folder, interaction=owner, **more)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seal that is made in a moment; how strong it is in use, tests/unit/auth/test_file_backend.py says."""
+    monkeypatch.setattr("mcphost.auth.secret_store.EncryptedFileBackend", partial(EncryptedFileBackend, log_n=14))
+
+
+FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
+
+
+def everything(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def faulty() -> Any:
+    made: list[Hanging] = []
+
+    def make(fault: str) -> Any:
+        if fault != "hangs":
+            return None if fault == "none" else Backend(fault)
+        made.append(Hanging())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.go.set()
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_nowhere_unasked(
+    tmp_path: Path, fault: str, faulty: Callable[[str], Any]
+) -> None:
+    owner = Owner(("session", ""))
+    keep = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        assert await send_with_sign_in(auth, one) == 200
+        assert not owner.asked, "never inside the sign-in"
+        assert [account.place for account in await keep.accounts()] == ["session"]
+        await keep.store_pending()
+        await keep.store_pending()
+        assert len(owner.asked) == 1, "asked once a run"
+        assert await send_request(auth, one) == 200
+        secrets = (*one.valid, *one.families)
+    written = everything(tmp_path)
+    assert not any(secret.encode() in written for secret in secrets)
+    assert not (tmp_path / PLAIN_FILE).exists()
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+@pytest.mark.parametrize(("answer", "file"), [(("file", ""), PLAIN_FILE), (("encrypted", "pw"), ENCRYPTED_FILE)])
+async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
+    tmp_path: Path, answer: tuple[str, str], file: str
+) -> None:
+    chosen: list[str] = []
+
+    async def remember(place: str) -> str:
+        chosen.append(place)
+        return "It is written down."
+
+    owner, told = Owner(answer), []
+    keep = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        heard: list[Any] = []
+        auth.set_account_listener(heard.append)
+        await keep.store_pending()
+        assert heard[-1].place == answer[0], "who shows the account hears of it"
+        assert (chosen, told) == ([answer[0]], ["It is written down."])
+        assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
+        next_owner = Owner(phrases=("wrong", "pw"))
+        again = TokenStore(places(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
+        person = BrowserUser()
+        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
+        assert person.urls == [], "nobody signs in twice"
+        assert len(next_owner.asked) == (2 if answer[0] == "encrypted" else 0)
+
+
+async def test_a_pass_phrase_that_is_refused_leads_to_a_sign_in_for_this_run(tmp_path: Path) -> None:
+    keep = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
+        owner, person = Owner(phrases=(None,)), BrowserUser()
+        again = TokenStore(places(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
+        assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
+        assert len(person.urls) == 1
+        assert len(owner.asked) == 1
+        assert [account.place for account in await again.accounts()] == ["session"]
+
+
+async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
+    sealed = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), sealed), one)
+        await sealed.store_pending()
+        owner = Owner(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
+        keep = TokenStore(places(None, tmp_path, owner), None)
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
+        assert [asked["is_new"] for asked in owner.asked] == [False] * 3
+        assert [bool(asked["note"]) for asked in owner.asked] == [False, True, True]
+
+
+async def test_an_encrypted_file_that_cannot_be_used_leads_to_another_place_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
+    owner = Owner(("encrypted", "pw"), ("file", ""))
+    keep = TokenStore(places(None, tmp_path, owner), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
+        assert "symbolic link" in owner.asked[1]["note"]
+        assert [account.place for account in await keep.accounts()] == ["file"]
+        later, told = Owner(phrases=("pw",)), list[str]()
+        again = TokenStore(places(None, tmp_path, later, configured_place="encrypted"), None, told.append)
+        assert await send_with_sign_in(create_oauth(one, BrowserUser(), again), one) == 200
+        assert "symbolic link" in told[0]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path: Path) -> None:
+    remembered: list[str] = []
+
+    async def remember(place: str) -> str:
+        await anyio.lowlevel.checkpoint()
+        remembered.append(place)
+        return ""
+
+    class Leaving(Owner):
+        async def choose_storage(self, **asked: Any) -> tuple[str, str]:
+            tasks.cancel_scope.cancel()
+            return "encrypted", "pw"
+
+    keep = TokenStore(places(None, tmp_path, Leaving(), save_choice=remember), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keep.store_pending)
+    assert remembered == ["encrypted"]
+    assert [account.place for account in await keep.accounts()] == ["encrypted"]
+
+
+async def test_session_means_that_nobody_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=Owner()), tmp_path)
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
+        await keep.store_pending()
+        assert vault._secrets == {}
+        assert [account.kept for account in await keep.accounts()] == [False]
+
+
+async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
+        assert any("tokens" in name for name in vault._secrets)
+        keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="file"), tmp_path)
+        await create_oauth(one, BrowserUser(), keep).login()
+        assert not any("tokens" in name for name in vault._secrets)
+        assert [account.place for account in await keep.accounts()] == ["file"]
+
+
+@pytest.mark.req("auth.signout")
+async def test_what_cannot_be_read_is_not_said_to_be_gone(tmp_path: Path) -> None:
+    async with run_peer() as one:
+        backend = Backend("")
+        await send_with_sign_in(
+            create_oauth(one, BrowserUser(), TokenStore(places(backend, tmp_path, None), tmp_path)), one
+        )
+        backend.fault = "locked"
+        keep = TokenStore(places(backend, tmp_path, None), tmp_path)
+        with pytest.raises(McpHostError, match="refused"):
+            await create_oauth(one, None, keep).logout()
+        assert len(await keep.accounts()) == 1
+        backend.fault = ""
+        gone, revoked = await create_oauth(one, None, keep).logout()
+        assert gone is not None
+        assert revoked
+
+
+async def test_a_keyring_that_hangs_is_waited_for_once_and_used_once_it_answers(tmp_path: Path) -> None:
+    backend = Hanging()
+    vault = KeyringBackend(find_backend=lambda: backend, timeout=0.3)
+    with pytest.raises(McpHostError, match="did not answer"):
+        await vault.get("a")
+    began = anyio.current_time()
+    with pytest.raises(McpHostError, match="still does not answer"):
+        await vault.set("a", "b")
+    assert anyio.current_time() - began < 0.25
+    backend.go.set()
+    with anyio.fail_after(20):
+        while True:
+            try:
+                await vault.set("a", "b")
+                break
+            except McpHostError:
+                await anyio.sleep(0.01)
+    assert await vault.get("a") == "b"
+
+
+class Windows(Backend):
+    """As much as Windows' keyring takes: 2560 bytes of UTF-16."""
+
+    def set_password(self, service: str, name: str, value: str) -> None:
+        if len(value.encode("utf-16-le")) > 2_560:
+            raise OSError("too long")
+        super().set_password(service, name, value)
+
+
+Windows.__module__ = "keyring.backends.Windows"
+
+
+@pytest.mark.parametrize("secret", ["short", "x" * 1_281, "tök€n😀" * 900, "mcphost-parts:a:1:b"])
+async def test_a_secret_too_long_for_the_keyring_is_kept_in_parts_that_are_removed_with_it(secret: str) -> None:
+    backend = Windows("")
+    vault = KeyringBackend(find_backend=lambda: backend)
+    for value in (secret, secret[::-1], secret):
+        await vault.set("a", value)
+        assert await vault.get("a") == value
+    assert len(backend.kept) <= 2 + len(secret.encode("utf-16-le")) // 1_280
+    await vault.delete("a")
+    assert backend.kept == {}
+
+
+class Losing(Backend):
+    """One whose collection is gone for the next `left` calls, as gnome-keyring's is while other processes write."""
+
+    def __init__(self, left: int, slowly: float = 0) -> None:
+        super().__init__("")
+        self.left, self.slowly, self.calls = left, slowly, 0
+
+    def get_password(self, service: str, name: str) -> Any:
+        self.calls += 1
+        if self.left:
+            self.left -= 1
+            time.sleep(self.slowly)
+            raise RuntimeError("Item does not exist!")
+        return super().get_password(service, name)
+
+
+async def test_a_keyring_that_fails_for_a_moment_is_tried_again() -> None:
+    backend = Losing(1)
+    vault = KeyringBackend(find_backend=lambda: backend)
+    await vault.set("a", "kept")
+    assert await vault.get("a") == "kept"
+
+
+async def test_a_keyring_that_keeps_failing_is_not_tried_again_before_it_answers() -> None:
+    backend = Losing(6)
+    vault = KeyringBackend(find_backend=lambda: backend)
+    for calls in (4, 5, 6):
+        with pytest.raises(McpHostError, match="refused: RuntimeError"):
+            await vault.get("a")
+        assert backend.calls == calls
+    assert await vault.get("a") is None
+    backend.left = 1
+    assert await vault.get("a") is None
+
+
+async def test_what_a_person_may_have_refused_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphost.auth.keyring_backend._IMMEDIATE_FAILURE", 0.0)
+    backend = Losing(1, slowly=0.01)
+    with pytest.raises(McpHostError, match="refused"):
+        await KeyringBackend(find_backend=lambda: backend).get("a")
+    assert backend.calls == 1
+
+
+class Meeting(Backend):
+    """One that sees whether two callers are in it at once."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.both, self.met = threading.Barrier(2, timeout=0.2), False
+
+    def get_password(self, service: str, name: str) -> Any:
+        with suppress(threading.BrokenBarrierError):
+            self.both.wait()
+            self.met = True
+        self.both.reset()
+        return super().get_password(service, name)
+
+
+@pytest.mark.parametrize("one_login", [True, False])
+async def test_the_system_keyring_is_used_by_one_mcphost_of_a_login_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_login: bool
+) -> None:
+    backend = Meeting()
+    monkeypatch.setattr("mcphost.auth.keyring_backend.find_secure_backend", lambda: backend)
+    async with anyio.create_task_group() as tasks:
+        for login in ("1", "1" if one_login else "2"):
+            monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / login))
+            tasks.start_soon(KeyringBackend().get, "a")
+    assert backend.met is not one_login
+
+
+async def test_parts_that_do_not_belong_together_are_no_secret() -> None:
+    backend = Windows("")
+    vault = KeyringBackend(find_backend=lambda: backend)
+    await vault.set("a", "y" * 5_000)
+    part = next(name for name in backend.kept if name.endswith(".1"))
+    backend.kept[part] = "z"
+    assert await vault.get("a") is None
+    del backend.kept[part]
+    assert await vault.get("a") is None
+    await vault.set("a", "new")
+    assert backend.kept == {"a": "new"}
+
+
+async def test_a_secret_without_bound_is_refused() -> None:
+    with pytest.raises(McpHostError, match="too long"):
+        await KeyringBackend(find_backend=lambda: Backend("")).set("a", "x" * 300_000)

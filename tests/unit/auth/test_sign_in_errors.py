@@ -1,0 +1,166 @@
+"""A sign-in that cannot be names what is wrong, the true reason and what to do, for every kind of wrong address."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.errors import SignInRequired
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
+from tests.unit.transport.certificates import CertificateAuthority
+from tests.unit.transport.raw_http import ReceivedRequest, serve
+
+pytestmark = pytest.mark.anyio
+ISSUER = "/.well-known/oauth-authorization-server"
+RESOURCE = "/.well-known/oauth-protected-resource/mcp"
+PAGE = (200, b"<!doctype html><p>hello", "text/html")
+JSON = "application/json"
+
+ADDRESSES = {
+    "not https": ("http://as.example/x", "plain http is only used on this machine"),
+    "private": ("https://10.1.2.3/x", "which is a private address"),
+    "link-local": ("https://169.254.169.254/x", "which is a link-local address"),
+    "nat64": ("https://[64:ff9b:1::10.1.2.3]/x", "which is a private address"),
+    "unresolvable": ("https://no-such-host.invalid/x", "the host 'no-such-host.invalid' was not found"),
+    "fragment": ("https://as.example/x#f", "has a fragment"),
+    "user name": ("https://me:hunter2@as.example/x", "hides a user name"),
+    "relative": ("/x", "it is relative"),
+    "no scheme": ("as.example/x", "it is relative"),
+    "port 0": ("https://as.example:0/x", "has the port 0"),
+    "another scheme": ("javascript:alert(1)", "is not an https address"),
+    "a blank": ("https://as.example/a b", "characters that do not belong into an address"),
+    "no host": ("https:///x", "names no host"),
+}
+
+
+async def told(one: OAuthPeer) -> str:
+    """The message and the hint of a sign-in that fails before anybody was sent anywhere or anything was given."""
+    person = BrowserUser()
+    with pytest.raises(SignInRequired) as raised:
+        await send_with_sign_in(create_oauth(one, person), one)
+    assert person.urls == []
+    assert one.forms == []
+    error = raised.value
+    assert error.hint, f"what to do is not told: {error.message}"
+    assert "hunter2" not in str(error)
+    return str(error)
+
+
+@pytest.mark.parametrize("what", ["authorization server", "authorization endpoint", "token endpoint"])
+@pytest.mark.parametrize("kind", ADDRESSES)
+async def test_a_wrong_address_is_told_with_its_reason(what: str, kind: str) -> None:
+    url, reason = ADDRESSES[kind]
+    settings: dict[str, Any] = (
+        {"resource": {"authorization_servers": [url]}}
+        if what == "authorization server"
+        else {"document": {what.replace(" ", "_"): url}}
+    )
+    async with run_peer(**settings) as one:
+        said = await told(one)
+    assert what in said
+    assert reason in said
+
+
+REFUSED = "http://127.0.0.1:1"
+ANSWERS = {
+    "not found": ((404, b"", "text/plain"), "HTTP 404", "HTTP 404"),
+    "not allowed": ((401, b"", "text/plain"), "HTTP 401", "HTTP 401"),
+    "a page": (PAGE, "HTTP 200 with text/html instead of JSON", "HTTP 200 with text/html instead of JSON"),
+    "broken": ((500, b"", "text/plain"), "HTTP 500", "HTTP 500"),
+    "a list": ((200, b"[]", JSON), "is no JSON object", "is no JSON object"),
+    "half": ((200, b'{"issuer": ', JSON), "is no JSON object", "is no JSON object"),
+    "nothing": ((200, b"", JSON), "is no JSON object", "is no JSON object"),
+    "empty": ((200, b"{}", JSON), 'no "issuer"', 'no "resource"'),
+    "a number": (
+        (200, b'{"issuer": 7, "resource": 7}', JSON),
+        "Expected `str`, got `int`",
+        "Expected `str`, got `int`",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_metadata_that_cannot_be_used_are_told_with_what_came_instead(kind: str) -> None:
+    answer, of_issuer, of_resource = ANSWERS[kind]
+    async with run_peer(answers={ISSUER: answer}) as one:
+        said = await told(one)
+        assert one.origin in said
+        assert "authorization server" in said
+        assert of_issuer in said
+    async with run_peer(answers={RESOURCE: answer}) as one:
+        said = await told(one)
+        assert f"{one.origin}{RESOURCE}" in said
+        assert "protected resource metadata" in said
+        assert of_resource in said
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"document": {"issuer": "https://other.example"}}, ["calls itself 'https://other.example'", "to the letter"]),
+        ({"resource": {"resource": "https://other.example/mcp"}}, ["another resource", "https://other.example/mcp"]),
+        ({"resource": {"authorization_servers": []}}, ["names no authorization server"]),
+        ({"resource": {"authorization_servers": [""]}}, ["The authorization server is empty"]),
+        ({"document": {"authorization_endpoint": None}}, ["has no authorization endpoint"]),
+        ({"document": {"token_endpoint": None}}, ["The token endpoint is empty"]),
+        ({"document": {"registration_endpoint": None}}, ["registers nobody by itself", "clientId"]),
+        ({"document": {"code_challenge_methods_supported": ["plain"]}}, ["PKCE with S256"]),
+        ({"document": {"authorization_endpoint": f"{REFUSED}/a?State=x"}}, ["'State' in its own query", "remove it"]),
+        ({"document": {"registration_endpoint": f"{REFUSED}/r"}}, [f"{REFUSED}/r", "Connection refused"]),
+        ({"resource": {"authorization_servers": [REFUSED]}}, [REFUSED, "Connection refused", "try again"]),
+        ({"challenge": 'Bearer resource_metadata="https://evil.example/x"'}, ["on another origin", "evil.example"]),
+        ({"challenge": 'Bearer resource_metadata="/x"'}, ["address of the protected resource metadata", "is relative"]),
+    ],
+)
+async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
+    settings: dict[str, Any], words: list[str]
+) -> None:
+    async with run_peer(**settings) as one:
+        said = await told(one)
+    assert [word for word in words if word not in said] == []
+
+
+@pytest.mark.parametrize("place", [ISSUER, RESOURCE])
+@pytest.mark.parametrize(
+    ("target", "reason"),
+    [
+        ("https://10.0.0.1/x", "redirects to another origin"),
+        ("http://127.0.0.1:1/x", "redirects to another origin"),
+        ("https://as.example/x", "redirects to another origin"),
+        ("https://[", "which is no address"),
+        ("//[::1", "which is no address"),
+        ("/elsewhere", "HTTP 404"),
+    ],
+)
+async def test_a_redirect_of_metadata_is_told_with_where_it_leads(place: str, target: str, reason: str) -> None:
+    class Redirecting(OAuthPeer):
+        async def handle(self, one: ReceivedRequest) -> None:
+            if one.path == place:
+                await one.reply(302, b"", location=target)
+            else:
+                await super().handle(one)
+
+    async with run_peer(Redirecting) as one:
+        said = await told(one)
+    assert reason in said
+    assert target in said or target == "/elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("host", "days", "reason"),
+    [
+        ("127.0.0.1", 1, "unable to get local issuer certificate|self-signed"),
+        ("another.example", 1, "unable to get local issuer certificate|self-signed"),
+    ],
+)
+async def test_a_certificate_that_is_not_accepted_is_told_with_the_way_to_name_an_authority(
+    tmp_path: Path, host: str, days: int, reason: str
+) -> None:
+    async with serve(lambda one: one.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:
+        address = server.url.removesuffix("/mcp")
+        async with run_peer(resource={"authorization_servers": [address]}) as one:
+            said = await told(one)
+    assert address in said
+    assert "its certificate is not accepted" in said
+    assert any(words in said for words in reason.split("|"))
+    assert '"caFile"' in said

@@ -1,0 +1,134 @@
+"""Every step of a sign-in is told when it begins, each time a code was asked about too, and that it is over."""
+
+import io
+import sys
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth import device_authorization
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import OAuthHttpClient
+from mcphost.auth.oauth_provider import OAuthProvider
+from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.url_policy import UrlPolicy
+from mcphost.auth.user_interaction import SignInFailed, SignInProgress
+from mcphost.cli.progress import SignInProgressPrinter
+from mcphost.errors import SignInRequired
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.auth.test_device_flow import Counter, Reader
+
+pytestmark = pytest.mark.anyio
+
+
+def watched(one: OAuthPeer, person: Any, heard: list[SignInProgress]) -> OAuthProvider:
+    target = SignInTarget(server="peer", url=one.url, account="work")
+    return OAuthProvider(
+        target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), person, on_progress=heard.append
+    )
+
+
+async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
+        await watched(one, BrowserUser(), heard).login()
+    assert [now.step for now in heard] == ["resource", "issuer", "client", "person", "code", "done", "over"]
+    assert {(now.server, now.account) for now in heard} == {("peer", "work")}
+    assert all(now.text for now in heard[:-1])
+    assert not heard[-1].text
+    assert [now.seconds for now in heard[:5]] == [10, 10, 10, 300, 10]
+
+
+async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+    heard: list[SignInProgress] = []
+    async with run_peer(kind=Counter) as one:
+        assert isinstance(one, Counter)
+        one.said, one.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
+        await watched(one, Reader(), heard).login(use_device_code=True)
+    waits = [(now.polls, round(now.interval, 2), now.slowed) for now in heard if now.step == "person"]
+    assert waits == [(0, 0.01, False), (1, 0.01, False), (2, 0.06, True), (3, 0.06, True)]
+    left = [now.seconds for now in heard if now.step == "person"]
+    assert left == sorted(left, reverse=True)
+    assert left[0] <= 60
+    assert not any("the-device-code" in repr(now) for now in heard)
+
+
+async def test_what_fails_and_what_is_cancelled_is_over() -> None:
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
+        with pytest.raises(SignInRequired):
+            await watched(one, BrowserUser(visit=False, answer=None), heard).login()
+        assert heard.pop().step == "over"
+        person = BrowserUser(visit=False)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(watched(one, person, heard).login)
+                await person.asked.wait()
+                scope.cancel()
+        assert [now.step for now in heard[-2:]] == ["person", "over"]
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def story() -> list[SignInProgress]:
+    def wait(**more: Any) -> SignInProgress:
+        return SignInProgress(server="s", step="person", text="waiting for you", interval=5, seconds=272, **more)
+
+    return [
+        SignInProgress(server="s", step="issuer", text="asking the authorization server what it can do", seconds=10),
+        wait(),
+        wait(polls=1),
+        SignInProgress(
+            server="s", step="person", text="waiting for you", interval=10, seconds=262, polls=2, slowed=True
+        ),
+        SignInProgress(server="s", step="code", text="exchanging the code for a token"),
+        SignInProgress(server="s", step="over"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [
+        (
+            Screen(),
+            "mcphost: Asking the authorization server what it can do…\n"
+            "\r\x1b[KAsked once, again in 5 s; 4:32 left."
+            "\r\x1b[KAsked 2 times, again in 10 s, because it wants to be asked less often; 4:22 left.\n"
+            "mcphost: Exchanging the code for a token…\n",
+        ),
+        (
+            io.StringIO(),
+            "mcphost: Asking the authorization server what it can do…\n"
+            "mcphost: Asked 2 times, again in 10 s, because it wants to be asked less often; 4:22 left.\n"
+            "mcphost: Exchanging the code for a token…\n",
+        ),
+    ],
+)
+def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
+    monkeypatch: pytest.MonkeyPatch, out: io.StringIO, said: str
+) -> None:
+    monkeypatch.setattr(sys, "stderr", out)
+    steps = SignInProgressPrinter()
+    for now in story():
+        steps.update(now)
+    assert out.getvalue() == said
+
+
+async def test_nobody_hears_more_of_a_sign_in_that_waits_than_its_steps() -> None:
+    heard: list[SignInProgress] = []
+    async with run_peer() as one:
+        auth = watched(one, None, heard)
+        with pytest.raises(SignInFailed):
+            await auth.login()
+    assert [now.step for now in heard] == ["over"]

@@ -1,0 +1,106 @@
+"""What was found out for a sign-in is kept with it for people to see: bounded, without secrets, past renewals."""
+
+import json
+from pathlib import Path
+from time import time
+
+import pytest
+
+from mcphost.auth.account import Account, DiscoverySummary
+from mcphost.auth.account_index import INDEX_FILE
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.token_store import TokenStore
+from mcphost.host.servers.accounts import describe_discovery
+from mcphost.serialization import encode
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
+from tests.unit.auth.test_token_refresh import aged
+
+pytestmark = pytest.mark.anyio
+
+
+async def kept(one: OAuthPeer, folder: Path) -> Account:
+    """The entry of the index after a sign-in, as another process reads it."""
+    assert await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(MemoryBackend(), folder)), one) == 200
+    (entry,) = await TokenStore(MemoryBackend(), folder).accounts()
+    return entry
+
+
+async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path) -> None:
+    async with run_peer() as one:
+        one.document = {
+            "device_authorization_endpoint": f"{one.origin}/device",
+            "code_challenge_methods_supported": ["plain", "S256"],
+            "authorization_response_iss_parameter_supported": True,
+        }
+        one.redirect = {"iss": one.origin}
+        entry = await kept(one, tmp_path)
+    assert entry.client == "registered"
+    assert entry.discovered == DiscoverySummary(
+        resource_metadata=f"{one.origin}/.well-known/oauth-protected-resource/mcp",
+        issuer_metadata=f"{one.origin}/.well-known/oauth-authorization-server",
+        form="oauth",
+        authorization=f"{one.origin}/authorize",
+        token=f"{one.origin}/token",
+        registration=f"{one.origin}/register",
+        device=f"{one.origin}/device",
+        revocation=f"{one.origin}/revoke",
+        pkce=("plain", "S256"),
+        names_itself=True,
+    )
+    words = dict(describe_discovery(entry))
+    assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
+    assert words["it supports"] == "PKCE plain, S256; issuer in responses (RFC 9207); device codes (RFC 8628)"
+    text = (tmp_path / INDEX_FILE).read_text()
+    assert not any(token in text for token in (*one.valid, *one.families))
+
+
+async def test_openid_discovery_is_told_from_rfc_8414(tmp_path: Path) -> None:
+    async with run_peer() as one:
+        one.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
+        document = json.dumps(one.metadata()).encode()
+        one.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
+        entry = await kept(one, tmp_path)
+    assert entry.discovered.form == "oidc"
+    assert entry.discovered.issuer_metadata == f"{one.origin}/.well-known/openid-configuration"
+
+
+async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: Path) -> None:
+    async with run_peer(challenge="Bearer") as one:
+        for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
+            one.answers[f"/.well-known/{path}"] = (404, b"", "")
+        entry = await kept(one, tmp_path)
+    found = entry.discovered
+    assert (found.form, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
+    assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
+
+
+async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    async with run_peer() as one:
+        keep = TokenStore(vault, tmp_path)
+        client = create_oauth(one, BrowserUser(), keep)
+        assert await send_with_sign_in(client, one) == 200
+        await aged(client, keep)
+        assert await send_with_sign_in(client, one) == 200
+        assert one.forms[-1]["grant_type"] == "refresh_token"
+        (entry,) = await TokenStore(vault, tmp_path).accounts()
+        assert entry.discovered.form == "oauth"
+
+
+async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path) -> None:
+    async with run_peer() as one:
+        one.document = {
+            "code_challenge_methods_supported": ["S256", *("x" * 1_000 for _ in range(500))],
+            "revocation_endpoint": f"{one.origin}/{'r' * 3_000}",
+        }
+        entry = await kept(one, tmp_path)
+    assert len(entry.discovered.pkce) == 8
+    assert len(encode(entry.discovered)) < 2_000
+
+
+async def test_an_entry_of_an_earlier_version_is_still_a_sign_in(tmp_path: Path) -> None:
+    old = {"server": "tracker", "url": "https://a.example/mcp", "issuer": "https://as.example", "renews": True}
+    (tmp_path / INDEX_FILE).write_text(json.dumps({"accounts": [{**old, "expires": time() + 60}]}))
+    (entry,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
+    assert (entry.server, entry.discovered) == ("tracker", DiscoverySummary())
+    assert describe_discovery(entry) == []

@@ -1,0 +1,173 @@
+"""Clocks that are set, machines that slept, tokens of a second: nobody is signed out, nothing old is sent."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from mcphost.auth import account
+from mcphost.auth import tokens as tokens_of
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.token_expiry import TokenAges, suspend_aware_time
+from mcphost.auth.token_store import TokenStore
+from mcphost.host.servers.accounts import describe_validity, validity
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_request, send_with_sign_in
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+
+
+class Clocks:
+    """One on the wall that can be set, and one that only runs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.wall, self.ran = 1_800_000_000.0, 50.0
+        self.ages = TokenAges(lambda: self.ran, lambda: self.wall)
+        monkeypatch.setattr(tokens_of, "token_ages", self.ages)
+        monkeypatch.setattr(tokens_of.time, "time", lambda: self.wall)
+
+    def pass_(self, seconds: float) -> None:
+        self.wall += seconds
+        self.ran += seconds
+
+    def forget(self) -> None:
+        """Another process: it has seen nothing yet."""
+        self.ages._first_seen.clear()
+
+
+@pytest.fixture
+def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
+    return Clocks(monkeypatch)
+
+
+def test_the_clock_that_runs_only_goes_on() -> None:
+    before = suspend_aware_time()
+    assert 0 <= suspend_aware_time() - before < 60
+
+
+@pytest.mark.parametrize("back", [10.0, 86_400.0])
+async def test_a_clock_that_is_set_back_does_not_keep_a_token_beyond_its_end(clocks: Clocks, back: float) -> None:
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser())
+        await send_with_sign_in(auth, one)
+        clocks.wall -= back
+        clocks.pass_(1000)
+        assert await send_request(auth, one) == 200
+        assert one.paths().count("/token") == 1, "it still serves"
+        clocks.pass_(2600)
+        assert await send_request(auth, one) == 200
+        assert one.paths().count("/token") == 2, "renewed when it was over"
+
+
+async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
+    clocks: Clocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(account, "suspend_aware_time", lambda: clocks.ran)
+    keep = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer(refresh=False) as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        clocks.pass_(1200)
+        for wall in (86_400.0, -2 * 86_400.0):
+            clocks.wall += wall
+            (listed,) = await keep.accounts()
+            assert auth.account is not None
+            for shown in (listed, auth.account):
+                assert shown.seconds_left() == 2400
+                assert (validity(shown), describe_validity(shown)) == ("good", "for 40 more minutes")
+        clocks.pass_(2400)
+        (listed,) = await keep.accounts()
+        assert validity(listed) == "ended"
+    # Another process never used it: the clock on the wall is all there is, and no moment of another clock is written.
+    (stored,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
+    assert stored.ends == 0
+    assert stored.seconds_left(stored.expires - 60) == 60
+
+
+async def test_a_clock_that_is_set_forth_signs_nobody_out(clocks: Clocks) -> None:
+    async with run_peer(refresh=False) as one:
+        person = BrowserUser()
+        auth = create_oauth(one, person)
+        await send_with_sign_in(auth, one)
+        clocks.wall += 86_400 * 365
+        assert await send_request(auth, one) == 200
+        assert len(person.urls) == 1
+
+
+async def test_after_a_night_of_sleep_the_token_is_renewed_before_it_is_sent(clocks: Clocks) -> None:
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser())
+        await send_with_sign_in(auth, one)
+        clocks.pass_(8 * 3600)
+        requests = one.paths().count("/mcp")
+        assert await send_request(auth, one) == 200
+        assert (one.paths().count("/mcp"), one.paths().count("/token")) == (requests + 1, 2)
+
+
+@pytest.mark.parametrize(("refresh", "renewed"), [(True, 1), (False, 0)])
+async def test_a_run_with_a_clock_before_the_sign_in_renews_it_or_tries_it(
+    clocks: Clocks, tmp_path: Path, refresh: bool, renewed: int
+) -> None:
+    keep, person = TokenStore(MemoryBackend(), tmp_path), BrowserUser()
+    async with run_peer(refresh=refresh) as one:
+        await send_with_sign_in(create_oauth(one, person, keep), one)
+        clocks.wall -= 86_400
+        clocks.forget()
+        assert await send_request(create_oauth(one, None, keep), one) == 200
+        assert one.paths().count("/token") == 1 + renewed
+
+
+async def test_a_refusal_of_an_old_token_is_about_its_age_also_when_the_clock_was_set_back(clocks: Clocks) -> None:
+    async with run_peer(lifetime=None) as one:
+        auth, person = create_oauth(one, BrowserUser()), BrowserUser()
+        await send_with_sign_in(auth, one)
+        clocks.wall -= 86_400
+        clocks.ran += 600
+        one.valid.clear()
+        assert await send_request(auth, one) == 200, "renewed, nobody was asked"
+        assert not person.urls
+
+
+class Seconds(OAuthPeer):
+    """Counts whole seconds, as many servers do: what was issued at 0.9 for one second is over at 1.0."""
+
+    ends: dict[str, int]
+
+    async def grant(self, one: ReceivedRequest, family: str, scope: str) -> None:
+        before = set(self.valid)
+        await super().grant(one, family, scope)
+        (fresh,) = set(self.valid) - before
+        self.ends = {**getattr(self, "ends", {}), fresh: int(time.time()) + (self.lifetime or 0)}
+
+    async def mcp(self, one: ReceivedRequest) -> None:
+        token = one.headers.get("authorization", "").removeprefix("Bearer ")
+        if self.ends.get(token, 0) <= time.time() if token else False:
+            self.valid.pop(token, None)
+        await super().mcp(one)
+
+
+@pytest.mark.parametrize("lifetime", [1, 2])
+async def test_a_token_that_lives_for_a_second_works_renewed_each_time(
+    monkeypatch: pytest.MonkeyPatch, lifetime: int
+) -> None:
+    wall = [1_800_000_000.9]  # each time at the end of a second, so that a token of one second is over in a tenth of it
+    monkeypatch.setattr(time, "time", lambda: wall[0])
+    ran = [50.0]
+    monkeypatch.setattr(tokens_of, "token_ages", TokenAges(lambda: ran[0], lambda: wall[0]))
+
+    def pass_(seconds: float) -> None:
+        wall[0] += seconds
+        ran[0] += seconds
+
+    person = BrowserUser()
+    async with run_peer(kind=Seconds, lifetime=lifetime) as one:
+        auth = create_oauth(one, person)
+        await auth.login()
+        for _ in range(5):
+            pass_(0.2)
+            assert await send_with_sign_in(auth, one) == 200
+            pass_(lifetime * 5 + 0.8)
+        assert len(person.urls) == 1
+        pass_(lifetime * 5)
+        assert auth._current_sign_in is not None
+        assert auth._current_sign_in.tokens.has_expired()

@@ -1,0 +1,659 @@
+"""Tokens as they age: renewed before and after they end, once for everybody, across tasks and processes, and kept."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth import file_lock
+from mcphost.auth.account_index import INDEX_FILE
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_http import EndpointUnreachable
+from mcphost.auth.oauth_provider import MAX_STEP_UPS
+from mcphost.auth.token_store import TokenStore
+from mcphost.auth.user_interaction import SignInFailed
+from mcphost.errors import McpHostError
+from mcphost.serialization import replace
+from tests.unit.auth.oauth_peer import (
+    BrowserUser,
+    OAuthPeer,
+    Refused,
+    create_oauth,
+    run_peer,
+    send_request,
+    send_with_sign_in,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class Broken(MemoryBackend):
+    """A keyring that takes nothing."""
+
+    async def set(self, name: str, secret: str) -> None:
+        raise McpHostError("The keyring is locked.", "Unlock it.")
+
+
+async def aged(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
+    """Let the sign-in be that much older."""
+    signed = auth._current_sign_in
+    tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
+    auth._current_sign_in = replace(signed, tokens=tokens)
+    await keep.save(auth._current_sign_in)
+
+
+@pytest.mark.req("auth.refresh.use", "auth.refresh.rotation", "auth.resource.refresh", "auth.refresh.confidential")
+async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        first = one.live.copy()
+        await aged(auth, keep)
+        before = one.paths().count("/mcp")
+        assert await send_request(auth, one) == 200
+        assert one.paths().count("/mcp") == before + 1, "the old token was not even tried"
+        kept = await keep.load(one.url, reload=True)
+        assert kept is not None
+        assert kept.tokens.refresh in one.live.values()
+        assert one.live != first
+        assert one.forms[-1]["resource"] == one.url
+        assert all("refresh" not in seen.path for seen in one.seen)
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_token_that_the_server_refuses_is_renewed_once() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep, 1000)  # old, and not yet at its end
+        one.valid.clear()
+        assert await send_request(auth, one) == 200
+    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token"]
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer(rotate=False) as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        for _ in range(2):
+            await aged(auth, keep)
+            assert await send_request(auth, one) == 200
+        assert len(one.families) == 1
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_token_that_ended_on_its_way_to_the_server_needs_nobody() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        for attempt in (1, 2):
+            sent = (await auth.headers("POST", one.url))["authorization"]
+            await aged(auth, keep)
+            await auth.sign_in(Refused(401, "", sent), attempt)
+            assert (await auth.headers("POST", one.url))["authorization"] != sent
+        sent = (await auth.headers("POST", one.url))["authorization"]
+        await aged(auth, keep)
+        with pytest.raises(SignInFailed):
+            await auth.sign_in(Refused(401, "", sent), 3)
+    assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token", "refresh_token"]
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.refresh.single-flight")
+async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        statuses: list[int] = []
+
+        async def request() -> None:
+            statuses.append(await send_request(auth, one))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(request)
+    assert statuses == [200] * 10
+    assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+
+
+@pytest.mark.req("auth.refresh.single-flight")
+async def test_ten_requests_without_a_token_ask_the_person_once() -> None:
+    person = BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(send_with_sign_in, auth, one)
+    assert len(person.urls) == 1
+
+
+async def test_a_refusal_of_the_person_is_the_answer_for_all_who_wait() -> None:
+    async with run_peer() as one:
+        person = BrowserUser(visit=False, answer=None)
+        auth, failed = create_oauth(one, person), list[str]()
+
+        async def request() -> None:
+            try:
+                await send_with_sign_in(auth, one)
+            except SignInFailed as error:
+                failed.append(error.message)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(request)
+    assert len(failed) == 5
+    assert len(person.urls) == 1
+
+
+async def test_when_the_one_who_signs_in_is_cancelled_the_next_one_takes_over() -> None:
+    async with run_peer() as one:
+        person = BrowserUser(visit=False)
+        auth = create_oauth(one, person)
+        first = anyio.CancelScope()
+
+        async def leader() -> None:
+            with first:
+                await send_with_sign_in(auth, one)
+
+        done: list[int] = []
+
+        async def follower() -> None:
+            done.append(await send_with_sign_in(auth, one))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leader)
+            await person.asked.wait()
+            tasks.start_soon(follower)
+            await anyio.wait_all_tasks_blocked()
+            person.visit = True
+            first.cancel()
+    assert done == [200]
+    assert len(person.urls) == 2
+
+
+@pytest.mark.req("auth.refresh.not-assumed")
+async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_ended() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer(refresh=False) as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        assert await send_with_sign_in(auth, one) == 200
+    assert len(person.urls) == 2
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_a_refresh_token_that_is_dead_leads_to_the_person_and_is_forgotten() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        one.live.clear()
+        one.valid.clear()
+        await aged(auth, keep)
+        assert await send_request(auth, one) == 401
+        assert await keep.load(one.url, reload=True) is None
+        assert await send_with_sign_in(auth, one) == 200
+    assert len(person.urls) == 2
+
+
+async def test_an_authorization_server_that_is_down_does_not_cost_the_sign_in() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        one.answers["/token"] = (503, b"", "")
+        with pytest.raises(EndpointUnreachable, match="cannot answer now"):
+            await send_request(auth, one)
+        one.answers.clear()
+        assert await send_request(auth, one) == 200
+    assert len(person.urls) == 1
+
+
+@pytest.mark.req("auth.401-after-token", "auth.reg.as-changed", "auth.as.separate-state")
+async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_goes_there() -> None:
+    keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
+    async with run_peer() as other, run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        old = [*one.valid, *one.families, *one.clients]
+        one.valid.clear()
+        one.live.clear()
+        one.resource = {"authorization_servers": [other.origin]}
+        other.resource = {"resource": one.url}
+        await auth.sign_in(Refused(401, "", f"Bearer {old[0]}"), 1)
+        assert other.clients
+        assert len(person.urls) == 2, "the person is asked anew"
+        assert person.urls[1].startswith(other.origin)
+        assert not any(secret.encode() in seen.body or secret in seen.path for seen in other.seen for secret in old[:2])
+        signed = await keep.load(one.url)
+        assert signed is not None
+        assert signed.issuer == other.origin
+    assert len(one.forms) == 1
+
+
+@pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-limit", "auth.stepup.scopes-2025")
+async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_ever() -> None:
+    person = BrowserUser()
+    async with run_peer(challenge='Bearer scope="tools:read"') as one:
+        auth = create_oauth(one, person)
+        await send_with_sign_in(auth, one)
+        for attempt in range(1, MAX_STEP_UPS + 1):
+            sent = dict(await auth.headers("POST", one.url))["authorization"]
+            refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+            assert not await auth.recover(refused)
+            await auth.sign_in(refused, attempt)
+        assert {asked["scope"] for asked in one.asked[1:]} == {"tools:read tools:write"}
+        assert [client["scope"] for client in one.clients.values()] == ["tools:read", "tools:read tools:write"]
+        sent = dict(await auth.headers("POST", one.url))["authorization"]
+        refused = Refused(403, 'Bearer error="insufficient_scope", scope="tools:write"', sent)
+        for attempt in (MAX_STEP_UPS + 1, 1):
+            with pytest.raises(SignInFailed, match="keeps asking"):
+                await auth.sign_in(refused, attempt)
+    assert len(person.urls) == 1 + MAX_STEP_UPS
+
+
+@pytest.mark.parametrize(
+    ("scope", "hint"),
+    [
+        ("tools:write files.read", "mcphost login peer --scope tools:write --scope files.read"),
+        ("a;reboot", "mcphost login peer, with --scope for each of them"),
+        ("$(reboot)", "mcphost login peer, with --scope for each of them"),
+        ("-h", "mcphost login peer, with --scope for each of them"),
+        (" ".join(map(str, range(11))), "mcphost login peer, with --scope for each of them"),
+    ],
+)
+async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_never_what_a_shell_would_run(
+    scope: str, hint: str
+) -> None:
+    async with run_peer() as one:
+        refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
+        with pytest.raises(SignInFailed, match="wants more rights") as caught:
+            await create_oauth(one, None).sign_in(refused)
+    assert caught.value.hint == f"Give them with: {hint}"
+
+
+@pytest.mark.req("auth.401-after-token")
+async def test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_ins() -> None:
+    person = BrowserUser()
+    async with run_peer() as one:
+        one.answers["/mcp"] = (401, b"", "")
+        with pytest.raises(SignInFailed, match="refuses the account it was just given"):
+            await send_with_sign_in(create_oauth(one, person), one)
+    assert len(person.urls) == 2
+
+
+# -- kept
+@pytest.mark.req("auth.token.storage")
+async def test_the_next_start_finds_the_sign_in_and_the_index_holds_no_secret(tmp_path: Path) -> None:
+    vault, person = MemoryBackend(), BrowserUser()
+    async with run_peer() as one:
+        await send_with_sign_in(create_oauth(one, person, TokenStore(vault, tmp_path)), one)
+        assert await send_request(create_oauth(one, person, TokenStore(vault, tmp_path)), one) == 200
+        index = (tmp_path / INDEX_FILE).read_text()
+        assert one.origin in index
+        assert not any(secret in index for secret in (*one.valid, *one.families))
+    assert len(person.urls) == 1
+    assert (tmp_path / INDEX_FILE).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.req("auth.token.right-server")
+async def test_a_server_of_the_same_name_at_another_address_gets_nothing(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    async with run_peer() as one, run_peer() as other:
+        await send_with_sign_in(create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path)), one)
+        assert await send_request(create_oauth(other, None, TokenStore(vault, tmp_path)), other) == 401
+        assert all("authorization" not in seen.headers for seen in other.seen)
+
+
+@pytest.mark.req("auth.token.storage-fallback")
+async def test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_said(tmp_path: Path) -> None:
+    told: list[str] = []
+    keep = TokenStore(Broken(), tmp_path, told.append)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        assert await send_with_sign_in(auth, one) == 200
+        await aged(auth, keep)
+        assert await send_request(auth, one) == 200, "and it is renewed like any other"
+        (account,) = await keep.accounts()
+        assert not account.kept
+        assert not (tmp_path / INDEX_FILE).exists()
+    assert told == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
+
+
+@pytest.mark.req("auth.signout")
+async def test_signing_out_erases_and_revokes(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    keep = TokenStore(vault, tmp_path)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        signed = await auth.login()
+        gone, revoked = await auth.logout()
+        assert gone is not None
+        assert revoked
+        told = {form["token"] for form in one.forms if "token" in form}
+        assert told == {signed.tokens.access, signed.tokens.refresh}
+        assert await keep.accounts() == ()
+        assert not any(signed.tokens.access in secret for secret in vault._secrets.values())
+        assert await send_request(create_oauth(one, None, TokenStore(vault, tmp_path)), one) == 401
+        assert (await auth.logout())[0] is None
+
+
+async def test_two_accounts_of_one_server_are_two_sign_ins(tmp_path: Path) -> None:
+    keep = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as one:
+        work, home = (create_oauth(one, BrowserUser(), keep, account=name) for name in ("work", "home"))
+        await work.login()
+        await home.login()
+        assert {account.account for account in await keep.accounts()} == {"work", "home"}
+        await work.logout()
+        assert await send_request(home, one) == 200
+        assert {account.account for account in await keep.accounts()} == {"home"}
+
+
+async def test_the_account_that_was_chosen_last_is_used_by_later_runs_until_it_is_not_chosen(tmp_path: Path) -> None:
+    vault = MemoryBackend()
+    async with run_peer() as one:
+        unnamed = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
+        await unnamed.login()
+        work = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path), account="work", is_account_configured=True)
+        await work.login()
+        await work.select_account()
+        again = create_oauth(one, None, TokenStore(vault, tmp_path))
+        assert await send_request(again, one) == 200
+        assert again.account is not None
+        assert again.account.account == "work"
+        written = create_oauth(
+            one, None, TokenStore(vault, tmp_path), is_account_configured=True
+        )  # the user's file says which: the default one
+        assert await send_request(written, one) == 200
+        assert written.account is not None
+        assert written.account.account == ""
+        await TokenStore(vault, tmp_path).choose_account(one.url, None)
+        later = create_oauth(one, None, TokenStore(vault, tmp_path))
+        assert await send_request(later, one) == 200
+        assert later.account is not None
+        assert later.account.account == ""
+
+
+async def test_an_account_is_shown_without_its_secrets(tmp_path: Path) -> None:
+    keep = TokenStore(MemoryBackend(), tmp_path)
+    async with run_peer() as one:
+        await create_oauth(one, BrowserUser(), keep).login()
+        (account,) = await keep.accounts()
+    assert (account.server, account.url, account.issuer) == ("peer", one.url, one.origin)
+    assert account.renews
+    assert account.client == "registered"
+    assert account.scopes == ("tools:read",)
+
+
+OTHER = """
+import anyio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from tests.unit.auth.test_token_refresh import FileVault
+from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, send_request
+from mcphost.auth.token_store import TokenStore
+async def main():
+    one = OAuthPeer(origin=sys.argv[1])
+    folder = Path(sys.argv[2])
+    auth = create_oauth(one, None, TokenStore(FileVault(folder / "vault"), folder))
+    print(await send_request(auth, one))
+anyio.run(main)
+"""
+
+
+class FileVault(MemoryBackend):
+    """A vault that processes share, as they do a keyring."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    async def get(self, name: str) -> str | None:
+        path = self.folder / name
+        return path.read_text() if path.exists() else None
+
+    async def set(self, name: str, secret: str) -> None:
+        (self.folder / name).write_text(secret)
+
+    async def delete(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
+
+
+@pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
+async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Path) -> None:
+    keep = TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        answers: list[str] = []
+
+        async def other() -> None:
+            command = [sys.executable, "-c", OTHER, one.origin, str(tmp_path), str(Path(__file__).parents[3])]
+            done = await anyio.run_process(command, stderr=subprocess.PIPE, check=False)
+            answers.append(done.stdout.decode().strip() or done.stderr.decode())
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(2):
+                tasks.start_soon(other)
+            await send_request(auth, one)
+        assert answers == ["200"] * 2
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: Path) -> None:
+    keep = TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        stale = auth._current_sign_in
+        assert stale is not None
+        newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
+        await TokenStore(FileVault(tmp_path / "vault"), tmp_path).save(newer)
+        assert await keep.delete(one.url, only=stale) is None
+        kept = await keep.load(one.url, reload=True)
+        assert kept is not None
+        assert kept.tokens.refresh == "newer-refresh"
+
+
+class Shut(FileVault):
+    """A keyring that nothing can be read from while it is locked."""
+
+    locked = False
+
+    async def get(self, name: str) -> str | None:
+        if self.locked:
+            raise McpHostError("The keyring is locked.", "Unlock it.")
+        return await super().get(name)
+
+
+@pytest.mark.req("auth.refresh.rotation")
+@pytest.mark.parametrize("renewed_elsewhere", [False, True])
+async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
+    tmp_path: Path, renewed_elsewhere: bool
+) -> None:
+    vault = Shut(tmp_path / "vault")
+    keep, person = TokenStore(vault, tmp_path), BrowserUser()
+    async with run_peer() as one:
+        auth = create_oauth(one, person, keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        if renewed_elsewhere:
+            other = create_oauth(one, person, TokenStore(FileVault(tmp_path / "vault"), tmp_path))
+            assert await send_request(other, one) == 200
+        vault.locked = True
+        if renewed_elsewhere:
+            with pytest.raises(McpHostError, match="keyring is locked"):
+                await send_request(auth, one)
+            vault.locked = False
+        assert await send_request(auth, one) == 200
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+    assert len(person.urls) == 1
+
+
+async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        asked, go, over = anyio.Event(), anyio.Event(), anyio.Event()
+        token = OAuthPeer.token
+
+        async def slow(peer: OAuthPeer, seen: Any) -> None:
+            asked.set()
+            await go.wait()
+            try:
+                await token(peer, seen)
+            finally:
+                over.set()
+
+        one.token = slow.__get__(one)  # type: ignore[method-assign]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(auth.headers, "POST", one.url)
+            await asked.wait()
+            tasks.cancel_scope.cancel()
+            go.set()
+        with anyio.fail_after(20):
+            await over.wait()
+        kept = await keep.load(one.url, reload=True)
+        assert kept is not None
+        assert kept.tokens.refresh in one.live.values()
+
+
+@pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
+async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that_got(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def another() -> TokenStore:
+        return TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+
+    keep, second, noticed = another(), anyio.Event(), anyio.Event()
+    token, flock = OAuthPeer.token, file_lock.fcntl.flock
+
+    def held(handle: int, how: int) -> None:
+        try:
+            flock(handle, how)
+        except BlockingIOError:
+            noticed.set()
+            raise
+
+    async def slow(peer: OAuthPeer, seen: Any) -> None:
+        second.set() if not second.is_set() else noticed.set()
+        with anyio.fail_after(20):
+            await noticed.wait()
+        await token(peer, seen)
+
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        one.token = slow.__get__(one)  # type: ignore[method-assign]
+        monkeypatch.setattr(file_lock.fcntl, "flock", held)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send_request, auth, one)
+            await second.wait()
+            assert await send_request(create_oauth(one, None, another()), one) == 200
+        assert [form["grant_type"] for form in one.forms].count("refresh_token") == 1
+        assert one.live, "a token used twice would have killed the family"
+
+
+@pytest.mark.req("auth.refresh.rotation")
+async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotten_with_it(tmp_path: Path) -> None:
+    keep, other = (TokenStore(FileVault(tmp_path / "vault"), tmp_path) for _ in range(2))
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        signed = auth._current_sign_in
+        assert signed is not None
+        newer = replace(signed, tokens=replace(signed.tokens, access="newer-access", refresh="newer-refresh"))
+        await aged(auth, keep)
+
+        async def dead(peer: OAuthPeer, seen: Any) -> None:
+            await other.save(newer)
+            await peer.json(seen, {"error": "invalid_grant"}, 400)
+
+        one.token = dead.__get__(one)  # type: ignore[method-assign]
+        assert await auth.headers("POST", one.url) == {}
+        kept = await keep.load(one.url, reload=True)
+        assert kept is not None
+        assert kept.tokens.refresh == "newer-refresh"
+
+
+async def test_a_refusal_that_says_nothing_of_the_refresh_token_does_not_cost_the_sign_in() -> None:
+    keep = TokenStore(MemoryBackend(), None)
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        one.valid.clear()
+        one.answers["/token"] = (400, b'{"error":"invalid_request"}', "application/json")
+        assert await send_request(auth, one) == 401
+        one.answers.clear()
+        assert await send_request(create_oauth(one, None, keep), one) == 200
+
+
+@pytest.mark.req("auth.refresh.use")
+async def test_what_another_process_stored_without_a_refresh_token_is_not_renewed_with_nothing(tmp_path: Path) -> None:
+    def another() -> TokenStore:
+        return TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+
+    keep = another()
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser(), keep)
+        await send_with_sign_in(auth, one)
+        await aged(auth, keep)
+        signed = auth._current_sign_in
+        assert signed is not None
+        await another().save(replace(signed, tokens=replace(signed.tokens, access="newer", refresh="")))
+        before = len(one.forms)
+        assert await send_request(auth, one) == 401
+        assert len(one.forms) == before
+        assert await keep.load(one.url, reload=True) is not None
+
+
+async def test_a_lock_that_is_a_link_makes_nothing_where_it_leads(tmp_path: Path) -> None:
+    elsewhere, lock = tmp_path / "elsewhere", tmp_path / "locks" / "x.lock"
+    lock.parent.mkdir()
+    lock.symlink_to(elsewhere)
+    async with file_lock.lock_file(lock):
+        assert not elsewhere.exists()
+
+
+async def test_requests_with_a_valid_token_do_not_wait_for_each_other() -> None:
+    async with run_peer() as one:
+        auth = create_oauth(one, BrowserUser())
+        await send_with_sign_in(auth, one)
+        handle, there, all_there = OAuthPeer.mcp, list[Any](), anyio.Event()
+
+        async def meet(peer: OAuthPeer, seen: Any) -> None:
+            there.append(seen)
+            if len(there) == 3:
+                all_there.set()
+            await all_there.wait()  # none is answered before all have come
+            await handle(peer, seen)
+
+        one.mcp = meet.__get__(one)  # type: ignore[method-assign]
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(3):
+                    tasks.start_soon(send_request, auth, one)

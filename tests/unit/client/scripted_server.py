@@ -1,0 +1,161 @@
+"""A scripted server at the other end of an in-process pipe, met through the product's own opener."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.session import EraStore, Session
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse, JsonRpcRequest, JsonRpcResponse
+from mcphost.serialization import Raw, encode
+from mcphost.transport.channel import Connector
+from mcphost.transport.in_memory import InMemoryChannel
+from mcphost.transport.task_group import CancellingTaskGroup
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+
+ALL_CAPABILITIES: dict[str, Any] = {
+    "tools": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "prompts": {"listChanged": True},
+    "logging": {},
+    "completions": {},
+}
+NO_REPLY = object()
+Script = Callable[["ScriptedServer", str, dict[str, Any]], Any]
+
+
+def empty_result(peer: "ScriptedServer", method: str, params: dict[str, Any]) -> Any:
+    """Answers every request with an empty object."""
+    return {}
+
+
+class RecordingPipe(InMemoryChannel):
+    """Keeps what was written byte by byte."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        super().__init__(warn)
+        self.lines: list[bytes] = []
+
+    def _receive(self, line: bytes) -> None:
+        self.lines.append(bytes(line))
+        super()._receive(line)
+
+
+class ScriptedServer:
+    """`script(peer, method, params)` gives a result, an ErrorData, or None for no answer at all.
+
+    `seen` is every message we wrote, decoded. `initialize` or `server/discover` is
+    answered by the revision; `opening` answers them first where it gives something.
+    """
+
+    def __init__(
+        self,
+        script: Script = empty_result,
+        revision: str = "2025-11-25",
+        capabilities: dict[str, Any] | None = None,
+        opening: Script | None = None,
+    ) -> None:
+        self.notes = RecordingObserver()
+        self.seen: list[dict[str, Any]] = []
+        self.revision = revision
+        self.capabilities = ALL_CAPABILITIES if capabilities is None else capabilities
+        self.pipe = RecordingPipe(self.notes.warn)
+        self._script = script
+        self._opening_script = opening
+        self._arrived = anyio.Event()
+        self.ident: Any = None
+
+    def methods(self) -> list[str]:
+        """What was sent, by method; answers as `answer`."""
+        return [message.get("method", "answer") for message in self.seen]
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The answers we wrote to requests of the server."""
+        return [message for message in self.seen if "method" not in message]
+
+    def say(self, **message: Any) -> None:
+        """One message to the client."""
+        self.pipe.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    async def wait_until(self, done: Callable[[], bool]) -> None:
+        """Wait until something holds of what was seen, twenty seconds at most."""
+        with anyio.fail_after(20):
+            while not done():
+                self._arrived = anyio.Event()
+                await self._arrived.wait()
+
+    async def serve(self) -> None:
+        try:
+            async for message in self.pipe.requests:
+                self.seen.append(json.loads(self.pipe.lines[len(self.seen)]))
+                if isinstance(message, JsonRpcRequest):
+                    self._answer(message)
+                self._arrived.set()
+        except ConnectionLost:
+            return
+
+    def _answer(self, request: JsonRpcRequest) -> None:
+        params = json.loads(bytes(request.params) or b"{}")
+        self.ident = request.id
+        if request.method in ("initialize", "server/discover"):
+            result = self._opening_script(self, request.method, params) if self._opening_script else None
+            result = self._opening_result(request.method) if result is None else result
+        else:
+            result = self._script(self, request.method, params)
+        if result is NO_REPLY:
+            return
+        if isinstance(result, ErrorData):
+            self.pipe.send(JsonRpcErrorResponse(request.id, result))
+        elif result is not None:
+            self.pipe.send(JsonRpcResponse(request.id, Raw(encode(result))))
+
+    def _opening_result(self, method: str) -> Any:
+        modern = self.revision >= "2026"
+        if method == "initialize" and not modern:
+            return {
+                "protocolVersion": self.revision,
+                "capabilities": self.capabilities,
+                "serverInfo": {"name": "peer", "version": "1"},
+            }
+        if method == "server/discover" and modern:
+            return {
+                "resultType": "complete",
+                "supportedVersions": [self.revision],
+                "capabilities": self.capabilities,
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }
+        return ErrorData(-32601, "no such method")
+
+
+class PipeOpener(ClientSessionOpener):
+    """The product's opener with the peer's pipe in place of a process."""
+
+    peer: ScriptedServer
+
+    def _create_connector(self, server: ServerConfig, observer: Any) -> Connector:
+        return self.peer.pipe
+
+
+@asynccontextmanager
+async def connect_to(
+    peer: ScriptedServer,
+    answers: FakeRequestHandler | None = None,
+    limits: Limits | None = None,
+    eras: EraStore | None = None,
+    **more: Any,
+) -> AsyncIterator[Session]:
+    """A session with the peer, negotiated by the real opener."""
+    opener = PipeOpener(expand=str, limits=limits or Limits(request_timeout=5, connect_timeout=5), eras=eras)
+    opener.peer = peer
+    config = ServerConfig(name="peer", command="peer", **more)
+    async with CancellingTaskGroup() as tasks:
+        tasks.start_soon(peer.serve)
+        async with opener.open(config, answers or FakeRequestHandler(), peer.notes) as session:
+            with anyio.fail_after(10):
+                yield session

@@ -1,0 +1,129 @@
+"""A session over an in-process pipe whose server is a function of the test."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+
+from mcphost.client.handshake_session import HandshakeSession
+from mcphost.client.requests import RequestSender
+from mcphost.client.session import ServerFacts, Session
+from mcphost.client.stateless_session import StatelessSession
+from mcphost.client.timeouts import Timeouts
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import (
+    ErrorData,
+    JsonRpcErrorResponse,
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+)
+from mcphost.protocol.lifecycle import Implementation, ListCapability, ServerCapabilities
+from mcphost.protocol.revisions import Revision
+from mcphost.serialization import Raw, encode
+from mcphost.transport.in_memory import InMemoryChannel
+from mcphost.transport.task_group import CancellingTaskGroup
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+
+ALL_CAPABILITIES = ServerCapabilities(
+    tools=ListCapability(list_changed=True),
+    resources=ListCapability(list_changed=True, subscribe=True),
+    prompts=ListCapability(list_changed=True),
+    completions=Raw(b"{}"),
+    logging=Raw(b"{}"),
+)
+ServerFn = Callable[[str, dict[str, Any]], Any]
+
+
+@asynccontextmanager
+async def open_scripted_session(
+    server: ServerFn,
+    revision: Revision = Revision.V2026_07_28,
+    answers: FakeRequestHandler | None = None,
+    capabilities: ServerCapabilities = ALL_CAPABILITIES,
+    *,
+    patience: float = 5,
+) -> AsyncIterator[tuple[Session, list[dict[str, Any]], InMemoryChannel]]:
+    """A session whose requests are answered by `server(method, params)`: a result, or an ErrorData, or None."""
+    pipe = InMemoryChannel()
+    if isinstance(server, SubscriptionServer):
+        server.pipe = pipe
+    pipe.channel.set_revision(revision)
+    seen: list[dict[str, Any]] = []
+    facts = ServerFacts(revision, Implementation(), capabilities)
+    caller = RequestSender(pipe.channel, "peer", Timeouts(patience, patience))
+
+    async def serve() -> None:
+        try:
+            async for message in pipe.requests:
+                if not isinstance(message, JsonRpcRequest):
+                    if isinstance(message, JsonRpcNotification):
+                        told = json.loads(bytes(message.params) or b"{}")
+                        seen.append({"method": message.method, "params": told})
+                    continue
+                params = json.loads(bytes(message.params) or b"{}")
+                seen.append({"id": message.id, "method": message.method, "params": params})
+                if isinstance(server, SubscriptionServer) and message.method == "subscriptions/listen":
+                    server.listen(cast("int", message.id), params)
+                    continue
+                result = server(message.method, params)
+                if isinstance(result, ErrorData):
+                    pipe.send(JsonRpcErrorResponse(message.id, result))
+                elif result is not None:
+                    pipe.send(JsonRpcResponse(message.id, Raw(encode(result))))
+        except ConnectionLost:
+            return
+
+    async with CancellingTaskGroup() as tasks:
+        responder = answers or FakeRequestHandler()
+        session: HandshakeSession | StatelessSession
+        if revision.era == "handshake":
+            session = HandshakeSession(pipe.channel, caller, facts, responder, RecordingObserver(), tasks)
+        else:
+            session = StatelessSession(pipe.channel, caller, facts, responder, RecordingObserver())
+        caller.on_unsolicited = session.handle_unsolicited
+        tasks.start_soon(session.serve)
+        tasks.start_soon(serve)
+        with anyio.fail_after(20):
+            yield session, seen, pipe
+
+
+class SubscriptionServer:
+    """A server of the stateless era with subscriptions: which are open, and how they speak."""
+
+    def __init__(self, other: ServerFn = lambda *_: {}) -> None:
+        self.handle_other = other
+        self.pipe: InMemoryChannel
+        self.opened: list[dict[str, Any]] = []
+        self.accept_filter: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda wanted: wanted
+        self._changed = anyio.Event()
+
+    def __call__(self, method: str, params: dict[str, Any]) -> Any:
+        """The server function; a filter that `honours` maps to None is never acknowledged."""
+        return self.handle_other(method, params)
+
+    def listen(self, ident: int, params: dict[str, Any]) -> None:
+        """A subscription was asked for."""
+        self.opened.append({"id": ident, **params["notifications"]})
+        honoured = self.accept_filter(params["notifications"])
+        if honoured is not None:
+            self.say(ident, "notifications/subscriptions/acknowledged", notifications=honoured)
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def until(self, count: int) -> None:
+        """Wait for that many subscriptions in all."""
+        while len(self.opened) < count:
+            await self._changed.wait()
+
+    def say(self, ident: Any, method: str, **params: Any) -> None:
+        """A notification of the subscription with that id."""
+        meta = {"io.modelcontextprotocol/subscriptionId": ident}
+        self.pipe.send(JsonRpcNotification(method, Raw(encode({**params, "_meta": meta}))))
+
+    def end(self, ident: int) -> None:
+        """End it with a result."""
+        meta = {"io.modelcontextprotocol/subscriptionId": ident}
+        self.pipe.send(JsonRpcResponse(ident, Raw(encode({"resultType": "complete", "_meta": meta}))))

@@ -1,0 +1,199 @@
+"""The last steps of finding out how an HTTP server wants to be spoken to: sign-in first, and HTTP+SSE at the end."""
+
+import json
+from collections.abc import Mapping
+
+import anyio
+import pytest
+
+from mcphost.client import negotiation as negotiate
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.negotiation import Negotiation
+from mcphost.client.requests import RequestSender
+from mcphost.client.timeouts import Timeouts
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import SignInRequired
+from mcphost.protocol.revisions import Revision, ServerEras
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.channel import AuthChallenge
+from mcphost.transport.http import HttpConnector
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.transport.raw_http import ReceivedRequest, serve
+
+pytestmark = pytest.mark.anyio
+
+
+class Token:
+    """An Authorizer that has a token after it was asked for one."""
+
+    def __init__(self) -> None:
+        self.token = ""
+        self.refusals: list[int] = []
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return self.current_headers(verb, url)
+
+    def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
+
+    async def recover(self, refusal: AuthChallenge) -> bool:
+        self.refusals.append(refusal.status)
+        self.token = "t-1"
+        return True
+
+
+def guarded(inner: Handler) -> Handler:
+    async def handler(one: ReceivedRequest) -> object:
+        if one.headers.get("authorization") != "Bearer t-1":
+            return await one.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
+        return await inner(one)
+
+    return handler
+
+
+@pytest.mark.req("life.era.http-401-first")
+@pytest.mark.parametrize("era", ["stateless", "handshake"])
+async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
+    async def call(one: ReceivedRequest) -> object:
+        return await one.result(done())
+
+    token, notes = Token(), RecordingObserver()
+    async with serve(guarded(modern(call) if era == "stateless" else legacy(call))) as server:
+        dialer = HttpConnector("peer", server.url, {}, warn=notes.warn, authorizer=token)
+        async with dialer.connect() as channel:
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
+            facts = await negotiation.run("in turn", is_era_fixed=False)
+    assert facts.era == era
+    assert token.refusals == [401]
+    assert server.calls()[:2] == ["POST server/discover"] * 2
+
+
+@pytest.mark.req("life.era.http-401-first")
+async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
+    async with serve(guarded(legacy())) as server:
+        dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn)
+        async with dialer.connect() as channel:
+            negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
+            with pytest.raises(SignInRequired):
+                await negotiation.run("in turn", is_era_fixed=False)
+    assert "POST initialize" not in server.calls()
+
+
+@pytest.mark.req("life.era.http-sse-last")
+@pytest.mark.req("sse.detect")
+@pytest.mark.parametrize("status", [400, 404, 405])
+async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event(status: int) -> None:
+    streams: list[ReceivedRequest] = []
+
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "GET":
+            streams.append(one)
+            await one.stream()
+            await one.send(b"event: endpoint\ndata: /messages?s=1\n\n")
+            return await one.wait_closed()
+        if one.path == "/mcp":
+            return await one.reply(status, b"no", "text/plain")
+        await one.reply(202, kind="")
+        if one.message.get("method") == "initialize":
+            result = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}
+        elif one.message.get("method") == "tools/call":
+            result = {"content": [{"type": "text", "text": "by event"}]}
+        else:
+            return None
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
+        return await streams[0].send(b"event: message\ndata: " + body + b"\n\n")
+
+    with anyio.fail_after(20):
+        async with opened(handler) as (session, server):
+            assert session.facts.revision is Revision.V2024_11_05
+            assert words(await session.request(CallTool("x"))) == "by event"
+    before = [f"{one.method} {one.path}" for one in server.seen][:4]
+    assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
+
+
+@pytest.mark.req("life.era.http-sse-last")
+async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None:
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message["method"] == "initialize":
+            return await one.error(400, -32022, {"supported": ["2031-01-01"]})
+        return await one.reply(404)
+
+    async with serve(handler) as server:
+        with pytest.raises(Exception, match="2031-01-01"):
+            async with opened(handler):
+                pass
+    assert all(one.method == "POST" for one in server.seen)
+
+
+@pytest.mark.req("ping.answer")
+@pytest.mark.req("life.init.early-server-traffic")
+async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_handshake_is() -> None:
+    ponged = anyio.Event()
+    inner = legacy()
+
+    async def handler(one: ReceivedRequest) -> object:
+        if one.method == "POST" and one.message.get("id") == "early" and "method" not in one.message:
+            ponged.set()
+            return await one.reply(202, kind="")
+        if one.method == "POST" and one.message.get("method") == "initialize":
+            await one.stream()
+            await one.event({"id": "early", "method": "ping"})
+            with anyio.fail_after(20):
+                await ponged.wait()
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+            await one.event({"id": one.message["id"], "result": result})
+            return False
+        return await inner(one)
+
+    async with opened(handler) as (session, server):
+        assert session.facts.revision is Revision.V2025_11_25
+    calls = server.calls()
+    assert calls.index("POST initialize") < calls.index("POST answer") < calls.index("POST notifications/initialized")
+
+
+class Memory:
+    """What the store would remember of one server."""
+
+    def __init__(self, eras: ServerEras | None = None) -> None:
+        self.eras = eras
+
+    def get(self, server: str, digest: str) -> ServerEras | None:
+        return self.eras
+
+    def put(self, server: str, digest: str, eras: ServerEras) -> None:
+        self.eras = eras
+
+
+@pytest.mark.parametrize(
+    ("trouble", "known", "remembered"),
+    [
+        ("silent", None, None), ("silent", "dual", "dual"), ("silent", "stateless", "stateless"),
+        (503, None, None), (429, None, None), (404, None, "handshake"), (400, None, "handshake"),
+    ],
+)  # fmt: skip
+async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_era(
+    monkeypatch: pytest.MonkeyPatch, trouble: str | int, known: ServerEras | None, remembered: ServerEras | None
+) -> None:
+    monkeypatch.setattr(negotiate, "PROBE_TIMEOUT", 0.2)
+    awake = False
+
+    async def handler(one: ReceivedRequest) -> object:
+        if awake:
+            return await modern(lambda inner: inner.result(done()))(one)
+        if one.body and one.message.get("method") == "server/discover":
+            if trouble == "silent":
+                await one.wait_closed()
+                return False
+            return await one.reply(int(trouble), b"not now", "text/plain")
+        return await legacy()(one)
+
+    memory = Memory(known)
+    async with serve(handler) as server:
+        config, opener = ServerConfig(name="peer", url=server.url), ClientSessionOpener(expand=str, eras=memory)
+        async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
+            assert session.facts.era == "handshake"
+        assert memory.eras == remembered
+        awake = remembered != "handshake"
+        async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
+            assert session.facts.era == ("stateless" if awake else "handshake")

@@ -1,0 +1,134 @@
+"""What is sent again after a refusal that was mended: the same, as whoever we are by then, unless it was cancelled."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.negotiation import Negotiation
+from mcphost.client.requests import RequestSender
+from mcphost.client.timeouts import Timeouts
+from mcphost.errors import SignInRequired
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.channel import AuthChallenge
+from mcphost.transport.http import HttpConnector
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.test_http_servers import Handler, done, legacy, modern
+from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
+
+pytestmark = pytest.mark.anyio
+BOTH = ["stateless", "handshake"]
+
+
+class Renewing:
+    """An Authorizer whose token can be renewed, quietly or by a person only."""
+
+    def __init__(self, *, quietly: bool = True) -> None:
+        self.number = 0
+        self.quietly = quietly
+        self.asked = anyio.Event()
+        self.renewed = anyio.Event()
+        self.renewed.set()
+
+    async def headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return self.current_headers(verb, url)
+
+    def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
+        return {"authorization": f"Bearer t-{self.number}"}
+
+    async def recover(self, refusal: AuthChallenge) -> bool:
+        if self.quietly:
+            await self._renew()
+        return self.quietly
+
+    async def sign_in(self, refusal: AuthChallenge, attempt: int) -> None:
+        if attempt > 1:
+            raise SignInRequired("Refused again.")
+        await self._renew()
+
+    async def _renew(self) -> None:
+        self.asked.set()
+        # Like a renewal whose new token must not be lost.
+        with anyio.CancelScope(shield=True):
+            await self.renewed.wait()
+        self.number += 1
+
+
+def refusing(era: str, wants: list[str]) -> Handler:
+    """Lets only the last of these tokens call a tool."""
+
+    async def call(one: ReceivedRequest) -> object:
+        if one.message["method"] == "tools/call" and one.headers["authorization"] != f"Bearer {wants[-1]}":
+            return await one.reply(401, b"", www_authenticate="Bearer")
+        return await one.result(done())
+
+    return modern(call) if era == "stateless" else legacy(call)
+
+
+@asynccontextmanager
+async def calling(era: str, token: Renewing) -> AsyncIterator[tuple[RawServer, RequestSender, Mapping[str, str]]]:
+    """A caller that was let in as t-0, at a server whose tools want t-1."""
+    async with serve(refusing(era, ["t-1"])) as server:
+        dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn, authorizer=token)
+        async with dialer.connect() as channel:
+            caller = RequestSender(channel, "peer", Timeouts())
+            facts = await Negotiation(channel, caller, FakeRequestHandler()).run("in turn", is_era_fixed=False)
+            assert facts.era == era
+            caller.sign_in = token.sign_in
+            yield server, caller, {"Mcp-Name": "tool"} if era == "stateless" else {}
+
+
+def calls(server: RawServer) -> list[ReceivedRequest]:
+    return [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
+
+
+def without(one: ReceivedRequest, *names: str) -> dict[str, str]:
+    return {name: value for name, value in one.headers.items() if name not in names}
+
+
+@pytest.mark.req("auth.stepup.retry-original")
+@pytest.mark.parametrize("era", BOTH)
+async def test_a_token_that_is_renewed_quietly_changes_the_token_and_nothing_else(era: str) -> None:
+    async with calling(era, Renewing()) as (server, caller, headers):
+        await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
+        first, second = calls(server)
+    assert (first.headers["authorization"], second.headers["authorization"]) == ("Bearer t-0", "Bearer t-1")
+    assert first.body == second.body
+    assert without(first, "authorization") == without(second, "authorization")
+    assert second.headers["mcp-protocol-version"] == ("2026-07-28" if era == "stateless" else "2025-11-25")
+    assert second.headers.get("mcp-session-id") == (None if era == "stateless" else "s-1")
+
+
+@pytest.mark.req("auth.stepup.retry-original")
+@pytest.mark.parametrize("era", BOTH)
+async def test_after_a_person_signed_in_the_request_is_a_new_one_with_the_same_in_it(era: str) -> None:
+    async with calling(era, Renewing(quietly=False)) as (server, caller, headers):
+        await caller.send(CallTool("tool", {"n": 1}), headers=headers, on_notification=lambda notice: None)
+        first, second = calls(server)
+    said: list[Any] = [json.loads(one.body) for one in (first, second)]
+    assert said[0]["id"] != said[1]["id"]
+    tokens = [one["params"].pop("_meta")["progressToken"] for one in said]
+    assert tokens == [one["id"] for one in said], "progress of the first is not taken for that of the second"
+    assert said[0]["params"] == said[1]["params"] == {"name": "tool", "arguments": {"n": 1}}
+    differ = ("authorization", "content-length")
+    assert without(first, *differ) == without(second, *differ)
+
+
+@pytest.mark.parametrize("quietly", [True, False])
+@pytest.mark.parametrize("era", BOTH)
+async def test_a_call_that_is_cancelled_while_its_token_is_renewed_is_not_sent_again(era: str, quietly: bool) -> None:
+    token = Renewing(quietly=quietly)
+    token.renewed = anyio.Event()
+    async with calling(era, token) as (server, caller, headers):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: caller.send(CallTool("tool", {"n": 1}), headers=headers))
+            await token.asked.wait()
+            tasks.cancel_scope.cancel()
+            token.renewed.set()
+        assert token.number == 1, "the new token is kept all the same"
+        # Another one goes through, and is the second that the server sees.
+        await caller.send(CallTool("tool", {"n": 2}), headers=headers)
+        assert [json.loads(one.body)["params"]["arguments"] for one in calls(server)] == [{"n": 1}, {"n": 2}]

@@ -1,0 +1,45 @@
+"""Asks of an HTTP server: whatever the user does at an address, who we are to the server stays what it was."""
+
+import anyio
+import pytest
+
+from mcphost.protocol.server_requests import ElicitResult
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.test_http_servers import legacy, opened
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.req("elic.url.bearer-unchanged")
+@pytest.mark.req("elic.url.no-prefetch")
+async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorization_and_is_never_fetched() -> None:
+    answered = anyio.Event()
+
+    async def call(one: ReceivedRequest) -> object:
+        if one.message["params"]["name"] == "plain":
+            return await one.result({"content": []})
+        url = f"http://{one.headers['host']}/connect?token=theirs"
+        await one.stream()
+        ask = {"mode": "url", "message": "Sign in.", "url": url, "elicitationId": "e"}
+        await one.event({"id": 9, "method": "elicitation/create", "params": ask})
+        await answered.wait()
+        await one.event({"method": "notifications/elicitation/complete", "params": {"elicitationId": "e"}})
+        await one.event({"id": one.message["id"], "result": {"content": []}})
+        return False
+
+    async def handler(one: ReceivedRequest) -> object:
+        if one.body and "result" in one.message:
+            answered.set()
+        return await legacy(call)(one)
+
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept")})
+    answers.capabilities = {"elicitation": {"form": {}, "url": {}}}
+    headers = {"Authorization": "Bearer ours"}
+    async with opened(handler, answers=answers, headers=headers) as (session, server):
+        await session.request(CallTool("connect"), deadline=3)
+        await session.request(CallTool("plain"), deadline=3)
+    assert answers.completed_elicitations == ["e"]
+    assert {one.headers.get("authorization") for one in server.seen} == {"Bearer ours"}
+    assert all("connect?" not in one.path for one in server.seen)

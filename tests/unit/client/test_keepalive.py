@@ -1,0 +1,250 @@
+"""Is the server still there? Pings in both directions, and what a server that misses them comes to."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import keepalive
+from mcphost.client.handshake_session import HandshakeSession
+from mcphost.client.session import ServerRequestContext
+from mcphost.config.schema import Limits
+from mcphost.errors import ConnectionLost
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest
+from mcphost.protocol.tools import CallTool, ListTools
+from tests.event_loop import wait_until
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.test_http_servers import legacy, opened
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+OFTEN = Limits(request_timeout=5, connect_timeout=5, ping_interval=0.05)
+
+
+def pings(peer: ScriptedServer) -> int:
+    return peer.methods().count("ping")
+
+
+@pytest.mark.req("ping.send")
+@pytest.mark.parametrize("reply", [{}, ErrorData(-32601, "no ping here")])
+async def test_a_silent_server_is_pinged_and_whatever_it_answers_is_a_sign_of_life(reply: Any) -> None:
+    peer = ScriptedServer(lambda peer, method, params: reply if method == "ping" else {})
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
+        await peer.wait_until(lambda: pings(peer) == 5)
+        await session.request(ListTools())
+    assert peer.notes.warnings == []
+
+
+@pytest.mark.req("ping.send")
+async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switched_off() -> None:
+    for limits in (Limits(ping_interval=0.3), Limits(ping_interval=0)):
+        peer = ScriptedServer()
+        async with connect_to(peer, limits=limits, era="handshake") as session:
+            for _ in range(10):
+                await session.request(ListTools())
+                await anyio.sleep(0.05)
+        assert pings(peer) == 0
+
+
+@pytest.mark.req("ping.timeout")
+async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
+    peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
+        why = await session.wait_closed()
+        assert session.anomaly_counts["pings missed"] == 3
+        with pytest.raises(ConnectionLost, match="3 pings in a row"):
+            await session.request(ListTools())
+    assert "3 pings in a row" in why.message
+    assert [f"{number} of 3" in warning for number, warning in enumerate(peer.notes.warnings, 1)] == [True] * 3
+
+
+@pytest.mark.req("ping.timeout")
+async def test_a_ping_that_is_answered_again_forgives_the_ones_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    missing = iter([True, True, False, True, True, False] + [False] * 1_000)
+    peer = ScriptedServer(lambda peer, method, params: NO_REPLY if next(missing) else {})
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session:
+        await peer.wait_until(lambda: pings(peer) == 8)
+        assert session.anomaly_counts["pings missed"] == 4
+        await session.request(ListTools())
+
+
+async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> None:
+    """Many servers do one thing at a time: a ping behind a long tool would be missed by a healthy server."""
+
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        busy.append(peer.ident)
+        return NO_REPLY
+
+    busy: list[Any] = []
+    peer = ScriptedServer(script)
+    async with connect_to(peer, limits=OFTEN, era="handshake") as session, anyio.create_task_group() as group:
+        group.start_soon(session.request, CallTool("slow"))
+        await peer.wait_until(lambda: bool(busy))
+        await anyio.sleep(0.4)
+        peer.say(id=busy[0], result={"content": []})
+    assert pings(peer) == 0
+
+
+@pytest.mark.req("ping.timeout")
+async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
+    monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
+    async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
+        with anyio.fail_after(20):
+            assert "2 pings in a row" in (await session.wait_closed()).message
+
+
+async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_one() -> None:
+    left = [404, 404]
+
+    async def call(one: ReceivedRequest) -> object:
+        return await one.reply(left.pop()) if left else await one.result({})
+
+    async with opened(legacy(call), limits=OFTEN) as (session, server):
+        await wait_until(
+            lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4
+        )
+        with anyio.move_on_after(0.1):
+            raise AssertionError(await session.wait_closed())
+
+
+@pytest.mark.req("ping.answer")
+async def test_a_ping_is_answered_at_once_while_a_question_is_open() -> None:
+    class Undecided(FakeRequestHandler):
+        async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+            await decided.wait()
+            return await super().answer(ask, context)
+
+    decided = anyio.Event()
+    peer = ScriptedServer()
+    async with connect_to(peer, Undecided({"elicitation/create": ElicitResult("decline")}), era="handshake"):
+        peer.say(id="q", method="elicitation/create", params={"message": "?", "requestedSchema": {}})
+        peer.say(id="p", method="ping")
+        await peer.wait_until(lambda: bool(peer.answers()))
+        assert peer.answers() == [{"jsonrpc": "2.0", "id": "p", "result": {}}]
+        decided.set()
+        await peer.wait_until(lambda: len(peer.answers()) == 2)
+
+
+async def test_a_flood_of_pings_is_answered_as_long_as_the_server_reads() -> None:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
+        for burst in range(10):
+            for number in range(400):
+                peer.say(id=burst * 400 + number, method="ping")
+            await peer.wait_until(lambda: len(peer.answers()) == (burst + 1) * 400)  # noqa: B023
+        assert session.anomaly_counts == {"pings answered": 4_000}
+        await session.request(ListTools())
+
+
+async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections() -> None:
+    answering = most = answered = 0
+
+    async def on_get(one: ReceivedRequest) -> object:
+        await one.stream()
+        for number in range(200):
+            await one.event({"id": f"p{number}", "method": "ping"})
+        return await one.wait_closed()
+
+    inner = legacy(on_get=on_get)
+
+    async def handler(one: ReceivedRequest) -> object:
+        nonlocal answering, most, answered
+        if one.method == "POST" and "method" not in one.message:
+            answering += 1
+            most = max(most, answering)
+            await anyio.sleep(0.005)
+            answering -= 1
+            answered += 1
+            await one.reply(202, kind="")
+            if answered == 200:
+                done.set()
+            return None
+        return await inner(one)
+
+    done = anyio.Event()
+    async with opened(handler):
+        with anyio.fail_after(20):
+            await done.wait()
+    assert most <= 16
+
+
+async def test_a_server_that_pings_without_end_and_reads_nothing_is_stopped() -> None:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
+        stuck = anyio.Event()
+        peer.pipe.multiplexer._wait_writable = stuck.wait  # the pipe to it is full
+        with anyio.fail_after(20):
+            for burst in range(12):
+                for number in range(100):
+                    peer.say(id=burst * 100 + number, method="ping")
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+            assert "without reading the responses" in (await session.wait_closed()).message
+
+
+async def test_a_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        if method == "tools/call":
+            running.set()
+        return NO_REPLY
+
+    running, errors = anyio.Event(), list[str]()
+    peer = ScriptedServer(script)
+    async with connect_to(peer, limits=Limits(request_timeout=1_000), era="handshake") as session:
+
+        async def call(name: str) -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await session.request(CallTool(name))
+            errors.append(caught.value.message)
+
+        stuck = anyio.Event()
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call, "sent")
+                await running.wait()
+                peer.pipe.multiplexer._wait_writable = stuck.wait  # the pipe to it is full
+                calls.start_soon(call, "not sent yet")
+                for burst in range(12):
+                    for number in range(100):
+                        peer.say(id=burst * 100 + number, method="ping")
+                    await anyio.lowlevel.checkpoint()
+                    await anyio.lowlevel.checkpoint()
+    assert len(errors) == 2
+    assert all("without reading the responses" in error for error in errors)
+
+
+async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_its_own_error() -> None:
+    running, errors = anyio.Event(), list[str]()
+
+    async def busy(one: ReceivedRequest) -> Any:
+        running.set()
+        await anyio.sleep_forever()
+
+    async with opened(legacy(busy)) as (session, _):
+        assert isinstance(session, HandshakeSession)
+
+        async def call() -> None:
+            with pytest.raises(ConnectionLost) as caught:
+                await session.request(CallTool("slow"))
+            errors.append(caught.value.message)
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(call)
+                await running.wait()
+                session.abort(ConnectionLost("It is of no use.", server="s"))
+    assert errors == ["It is of no use."]
+
+
+async def test_more_than_a_thousand_requests_at_once_are_refused_and_more_than_two_thousand_end_it() -> None:
+    peer = ScriptedServer()
+    async with connect_to(peer, era="handshake") as session:
+        for number in range(2_500):
+            peer.say(id=number, method="ping")
+        assert "sends too many requests" in (await session.wait_closed()).message
+        assert session.anomaly_counts["requests refused in a flood"] == 1_001

@@ -1,0 +1,40 @@
+"""An answer that waits for its turn to be sent is what may be told when it leaves."""
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.client.incoming_requests import MAX_CONCURRENT_SENDS
+from mcphost.protocol.jsonrpc import JsonRpcResponse
+from mcphost.protocol.server_requests import ClientResult, ListRootsResult, Root
+from mcphost.serialization import loads
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.roots_requests import answer_requests
+
+pytestmark = pytest.mark.anyio
+
+
+class Fewer(FakeRequestHandler):
+    """Tells of the first folder only, once the others left the list."""
+
+    left = False
+
+    def filter_reply(self, reply: ClientResult) -> ClientResult:
+        assert isinstance(reply, ListRootsResult)
+        return ListRootsResult(reply.roots[:1]) if self.left else reply
+
+
+@pytest.mark.req("roots.permissions")
+async def test_a_folder_that_left_the_list_while_the_answer_waited_to_be_sent_is_not_in_it() -> None:
+    answers = Fewer({"roots/list": ListRootsResult((Root("file:///a"), Root("file:///b")))})
+    go = anyio.Event()
+    async with answer_requests(answers, held=go) as requests:
+        for number in range(MAX_CONCURRENT_SENDS + 1):
+            requests.ask(number)
+        await requests.until(
+            lambda: len(answers.asked) > MAX_CONCURRENT_SENDS and len(requests.sent) == MAX_CONCURRENT_SENDS
+        )
+        answers.left = True
+        go.set()
+    counts = [len(loads(one.result)["roots"]) for one in requests.sent if isinstance(one, JsonRpcResponse)]
+    assert counts == [2] * MAX_CONCURRENT_SENDS + [1]

@@ -1,0 +1,281 @@
+"""What is remembered of lists and reads, and until when: the real session of the stateless era, a clock of ours."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import result_cache
+from mcphost.client.pagination import list_tools
+from mcphost.client.result_cache import ResultCache
+from mcphost.client.session import WatchedChanges
+from mcphost.protocol.base import ClientRequest
+from mcphost.protocol.jsonrpc import ErrorData, JsonRpcResponse
+from mcphost.protocol.lifecycle import Discover
+from mcphost.protocol.prompts import ListPrompts
+from mcphost.protocol.resources import ListResources, ListResourceTemplates, ReadResource, ReadResourceResult
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import ElicitResult
+from mcphost.protocol.tools import CallTool, ListTools, ListToolsResult
+from mcphost.serialization import Raw, encode
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_session import SubscriptionServer, open_scripted_session
+
+pytestmark = pytest.mark.anyio
+EVERY: list[ClientRequest[Any]] = [
+    Discover(),
+    ListTools(),
+    ListPrompts(),
+    ListResources(),
+    ListResourceTemplates(),
+    ReadResource("a:1"),
+]
+
+
+class Clock:
+    """The time of the memory, moved by hand."""
+
+    now = 1000.0
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(result_cache, "now", lambda: made.now)
+    return made
+
+
+def living(ttl: Any, scope: str = "private", **more: Any) -> dict[str, Any]:
+    return {"resultType": "complete", "ttlMs": ttl, "cacheScope": scope, **more}
+
+
+@pytest.mark.req("cache.fresh")
+@pytest.mark.req("cache.stale-refetch")
+@pytest.mark.req("cache.no-polling")
+@pytest.mark.parametrize("call", EVERY, ids=lambda call: call.METHOD)
+async def test_a_result_is_used_again_until_its_time_ran_out_and_then_asked_for_once(
+    call: ClientRequest[Any], clock: Clock
+) -> None:
+    async with open_scripted_session(lambda *_: living(5000)) as (session, seen, _):
+        first = await session.request(call)
+        clock.now += 4.9
+        assert await session.request(call) is first
+        assert len(seen) == 1
+        clock.now += 0.2
+        await anyio.wait_all_tasks_blocked()
+        assert len(seen) == 1  # nobody asks before somebody needs it
+        await session.request(call)
+        await session.request(call)
+        assert len(seen) == 2
+
+
+@pytest.mark.req("cache.zero")
+@pytest.mark.parametrize("ttl", [0, -1, -1e9, None, 0.0])
+async def test_without_time_to_live_every_use_asks(ttl: Any) -> None:
+    answer = living(ttl)
+    if ttl is None:
+        del answer["ttlMs"]
+    async with open_scripted_session(lambda *_: answer) as (session, seen, _):
+        for _ in range(3):
+            await session.request(ListTools())
+    assert len(seen) == 3
+
+
+@pytest.mark.req("cache.key")
+async def test_another_address_cursor_or_method_gets_its_own_answer() -> None:
+    def server(method: str, params: dict[str, Any]) -> Any:
+        return living(60_000, contents=[{"uri": params.get("uri", ""), "text": str(params.get("uri"))}])
+
+    calls: list[ClientRequest[Any]] = [ReadResource("a:1"), ReadResource("a:2"), ReadResource("A:1"), ListTools(),
+                              ListTools(cursor=""), ListTools(cursor="x"), ListPrompts()]  # fmt: skip
+    async with open_scripted_session(server) as (session, seen, _):
+        for _ in range(2):
+            for call in calls:
+                result = await session.request(call)
+                if isinstance(result, ReadResourceResult) and isinstance(call, ReadResource):
+                    assert result.contents[0].text == call.uri
+        await session.request(CallTool("t"))
+        await session.request(CallTool("t"))
+    assert len(seen) == len(calls) + 2
+
+
+@pytest.mark.req("cache.no-mrtr")
+async def test_what_took_input_is_never_remembered() -> None:
+    question = {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {"type": "object"}}}
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        if "inputResponses" in params:
+            return living(60_000, contents=[])
+        return {**living(60_000), "resultType": "input_required", "inputRequests": {"a": question}}
+
+    answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})})
+    async with open_scripted_session(server, answers=answers) as (session, seen, _):
+        await session.request(ReadResource("a:1"))
+        await session.request(ReadResource("a:1"))
+    assert len(seen) == 4
+
+
+@pytest.mark.req("cache.private")
+@pytest.mark.req("cache.public")
+async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be() -> None:
+    who = "first"
+    memory = ResultCache(lambda: who)
+    memory.put(ReadResource("mine"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
+    memory.put(ReadResource("odd"), ReadResourceResult(ttl_ms=60_000, cache_scope="whatever"), 10)
+    memory.put(ReadResource("all"), ReadResourceResult(ttl_ms=60_000, cache_scope="public"), 10)
+    assert all(memory.get(ReadResource(uri)) for uri in ("mine", "odd", "all"))
+    who = "second"
+    assert memory.get(ReadResource("mine")) is None
+    assert memory.get(ReadResource("odd")) is None
+    assert memory.get(ReadResource("all")) is not None
+    memory.put(ReadResource("late"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10, requester="first")
+    assert memory.get(ReadResource("late")) is None  # asked for as the first, and it came after the change
+    who = "first"
+    memory.put(ReadResource("all"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
+    who = "second"
+    assert memory.get(ReadResource("all")) is None
+
+
+@pytest.mark.req("cache.notification")
+async def test_an_announced_change_makes_stale_what_it_is_about_and_nothing_else() -> None:
+    server = SubscriptionServer(lambda *_: living(60_000))
+    reads: list[ClientRequest[Any]] = [ReadResource("a://1"), ReadResource("a://2")]
+    lists: list[ClientRequest[Any]] = [
+        ListTools(),
+        ListTools(cursor="2"),
+        ListPrompts(),
+        ListResources(),
+        ListResourceTemplates(),
+    ]
+    told = {
+        "notifications/tools/list_changed": [ListTools(), ListTools(cursor="2")],
+        "notifications/prompts/list_changed": [ListPrompts()],
+        "notifications/resources/list_changed": [ListResources(), ListResourceTemplates()],
+        "notifications/resources/updated": [ReadResource("a://1")],
+    }
+    async with open_scripted_session(server) as (session, _, _):
+        await session.watch(WatchedChanges(True, True, True, ("a://1",)))
+        await server.until(2)
+        changes = session.changes(WatchedChanges(True, True, True, ("a://1",)))
+        for method, stale in told.items():
+            for call in (*reads, *lists):
+                await session.request(call)
+            ident = next(
+                one["id"] for one in server.opened if ("resourceSubscriptions" in one) == ("updated" in method)
+            )
+            server.say(ident, method, uri="a://1/part")
+            await anext(changes)
+            assert [call for call in (*reads, *lists) if not session.is_cached(call)] == stale
+
+
+@pytest.mark.req("cache.notification")
+@pytest.mark.parametrize("how", ["told", "forgotten"])
+async def test_a_list_that_was_on_its_way_when_it_changed_is_not_remembered(how: str) -> None:
+    late: list[bool] = []
+    server = SubscriptionServer(lambda *_: None if not late else living(60_000))
+    async with open_scripted_session(server) as (session, seen, pipe):
+        await session.watch(WatchedChanges(tools=True))
+        await server.until(1)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.request, ListTools())
+            await anyio.wait_all_tasks_blocked()
+            if how == "told":
+                server.say(server.opened[0]["id"], "notifications/tools/list_changed")
+            else:
+                session.invalidate()
+            await anyio.wait_all_tasks_blocked()
+            late.append(True)
+            asked = next(one for one in seen if one["method"] == "tools/list")
+            pipe.send(JsonRpcResponse(asked["id"], Raw(encode(living(60_000)))))
+        assert not session.is_cached(ListTools())
+        await session.request(ListTools())
+        assert session.is_cached(ListTools())
+
+
+async def test_what_is_forgotten_is_asked_for_again() -> None:
+    async with open_scripted_session(lambda *_: living(60_000)) as (session, seen, _):
+        for call in (ListTools(), ListPrompts()):
+            await session.request(call)
+        session.invalidate("tools/list")
+        assert [session.is_cached(call) for call in (ListTools(), ListPrompts(), CallTool("t"))] == [False, True, False]
+        session.invalidate()
+        assert not session.is_cached(ListPrompts())
+    assert len(seen) == 2
+
+
+@pytest.mark.req("cache.pages")
+async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(clock: Clock) -> None:
+    version = 1
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        page = params.get("cursor", "1")
+        name = f"{page} of version {version}"
+        tool = {"name": name, "inputSchema": {"type": "object"}}
+        return living({"1": 9000, "2": 3000, "3": 9000}[page], tools=[tool], **(
+            {} if page == "3" else {"nextCursor": str(int(page) + 1)}))  # fmt: skip
+
+    async with open_scripted_session(server) as (session, seen, _):
+        first = await list_tools(session)
+        assert first.ttl_ms == 3000
+        assert (await list_tools(session)).values == first.values
+        assert len(seen) == 3
+        version = 2
+        clock.now += 4
+        again = [tool.name for tool in (await list_tools(session)).values]
+    assert again == [f"{page} of version 2" for page in (1, 2, 3)]
+
+
+@pytest.mark.req("page.invalid")
+@pytest.mark.parametrize("times", [1, 2, 100])
+async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_for_ever(times: int) -> None:
+    refusals = 0
+
+    def server(method: str, params: dict[str, Any]) -> Any:
+        nonlocal refusals
+        if "cursor" not in params:
+            return living(60_000, tools=[{"name": "a"}], nextCursor="next")
+        refusals += 1
+        return ErrorData(-32602, "expired") if refusals <= times else living(0, tools=[{"name": "b"}])
+
+    async with open_scripted_session(server) as (session, seen, _):
+        found = await list_tools(session)
+    if times < 3:
+        assert ([tool.name for tool in found.values], found.problems) == (["a", "b"], ())
+        assert len(seen) == 2 * (times + 1)
+    else:
+        assert [tool.name for tool in found.values] == ["a"]
+        assert "refuses its own cursor" in found.problems[0]
+        assert len(seen) == 6
+
+
+@pytest.mark.req("cache.legacy-none")
+async def test_a_server_of_the_handshake_era_is_always_asked_when_a_list_is_wanted() -> None:
+    async with open_scripted_session(lambda *_: living(60_000), Revision.V2025_11_25) as (session, seen, _):
+        await session.request(ListTools())
+        await session.request(ListTools())
+        assert not session.is_cached(ListTools())
+        session.invalidate()
+    assert len(seen) == 2
+
+
+async def test_memory_is_bounded_in_entries_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(result_cache, "MAX_BYTES", 1000)
+    memory = ResultCache()
+    for number in range(50):
+        memory.put(ReadResource(str(number)), ReadResourceResult(ttl_ms=1e300), 20)
+    assert [number for number in range(50) if memory.get(ReadResource(str(number)))] == list(range(40, 50))
+    memory.put(ReadResource("huge"), ReadResourceResult(ttl_ms=60_000), 251)
+    assert memory.get(ReadResource("huge")) is None
+    for number in range(4):
+        memory.put(ReadResource(f"big {number}"), ReadResourceResult(ttl_ms=60_000), 250)
+    assert memory.get(ReadResource("49")) is None
+    assert memory.get(ReadResource("big 0")) is not None
+
+
+async def test_entries_of_a_remembered_page_count_besides_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MAX_BYTES", 1000 * result_cache.ENTRY_BYTES)
+    memory = ResultCache()
+    for number in range(10):
+        memory.put(ListTools(str(number)), ListToolsResult(ttl_ms=60_000, tools=(Raw(b"{}"),) * 200), 10)
+    assert [number for number in range(10) if memory.get(ListTools(str(number)))] == list(range(6, 10))

@@ -1,0 +1,772 @@
+"""Tools that run as tasks at a server of 2025-11-25, with a scripted one: creation, polls, questions, ends, faults."""
+
+import json
+import logging
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import tasks, tasks_2025
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.client.pagination import list_tasks, list_tools
+from mcphost.client.session import ServerRequestContext, Session
+from mcphost.client.timeouts import pause_call_deadlines
+from mcphost.config.schema import Limits, ServerConfig
+from mcphost.errors import ConnectionLost, MalformedMessage, RequestRefused, RequestTimeout, UnsupportedCapability
+from mcphost.protocol.base import Notification
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.notifications import ProgressNotification
+from mcphost.protocol.revisions import Revision
+from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerRequest
+from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskStatusNotification
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.test_http_servers import legacy, words
+from tests.unit.client.test_http_servers import opened as over_http
+from tests.unit.transport.raw_http import ReceivedRequest, serve
+
+pytestmark = pytest.mark.anyio
+TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+RELATED = "io.modelcontextprotocol/related-task"
+DONE: dict[str, Any] = {"content": [{"type": "text", "text": "found"}], "_meta": {RELATED: {"taskId": "t-1"}}}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
+
+
+def task(status: str = "working", message: str | None = None, ident: str = "t-1", **more: Any) -> dict[str, Any]:
+    state = {"taskId": ident, "status": status, "createdAt": "2026-01-01T00:00:00Z", "ttl": 60_000, "pollInterval": 10}
+    state["lastUpdatedAt"] = "2026-01-01T00:00:00Z"
+    return state | ({"statusMessage": message} if message else {}) | more
+
+
+class Jobs:
+    """A server whose tool `dig` wants a task; each tasks/get tells the next of `states`, the last one for ever."""
+
+    def __init__(self, *states: Any, result: Any = DONE, created: Any = None, support: str | None = "required") -> None:
+        self.states = list(states) or [task("completed")]
+        self.result = result
+        self.created = {"task": task()} if created is None else created
+        self.support = support
+        self.polled: list[float] = []
+
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        match method:
+            case "tools/list":
+                execution = {"execution": {"taskSupport": self.support}} if self.support else {}
+                return {"tools": [{"name": "dig", "inputSchema": {"type": "object"}, **execution}]}
+            case "tools/call":
+                return self.created(peer) if callable(self.created) else self.created
+            case "tasks/get":
+                self.polled.append(anyio.current_time())
+                state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                return state(peer) if callable(state) else state
+            case "tasks/result":
+                return self.result(peer) if callable(self.result) else self.result
+            case "tasks/cancel":
+                return task("cancelled")
+            case _:
+                return ErrorData(-32601, "no such method")
+
+
+def at(jobs: Jobs, revision: str = "2025-11-25", declared: Any = TASKS) -> ScriptedServer:
+    capabilities: dict[str, Any] = {"tools": {}}
+    return ScriptedServer(jobs, revision, capabilities | ({"tasks": declared} if declared is not None else {}))
+
+
+def sent(peer: ScriptedServer) -> list[str]:
+    """What was sent after the lists."""
+    return peer.methods()[peer.methods().index("tools/list") + 1 :]
+
+
+def params(peer: ScriptedServer, method: str) -> dict[str, Any]:
+    return next(message["params"] for message in peer.seen if message.get("method") == method)
+
+
+# -- the plain way
+@pytest.mark.req("task.old.created")
+@pytest.mark.req("task.old.result")
+@pytest.mark.req("task.old.augment")
+@pytest.mark.req("tools.execution.task-support")
+async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_taken() -> None:
+    peer, heard = at(Jobs(task(message="digging"), task(message="sifting"), task("completed"))), list[Notification]()
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        result = await session.request(CallTool("dig", {"deep": 1}), on_notification=heard.append)
+    assert words(result) == "found"
+    assert sent(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
+    assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
+    assert params(peer, "tools/call")["arguments"] == {"deep": 1}
+    changes = [one.task for one in heard if isinstance(one, TaskStatusNotification)]
+    assert [one.status_message for one in changes] == [None, "digging", "sifting", None]
+
+
+@pytest.mark.req("tools.execution.task-support")
+@pytest.mark.req("task.old.augment")
+@pytest.mark.parametrize(
+    ("support", "declared", "revision"),
+    [
+        ("required", None, "2025-11-25"),
+        ("required", {"list": {}, "cancel": {}}, "2025-11-25"),
+        ("required", {"requests": {"tools": {}}}, "2025-11-25"),
+        ("required", "yes", "2025-11-25"),
+        ("required", TASKS, "2025-06-18"),
+        ("optional", TASKS, "2025-11-25"),
+        ("forbidden", TASKS, "2025-11-25"),
+        ("sometimes", TASKS, "2025-11-25"),
+        (None, TASKS, "2025-11-25"),
+    ],
+)
+async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
+    support: str | None, declared: Any, revision: str
+) -> None:
+    peer = at(Jobs(created=DONE, support=support), revision, declared)
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer) == ["tools/call"]
+    assert "task" not in params(peer, "tools/call")
+
+
+async def test_a_tool_that_stops_requiring_a_task_is_called_plainly_from_then_on() -> None:
+    jobs = Jobs()
+    peer = at(jobs)
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        await session.request(CallTool("dig"))
+        jobs.support, jobs.created = "forbidden", DONE
+        await list_tools(session)
+        await session.request(CallTool("dig"))
+    calls = [message["params"] for message in peer.seen if message.get("method") == "tools/call"]
+    assert ["task" in one for one in calls] == [True, False]
+
+
+async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
+    peer = at(Jobs(created=DONE))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer) == ["tools/call"]
+
+
+# -- polling
+@pytest.mark.req("task.old.poll")
+async def test_polls_are_not_closer_than_the_server_wants() -> None:
+    jobs = Jobs(*[task(pollInterval=60)] * 3, task("completed"), created={"task": task(pollInterval=60)})
+    began = 0.0
+    async with connect_to(at(jobs), era="handshake") as session:
+        await list_tools(session)
+        began = anyio.current_time()
+        await session.request(CallTool("dig"))
+    times = [began, *jobs.polled]
+    assert len(jobs.polled) == 4
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 0.055
+
+
+@pytest.mark.parametrize("interval", [0, -5, 1e18, None, 0.000001])
+async def test_a_mad_interval_neither_floods_the_server_nor_stops_the_polls(
+    interval: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MAX_POLL_INTERVAL", 0.05)
+    jobs = Jobs(*[task(pollInterval=interval)] * 2, task("completed"), created={"task": task(pollInterval=interval)})
+    async with connect_to(at(jobs), era="handshake") as session:
+        await list_tools(session)
+        await session.request(CallTool("dig"))
+    assert min(later - earlier for earlier, later in pairwise(jobs.polled)) >= 0.009
+
+
+@pytest.mark.req("task.old.status-notification")
+async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
+    peer = at(Jobs(created={"task": task(pollInterval=60_000)}))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+
+        async def tell() -> None:
+            await peer.wait_until(lambda: "tools/call" in peer.methods())
+            peer.say(method="notifications/tasks/status", params=task("completed", ident="another"))
+            peer.say(method="notifications/tasks/status", params={"taskId": 7})
+            peer.say(method="notifications/tasks/status", params=task("completed"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(tell)
+            with anyio.fail_after(20):
+                assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer) == ["tools/call", "tasks/result"]
+
+
+@pytest.mark.req("task.old.status-notification")
+async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -> None:
+    def flood(peer: ScriptedServer) -> Any:
+        for _ in range(50):
+            peer.say(method="notifications/tasks/status", params=task())
+        return task()
+
+    peer = at(Jobs(flood, flood, flood, task("completed")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer).count("tasks/get") == 4
+
+
+@pytest.mark.req("task.old.status-notification")
+async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> None:
+    slow = task(pollInterval=100)
+    peer = at(Jobs(slow, slow, task("completed"), created={"task": slow}))
+    async with connect_to(peer, era="handshake") as session, anyio.create_task_group() as group:
+        await list_tools(session)
+
+        async def flood() -> None:
+            while True:
+                peer.say(method="notifications/tasks/status", params=slow)
+                await anyio.sleep(0.001)
+
+        group.start_soon(flood)
+        with anyio.fail_after(20):
+            assert words(await session.request(CallTool("dig"))) == "found"
+        group.cancel_scope.cancel()
+    assert sent(peer).count("tasks/get") == 3
+
+
+@pytest.mark.req("prog.task-lifetime")
+async def test_progress_keeps_its_token_for_the_life_of_the_task_and_not_longer() -> None:
+    heard: list[Notification] = []
+
+    def progress(peer: ScriptedServer) -> Any:
+        token = params(peer, "tools/call")["_meta"]["progressToken"]
+        peer.say(method="notifications/progress", params={"progressToken": token, "progress": 1, "total": 2})
+        peer.say(method="notifications/progress", params={"progressToken": "other", "progress": 9})
+        peer.say(method="notifications/progress", params={"progressToken": [], "progress": 9})
+        return task()
+
+    peer = at(Jobs(progress, task("completed")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        await session.request(CallTool("dig"), on_notification=heard.append)
+        progress(peer)
+        await session.request(GetTask("t-1"))
+    assert [one.progress for one in heard if isinstance(one, ProgressNotification)] == [1]
+    assert "_meta" not in params(peer, "tasks/get")
+
+
+@pytest.mark.req("task.old.log")
+async def test_the_life_of_a_task_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "mcphost.client.tasks"):
+        async with connect_to(at(Jobs(task(), task("completed"))), era="handshake") as session:
+            await list_tools(session)
+            await session.request(CallTool("dig"))
+    assert [one.getMessage() for one in caplog.records] == [
+        "task t-1 of dig at peer: working",
+        "task t-1 of dig at peer: completed",
+    ]
+
+
+# -- questions
+class Asking(FakeRequestHandler):
+    """Answers once it is let."""
+
+    def __init__(self) -> None:
+        super().__init__({"elicitation/create": ElicitResult("accept", {"which": "snake"})})
+        self.let = anyio.Event()
+
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        self.asked.append((ask, context))
+        with pause_call_deadlines():
+            await self.let.wait()
+        return self.replies[ask.METHOD]
+
+
+def question(ident: int = 70) -> dict[str, Any]:
+    asked = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
+    return {"id": ident, "method": "elicitation/create", "params": asked | {"_meta": {RELATED: {"taskId": "t-1"}}}}
+
+
+@pytest.mark.req("task.old.input-required")
+@pytest.mark.req("task.old.related-meta")
+async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_question_answered() -> None:
+    answers = Asking()
+    jobs = Jobs(task("input_required"), result=lambda peer: peer.say(**question()))
+    peer = at(jobs)
+    async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
+        await list_tools(session)
+
+        async def server() -> None:
+            await peer.wait_until(lambda: len(jobs.polled) >= 4)  # tasks/result is pending, and polling goes on
+            fetch = next(message["id"] for message in peer.seen if message.get("method") == "tasks/result")
+            answers.let.set()
+            await peer.wait_until(lambda: bool(peer.answers()))
+            peer.say(id=fetch, result=DONE)
+
+        group.start_soon(server)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer).count("tasks/result") == 1
+    assert peer.answers() == [
+        {
+            "jsonrpc": "2.0",
+            "id": 70,
+            "result": {
+                "action": "accept",
+                "content": {"which": "snake"},
+                "_meta": {RELATED: {"taskId": "t-1"}},
+            },
+        }
+    ]
+    ((_, context),) = answers.asked
+    assert (context.method, context.target, context.revision) == ("tools/call", "dig", Revision.V2025_11_25)
+    assert context.call_number
+    for message in peer.seen:
+        if message.get("method", "").startswith("tasks/"):
+            assert message["params"] == {"taskId": "t-1"}
+
+
+@pytest.mark.parametrize("end", ["completed", "failed", "cancelled", "stopped by us"])
+async def test_a_question_hears_of_the_end_of_its_task_however_that_came_and_stays_open(end: str) -> None:
+    answers = Asking()
+
+    def first(peer: ScriptedServer) -> Any:
+        peer.say(**question())
+        return task()
+
+    def later(peer: ScriptedServer) -> Any:
+        return task(end) if answers.asked and end != "stopped by us" else task()
+
+    peer = at(Jobs(first, later))
+    async with connect_to(peer, answers, era="handshake") as session:
+        await list_tools(session)
+        async with anyio.create_task_group() as group:
+
+            async def call() -> None:
+                with suppress(RequestRefused):
+                    await session.request(CallTool("dig"))
+
+            group.start_soon(call)
+            await peer.wait_until(lambda: bool(answers.asked))
+            assert peer.notes.ended_calls == []
+            if end == "stopped by us":
+                group.cancel_scope.cancel()
+        assert peer.notes.ended_calls == [answers.asked[0][1].call_number]
+        assert peer.answers() == []
+        answers.let.set()
+        await peer.wait_until(lambda: bool(peer.answers()))
+    assert peer.answers()[0]["result"]["action"] == "accept"
+    assert len(peer.notes.ended_calls) == 1
+
+
+async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_task_and_not_to_the_request() -> None:
+    answers = Asking()
+
+    def created(peer: ScriptedServer) -> Any:
+        peer.say(id=peer.seen[-1]["id"], result={"task": task()})
+        peer.say(**question())
+        return NO_REPLY
+
+    jobs = Jobs(lambda peer: task("completed" if peer.answers() else "working"), created=created)
+    peer = at(jobs)
+    async with connect_to(peer, answers, era="handshake") as session, anyio.create_task_group() as group:
+        await list_tools(session)
+
+        async def server() -> None:
+            await peer.wait_until(lambda: len(jobs.polled) >= 3)
+            assert peer.notes.ended_calls == []
+            answers.let.set()
+
+        group.start_soon(server)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    ((_, context),) = answers.asked
+    assert (context.method, context.target) == ("tools/call", "dig")
+
+
+async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
+    results: list[Any] = [ErrorData(-32600, "not yet"), DONE]
+    jobs = Jobs(
+        task("input_required"), task(), task("completed"), result=lambda peer: results.pop(0) if results else None
+    )
+    peer = at(jobs)
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert sent(peer).count("tasks/result") == 2
+
+
+@pytest.mark.req("task.old.any-stream")
+async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server() -> None:
+    """The question comes on the GET stream, progress with tasks/result, the status with a call that is none of it."""
+    answers, heard = Asking(), list[Notification]()
+    answers.let.set()
+    answered, listening = anyio.Event(), anyio.Event()
+    gets: list[ReceivedRequest] = []
+    token: list[Any] = []
+
+    async def on_get(one: ReceivedRequest) -> None:
+        gets.append(one)
+        await one.stream()
+        listening.set()
+        await answered.wait()
+
+    async def on_call(one: ReceivedRequest) -> object:
+        message = one.message
+        match message["method"]:
+            case "tools/list":
+                execution = {"taskSupport": "required"}
+                tool = {"name": "dig", "inputSchema": {"type": "object"}, "execution": execution}
+                return await one.result({"tools": [tool, {"name": "other", "inputSchema": {"type": "object"}}]})
+            case "tools/call" if "task" in message["params"]:
+                token.append(message["params"]["_meta"]["progressToken"])
+                return await one.result({"task": task(pollInterval=60_000)})
+            case "tools/call":
+                await one.stream()
+                await one.event({"method": "notifications/tasks/status", "params": task("input_required", "asks")})
+                await one.event({"id": message["id"], "result": DONE})
+                return False
+            case "tasks/result":
+                await listening.wait()
+                await one.stream()
+                progress = {"progressToken": token[0], "progress": 3}
+                await one.event({"method": "notifications/progress", "params": progress})
+                await gets[0].event(question())
+                await answered.wait()
+                await one.event({"id": message["id"], "result": DONE})
+                return False
+            case _:
+                raise AssertionError(message)
+
+    plain = legacy(on_call, on_get=on_get)
+
+    async def handler(one: ReceivedRequest) -> object:
+        message = one.message if one.body else {}
+        if message.get("method") == "initialize":
+            capabilities = {"tools": {}, "tasks": TASKS}
+            return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
+        if message.get("id") == 70:
+            assert message["result"]["_meta"] == {RELATED: {"taskId": "t-1"}}
+            answered.set()
+        return await plain(one)
+
+    async with over_http(handler, answers=answers) as (session, _), anyio.create_task_group() as group:
+        await list_tools(session)
+        with anyio.fail_after(20):
+
+            async def other() -> None:
+                while not token:
+                    await anyio.lowlevel.checkpoint()
+                await session.request(CallTool("other"))
+
+            group.start_soon(other)
+            assert words(await session.request(CallTool("dig"), on_notification=heard.append)) == "found"
+    assert [one.progress for one in heard if isinstance(one, ProgressNotification)] == [3]
+    assert answers.asked[0][1].target == "dig"
+
+
+# -- ends
+@pytest.mark.req("task.old.failed-is-error")
+async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
+    failed = {"content": [{"type": "text", "text": "no water"}], "isError": True}
+    peer = at(Jobs(task("failed", "Tool execution failed"), result=failed))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        result = await session.request(CallTool("dig"))
+    assert result.is_error
+    assert words(result) == "no water"
+
+
+@pytest.mark.req("task.old.failed-is-error")
+@pytest.mark.req("task.old.result")
+async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_what_the_status_says() -> None:
+    peer = at(Jobs(task("failed", "rate limit"), result=ErrorData(-32603, "upstream broke")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestRefused) as caught:
+            await session.request(CallTool("dig"))
+    assert caught.value.code == -32603
+    assert caught.value.message.endswith("upstream broke (rate limit)")
+
+
+@pytest.mark.req("task.old.errors")
+@pytest.mark.parametrize("status", ["tasks/get", "tasks/result"])
+async def test_a_task_that_vanished_is_told_as_such(status: str) -> None:
+    gone = ErrorData(-32602, "Task not found")
+    jobs = Jobs(task(), gone) if status == "tasks/get" else Jobs(task("completed"), result=gone)
+    peer = at(jobs)
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestRefused, match=r"no longer knows the task of 'dig' .*: Task not found") as caught:
+            await session.request(CallTool("dig"))
+    assert caught.value.code == -32602
+    assert "tasks/cancel" not in sent(peer)
+
+
+@pytest.mark.req("task.old.errors")
+@pytest.mark.parametrize("code", [-32601, -32600])
+async def test_a_refused_creation_is_shown_with_its_reason(code: int) -> None:
+    async with connect_to(at(Jobs(created=ErrorData(code, "no task for dig"))), era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestRefused, match="no task for dig") as caught:
+            await session.request(CallTool("dig"))
+    assert caught.value.code == code
+
+
+async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
+    peer = at(Jobs(task("cancelled", "maintenance")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
+            await session.request(CallTool("dig"))
+    assert sent(peer) == ["tools/call", "tasks/get"]
+
+
+# -- cancelling
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+@pytest.mark.req("task.old.list-cancel")
+@pytest.mark.parametrize("declared", [True, False])
+async def test_giving_up_cancels_the_task_and_never_by_a_notification(declared: bool) -> None:
+    support = TASKS if declared else {"requests": TASKS["requests"]}
+    peer = at(Jobs(task(pollInterval=60_000)), declared=support)
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("dig"))
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
+            group.cancel_scope.cancel()
+        await session.request(CallTool("x"))  # the session goes on
+    expected = ["tasks/cancel"] if declared else []
+    assert sent(peer) == ["tools/call", "tasks/get", *expected, "tools/call"]
+
+
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> None:
+    peer = at(Jobs(created=lambda peer: None))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("dig"))
+            await peer.wait_until(lambda: "tools/call" in peer.methods())
+            group.cancel_scope.cancel()
+        assert sent(peer) == ["tools/call"]
+        peer.say(id=peer.ident, result={"task": task()})
+        await peer.wait_until(lambda: "tasks/cancel" in peer.methods())
+    assert sent(peer) == ["tools/call", "tasks/cancel"]
+    assert params(peer, "tasks/cancel") == {"taskId": "t-1"}
+
+
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
+    """Caller and session are cancelled together; a server of HTTP that is slow to answer hears of it all the same."""
+    seen: list[str] = []
+    opened, polled = anyio.Event(), anyio.Event()
+    sessions: list[Session] = []
+
+    async def on_call(one: ReceivedRequest) -> object:
+        method = one.message["method"]
+        if method == "tasks/cancel":
+            await anyio.sleep(0.1)
+            seen.append(method)
+        if method == "tasks/get":
+            polled.set()
+        await one.result(Jobs(task(pollInterval=60_000))(at(Jobs()), method, {}), connection="close")
+        return False  # the next request needs a connection of its own
+
+    plain = legacy(on_call)
+
+    async def handler(one: ReceivedRequest) -> object:
+        if one.body and one.message.get("method") == "initialize":
+            capabilities = {"tools": {}, "tasks": TASKS}
+            return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
+        return await plain(one)
+
+    async with serve(handler) as server:
+
+        async def hold() -> None:
+            config = ServerConfig(name="peer", url=server.url)
+            async with ClientSessionOpener(expand=str).open(
+                config, FakeRequestHandler(), RecordingObserver()
+            ) as session:
+                await list_tools(session)
+                sessions.append(session)
+                opened.set()
+                await anyio.sleep_forever()
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as group:
+                group.start_soon(hold)
+                await opened.wait()
+                group.start_soon(sessions[0].request, CallTool("dig"))
+                await polled.wait()
+                group.cancel_scope.cancel()
+        assert seen == ["tasks/cancel"]
+
+
+@pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
+async def test_a_task_over_its_time_is_cancelled_and_told() -> None:
+    peer = at(Jobs(task()))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestTimeout, match=r"task of 'dig' at 'peer' was not done within 0 s"):
+            await session.request(CallTool("dig"), deadline=0.1)
+    assert sent(peer)[-1] == "tasks/cancel"
+    assert "notifications/cancelled" not in sent(peer)
+
+
+async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own() -> None:
+    limits = Limits(request_timeout=0.1, request_timeout_max=0.1, task_timeout=0.4)
+    jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
+    async with connect_to(at(jobs), limits=limits, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+        jobs.states = [task()]
+        with pytest.raises(RequestTimeout, match="was not done within"):
+            await session.request(CallTool("dig"))
+
+
+async def test_a_server_that_makes_no_task_in_time_costs_the_usual_wait() -> None:
+    peer = at(Jobs(created=lambda peer: None))
+    limits = Limits(request_timeout=0.05, request_timeout_max=5)
+    async with connect_to(peer, limits=limits, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestTimeout, match="did not create a task for 'dig' in time"):
+            await session.request(CallTool("dig"))
+        assert sent(peer) == ["tools/call"]
+
+
+# -- hostile
+@pytest.mark.parametrize(
+    ("created", "state"),
+    [
+        ({"task": task(ident="")}, task()),
+        ({"task": task(ident="x" * 2_000)}, task()),
+        ({"task": "t-1"}, task()),
+        (None, task(ident="t-2")),
+        (None, {"status": "working"}),
+        (None, task(ttl="for ever")),
+    ],
+)
+async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
+    async with connect_to(at(Jobs(state, created=created)), era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(MalformedMessage):
+            await session.request(CallTool("dig"))
+
+
+async def test_an_unknown_status_is_said_once_and_taken_for_working() -> None:
+    peer = at(Jobs(task("pondering"), task("musing"), task("completed")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert [one for one in peer.notes.warnings if "unknown status 'pondering'" in one] == peer.notes.warnings
+    assert len(peer.notes.warnings) == 1
+
+
+async def test_a_task_that_outlives_its_ttl_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
+    peer = at(Jobs(task(ttl=30)))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestTimeout, match="that its server gave it"):
+            await session.request(CallTool("dig"))
+    assert sent(peer)[-1] == "tasks/cancel"
+
+
+async def test_a_task_that_waits_for_input_without_asking_ends_within_its_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks_2025, "MAX_RESULT_TRIES", 2)
+    peer = at(Jobs(task("input_required"), result=ErrorData(-32600, "nothing")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match=r"not done within 0 s"):
+            await session.request(CallTool("dig"), deadline=0.3)
+    assert sent(peer).count("tasks/result") == 2
+    assert sent(peer)[-1] == "tasks/cancel"
+
+
+@pytest.mark.parametrize("hard", [True, False])
+async def test_the_time_a_person_is_asked_counts_under_a_hard_limit_only(
+    hard: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 1.5)
+    peer = at(Jobs(task("input_required"), result=lambda peer: peer.say(**question())))
+    limits = Limits(request_timeout=1, request_timeout_max=1, task_timeout=1, includes_user_time=hard)
+    async with connect_to(peer, Asking(), era="handshake", limits=limits) as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match="not done within" if hard else "for input"):
+            await session.request(CallTool("dig"))
+
+
+async def test_a_task_that_waits_for_input_is_polled_ever_more_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = Jobs(task("input_required"), result=NO_REPLY)
+    async with connect_to(at(jobs), era="handshake") as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(RequestTimeout):
+            await session.request(CallTool("dig"), deadline=1.0)
+    assert 3 < len(jobs.polled) < 15  # the server names a pace of 10 ms, which would be a hundred
+
+
+async def test_a_second_task_under_the_id_of_a_running_one_is_refused() -> None:
+    peer = at(Jobs(task(pollInterval=60_000)))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("dig"))
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
+            with pytest.raises(MalformedMessage, match="same id"):
+                await session.request(CallTool("dig"))
+            group.cancel_scope.cancel()
+
+
+async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
+    peer = at(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+    async with connect_to(peer, era="handshake") as session:
+        await list_tools(session)
+        with anyio.fail_after(20), pytest.raises(ConnectionLost):
+            await session.request(CallTool("dig"))
+
+
+async def test_a_finished_task_whose_result_never_comes_costs_one_wait() -> None:
+    peer = at(Jobs(result=NO_REPLY))
+    limits = Limits(request_timeout=0.1, request_timeout_max=5)
+    async with connect_to(peer, limits=limits, era="handshake") as session:
+        await list_tools(session)
+        with pytest.raises(RequestTimeout, match="does not give its result"):
+            await session.request(CallTool("dig"))
+
+
+# -- by hand
+@pytest.mark.req("task.old.list-cancel")
+async def test_tasks_can_be_listed_looked_at_and_cancelled_where_the_server_declared_it() -> None:
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        if method == "tasks/list":
+            second = {"tasks": [task(ident="b"), {"taskId": []}]}
+            return second if params.get("cursor") == "ü=" else {"tasks": [task(ident="a")], "nextCursor": "ü="}
+        if method == "tasks/cancel":
+            return task("cancelled") if params["taskId"] == "a" else ErrorData(-32602, "already completed")
+        return task() if method == "tasks/get" else DONE
+
+    async with connect_to(ScriptedServer(script, capabilities={"tasks": TASKS}), era="handshake") as session:
+        listed = await list_tasks(session)
+        assert [one.task_id for one in listed.values] == ["a", "b"]
+        assert len(listed.problems) == 1
+        assert (await session.request(GetTask("t-1"))).status == "working"
+        assert json.loads(bytes(await session.request(GetTaskResult("t-1")))) == DONE
+        await session.request(CancelTask("a"))
+        with pytest.raises(RequestRefused, match="already completed") as caught:
+            await session.request(CancelTask("b"))
+    assert caught.value.code == -32602
+
+
+@pytest.mark.req("task.old.list-cancel")
+async def test_a_list_and_a_cancel_that_were_not_declared_are_not_sent() -> None:
+    peer = ScriptedServer(capabilities={"tasks": {"requests": TASKS["requests"]}})
+    async with connect_to(peer, era="handshake") as session:
+        for call in (ListTasks(), CancelTask("a")):
+            with pytest.raises(UnsupportedCapability):
+                await session.request(call)
+    none = ScriptedServer(capabilities={"tasks": {}})
+    async with connect_to(none, era="handshake") as session:
+        with pytest.raises(UnsupportedCapability):
+            await session.request(GetTask("a"))
+    assert not [method for method in peer.methods() + none.methods() if method.startswith("tasks/")]

@@ -1,0 +1,591 @@
+"""The tasks extension of 2026-07-28 (SEP-2663), with a scripted server: handles, polls, inputs, ends, faults."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client import tasks
+from mcphost.client.pagination import list_tools
+from mcphost.client.session import ServerRequestContext
+from mcphost.config.schema import Limits
+from mcphost.errors import (
+    ConnectionLost,
+    ConsentDenied,
+    MalformedMessage,
+    RequestRefused,
+    RequestTimeout,
+    TooManyInputRounds,
+    UnsupportedCapability,
+)
+from mcphost.protocol.base import ClientRequest, Notification
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.protocol.notifications import ProgressNotification
+from mcphost.protocol.prompts import GetPrompt
+from mcphost.protocol.resources import ReadResource
+from mcphost.protocol.server_requests import (
+    ClientResult,
+    CreateMessageResult,
+    ElicitResult,
+    ServerRequest,
+    ServerRequestRejection,
+)
+from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskStatusNotification
+from mcphost.protocol.tools import CallTool, ListTools
+from mcphost.serialization import Raw, decode, encode
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.client.test_http_servers import DISCOVERY, words
+from tests.unit.client.test_http_servers import opened as over_http
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+EXTENSION = "io.modelcontextprotocol/tasks"
+CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}, "extensions": {EXTENSION: {}}}
+FOUND: dict[str, Any] = {"content": [{"type": "text", "text": "found"}]}
+FORM: dict[str, Any] = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": {}}}
+ANSWERS: dict[str, ClientResult] = {
+    "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
+    "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
+
+
+def task(status: str = "working", kind: str = "complete", ident: str = "t/1 ü", **more: Any) -> dict[str, Any]:
+    times = {"createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}
+    ends = {"completed": {"result": FOUND}}.get(status, {})
+    state = {"resultType": kind, "taskId": ident, "status": status, "ttlMs": 60_000, "pollIntervalMs": 10}
+    return state | times | ends | more
+
+
+def handle(status: str = "working", **more: Any) -> dict[str, Any]:
+    return {name: value for name, value in task(status, "task", **more).items() if name != "result"}
+
+
+class Jobs:
+    """Every tools/call becomes a task; each tasks/get tells the next of `states`, the last one for ever."""
+
+    def __init__(self, *states: Any, created: Any = None, update: Any = None) -> None:
+        self.states = list(states) or [task("completed")]
+        self.created = handle() if created is None else created
+        self.update = update
+        self.updates: list[dict[str, Any]] = []
+        self.polled: list[float] = []
+
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        match method:
+            case "tools/list":
+                tool = {"name": "dig", "inputSchema": {}, "execution": {"taskSupport": "required"}}
+                return {"resultType": "complete", "tools": [tool], "ttlMs": 0, "cacheScope": "private"}
+            case "tools/call" | "prompts/get" | "resources/read":
+                return self.created(params) if callable(self.created) else self.created
+            case "tasks/get":
+                self.polled.append(anyio.current_time())
+                state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+                return state(peer) if callable(state) else state
+            case "tasks/update":
+                self.updates.append(params["inputResponses"])
+                return self.update or {"resultType": "complete"}
+            case "tasks/cancel":
+                return {"resultType": "complete"}
+            case _:
+                return ErrorData(-32601, "no such method")
+
+
+def at(jobs: Jobs) -> ScriptedServer:
+    return ScriptedServer(jobs, "2026-07-28", CAPABILITIES)
+
+
+def asking(*keys: str, **more: Any) -> dict[str, Any]:
+    return task("input_required", inputRequests=dict.fromkeys(keys, FORM), **more)
+
+
+async def dig(
+    jobs: Jobs, answers: FakeRequestHandler | None = None, *, deadline: float | None = None
+) -> tuple[str, ScriptedServer]:
+    """What the tool said, and the server."""
+    peer = at(jobs)
+    async with connect_to(peer, answers) as session:
+        return words(await session.request(CallTool("dig"), deadline=deadline)), peer
+
+
+# -- the plain way
+@pytest.mark.req("task.ext.fields")
+@pytest.mark.parametrize(("ttl", "seconds"), [(60_000, 60), (1_500.5, 1.5005), (0, None), (None, None)])
+def test_a_task_lives_for_milliseconds_or_without_an_end(ttl: float | None, seconds: float | None) -> None:
+    assert decode(Raw(encode(task(ttlMs=ttl))), Task).ttl_seconds == seconds
+
+
+@pytest.mark.req("task.ext.declare")
+@pytest.mark.req("task.ext.both-shapes")
+@pytest.mark.req("task.ext.fields")
+@pytest.mark.req("task.ext.inline-result")
+@pytest.mark.req("task.ext.not-legacy", revisions=("2025-11-25",))
+async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
+    peer, heard = at(Jobs(task(statusMessage="digging", ttlMs=None), task(pollIntervalMs=1), task("completed"))), []
+    said: list[Notification] = heard
+    async with connect_to(peer) as session:
+        await list_tools(session)
+        assert words(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
+    assert peer.methods() == ["server/discover", "tools/list", "tools/call", *["tasks/get"] * 3]
+    for message in peer.seen:
+        meta = message["params"]["_meta"]
+        assert meta["io.modelcontextprotocol/clientCapabilities"] == {"extensions": {EXTENSION: {}}}
+        assert "task" not in message["params"]  # the tool's word of 2025-11-25 means nothing here
+    gets = [message["params"] for message in peer.seen if message["method"] == "tasks/get"]
+    assert {one["taskId"] for one in gets} == {"t/1 ü"}
+    assert all("progressToken" not in one["_meta"] for one in gets)
+    assert [one.task.status_message for one in said if isinstance(one, TaskStatusNotification)] == [
+        None,
+        "digging",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.req("task.ext.not-legacy")
+async def test_the_extension_is_not_declared_in_the_handshake_era() -> None:
+    peer = ScriptedServer()
+    async with connect_to(peer, FakeRequestHandler(ANSWERS), era="handshake"):
+        pass
+    assert "extensions" not in peer.seen[0]["params"]["capabilities"]
+
+
+@pytest.mark.req("task.ext.both-shapes")
+async def test_a_call_may_just_as_well_be_answered_at_once() -> None:
+    said, peer = await dig(Jobs(created={"resultType": "complete", **FOUND}))
+    assert said == "found"
+    assert peer.methods() == ["server/discover", "tools/call"]
+
+
+@pytest.mark.req("task.ext.inline-result")
+async def test_a_completed_task_may_hold_an_error_of_the_tool() -> None:
+    broken = FOUND | {"isError": True}
+    async with connect_to(at(Jobs(task("completed", result=broken)))) as session:
+        assert (await session.request(CallTool("dig"))).is_error
+
+
+@pytest.mark.req("task.ext.inline-result")
+@pytest.mark.req("task.ext.errors")
+async def test_a_failed_task_is_its_json_rpc_error_with_what_the_status_says() -> None:
+    failed = task("failed", error={"code": -32603, "message": "it broke", "data": {"a": 1}}, statusMessage="too deep")
+    with pytest.raises(RequestRefused) as caught:
+        await dig(Jobs(task(), failed))
+    assert (caught.value.code, caught.value.data) == (-32603, {"a": 1})
+    assert caught.value.message.endswith("it broke (too deep)")
+
+
+async def test_a_task_cancelled_by_its_server_is_an_error_with_the_reason() -> None:
+    with pytest.raises(RequestRefused, match=r"'peer' cancelled the task of 'dig': maintenance"):
+        await dig(Jobs(task("cancelled", statusMessage="maintenance")))
+
+
+@pytest.mark.parametrize("kind", ["task", "complete", None])
+async def test_the_kind_of_a_polled_state_is_not_looked_at(kind: str | None) -> None:
+    """Examples of the specification say `task` where its text says `complete`."""
+    said, _ = await dig(Jobs(task("completed", kind) if kind else {**task("completed"), "resultType": ""}))
+    assert said == "found"
+
+
+@pytest.mark.req("task.ext.both-shapes")
+async def test_a_handle_that_is_over_already_is_asked_once_for_its_outcome() -> None:
+    """A CreateTaskResult carries no result, whatever a server puts there."""
+    jobs = Jobs(created=handle("completed") | {"result": {"content": [{"type": "text", "text": "not this"}]}})
+    said, peer = await dig(jobs)
+    assert said == "found"
+    assert peer.methods()[2:] == ["tasks/get"]
+
+
+# -- polling
+@pytest.mark.req("task.ext.poll")
+@pytest.mark.req("task.ext.fields")
+async def test_polls_follow_the_interval_as_it_changes() -> None:
+    jobs = Jobs(task(pollIntervalMs=80), task(pollIntervalMs=20), task("completed"))
+    await dig(jobs)
+    first, second, third = jobs.polled
+    assert second - first >= 0.075
+    assert 0.015 <= third - second < 0.08
+
+
+@pytest.mark.req("task.ext.poll")
+async def test_a_poll_that_got_lost_is_sent_again() -> None:
+    gets = 0
+
+    async def handler(one: ReceivedRequest) -> object:
+        nonlocal gets
+        match one.message["method"]:
+            case "server/discover":
+                return await one.result(DISCOVERY)
+            case "tools/call":
+                return await one.result(handle())
+            case _:
+                gets += 1
+                if gets in (1, 2):
+                    return await one.reply(503)
+                if gets == 3:
+                    return False  # the connection breaks
+                return await one.result(task("completed"))
+
+    async with over_http(handler) as (session, _):
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert gets >= 4
+
+
+async def test_a_server_whose_polls_all_fail_is_given_up() -> None:
+    async def handler(one: ReceivedRequest) -> object:
+        if one.message["method"] == "server/discover":
+            return await one.result(DISCOVERY)
+        return await (one.result(handle()) if one.message["method"] == "tools/call" else one.reply(503))
+
+    async with over_http(handler) as (session, server):
+        with pytest.raises(RequestRefused, match="503"):
+            await session.request(CallTool("dig"))
+    assert server.calls().count("POST tasks/get") == tasks.MAX_POLL_FAILURES + 1
+
+
+@pytest.mark.req("hdr.name.tasks")
+@pytest.mark.req("task.ext.cancel")
+async def test_each_request_about_a_task_carries_its_id_as_name_over_http() -> None:
+    async def handler(one: ReceivedRequest) -> object:
+        message = one.message
+        match message["method"]:
+            case "server/discover":
+                return await one.result(DISCOVERY)
+            case "tools/call":
+                return await one.result(handle())
+            case "tasks/get":
+                return await one.result(asking("who"))
+            case _:
+                return await one.result({"resultType": "complete"})
+
+    async with over_http(handler, answers=FakeRequestHandler(ANSWERS)) as (session, server):
+        with pytest.raises(RequestTimeout):
+            await session.request(CallTool("dig"), deadline=0.2)
+    about = [one for one in server.seen if one.message["method"].startswith("tasks/")]
+    assert {one.headers["mcp-method"] for one in about} == {"tasks/get", "tasks/update", "tasks/cancel"}
+    assert {one.headers["mcp-name"] for one in about} == {"=?base64?dC8xIMO8?="}
+    assert {one.message["params"]["taskId"] for one in about} == {"t/1 ü"}
+
+
+# -- inputs
+class Thinking(FakeRequestHandler):
+    """Somebody who never answers."""
+
+    gone = False
+
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.gone = True
+
+
+@pytest.mark.req("task.ext.input")
+@pytest.mark.req("task.ext.dedupe")
+async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None:
+    answers = FakeRequestHandler(ANSWERS)
+    both = {"who": FORM, "what": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}}
+    later = task("input_required", inputRequests={"who": FORM, "when": FORM})
+    jobs = Jobs(
+        task("input_required", inputRequests=both),
+        asking("who"),
+        asking("who"),
+        later,
+        later,
+        task(),
+        task("completed"),
+    )
+    said, _ = await dig(jobs, answers)
+    assert said == "found"
+    accepted = {"action": "accept", "content": {"name": "Ada"}}
+    sampled = {"role": "assistant", "content": {"type": "text", "text": "x"}, "model": "m"}
+    assert jobs.updates == [{"who": accepted, "what": sampled}, {"when": accepted}]
+    (context,) = {context for _, context in answers.asked}
+    assert (context.method, context.target, len(answers.asked)) == ("tools/call", "dig", 3)
+
+
+@pytest.mark.req("task.ext.input")
+async def test_polling_goes_on_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
+    answers = Thinking(ANSWERS)
+    jobs = Jobs(*[asking("who")] * 4, task("completed"))
+    said, _ = await dig(jobs, answers, deadline=0.05)
+    assert (said, answers.gone, jobs.updates) == ("found", True, [])
+
+
+@pytest.mark.req("task.ext.mrtr-first")
+async def test_rounds_of_input_may_come_before_the_task_and_their_keys_mean_nothing_to_it() -> None:
+    answers = FakeRequestHandler(ANSWERS)
+    first = {"resultType": "input_required", "inputRequests": {"who": FORM}, "requestState": "s"}
+    jobs = Jobs(
+        asking("who"), task("completed"), created=lambda params: handle() if "requestState" in params else first
+    )
+    said, _ = await dig(jobs, answers)
+    assert said == "found"
+    assert len(answers.asked) == 2
+    assert [list(update) for update in jobs.updates] == [["who"]]
+
+
+async def test_a_declined_input_cancels_the_task_and_ends_the_call() -> None:
+    peer = at(Jobs(asking("who")))
+    async with connect_to(
+        peer, FakeRequestHandler({"elicitation/create": ServerRequestRejection("no thanks")})
+    ) as session:
+        with pytest.raises(ConsentDenied, match="no thanks"):
+            await session.request(CallTool("dig"))
+    assert peer.methods()[-1] == "tasks/cancel"
+
+
+async def test_a_declined_form_is_an_answer_like_any_other() -> None:
+    jobs = Jobs(asking("who"), task("completed"))
+    await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("decline")}))
+    assert jobs.updates == [{"who": {"action": "decline"}}]
+
+
+async def test_an_input_that_was_not_offered_ends_the_call() -> None:
+    peer = at(Jobs(asking("who")))
+    async with connect_to(peer) as session:
+        with pytest.raises(MalformedMessage, match="does not offer"):
+            await session.request(CallTool("dig"))
+    assert peer.methods()[-1] == "tasks/cancel"
+
+
+async def test_new_questions_without_end_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MAX_INPUT_KEYS", 5)
+    count = 0
+
+    def ask(peer: ScriptedServer) -> Any:
+        nonlocal count
+        count += 1
+        return asking(f"k{count}")
+
+    jobs, answers = Jobs(ask), FakeRequestHandler(ANSWERS)
+    with pytest.raises(TooManyInputRounds, match="more than 5 inputs"):
+        await dig(jobs, answers)
+    assert len(answers.asked) == 5
+
+
+# -- ends
+@pytest.mark.req("task.ext.cancel")
+@pytest.mark.req("cancel.tasks", revisions=("2026-07-28",))
+async def test_giving_up_cancels_the_task_and_forgets_it() -> None:
+    peer = at(Jobs(task(pollIntervalMs=60_000)))
+    async with connect_to(peer) as session:
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.request, CallTool("dig"))
+            await peer.wait_until(lambda: "tasks/get" in peer.methods())
+            group.cancel_scope.cancel()
+        await session.request(ListTools())
+    assert peer.methods()[1:] == ["tools/call", "tasks/get", "tasks/cancel", "tools/list"]
+
+
+# -- notices
+class Telling(Jobs):
+    """Grants the subscription to a task and tells its end there; polls would take a minute."""
+
+    def __init__(self, granted: Any = None, *, end: bool = True) -> None:
+        super().__init__(task(pollIntervalMs=60_000), created=handle(pollIntervalMs=60_000))
+        self.granted = {"taskIds": ["t/1 ü"]} if granted is None else granted
+        self.end = end
+
+    def __call__(self, peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        if method != "subscriptions/listen":
+            return super().__call__(peer, method, params)
+        assert params["notifications"] == {"taskIds": ["t/1 ü"]}
+        assert EXTENSION in params["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"]
+        about = {"io.modelcontextprotocol/subscriptionId": peer.ident}
+        granted = {"notifications": self.granted, "_meta": about}
+        peer.say(method="notifications/subscriptions/acknowledged", params=granted)
+        if self.end:
+            told = {name: value for name, value in task("completed").items() if name != "resultType"}
+            for params in (told | {"taskId": "another"}, told):
+                peer.say(method="notifications/tasks", params=params | {"_meta": about})
+        return NO_REPLY
+
+
+@pytest.mark.req("task.ext.notifications")
+async def test_a_task_that_is_seldom_polled_is_listened_to() -> None:
+    with anyio.fail_after(20):
+        said, peer = await dig(Telling())
+    assert said == "found"
+    # Its end is the end of the subscription, too.
+    assert peer.methods()[1:] == ["tools/call", "subscriptions/listen", "notifications/cancelled"]
+
+
+@pytest.mark.req("task.ext.notifications")
+async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
+    closed = anyio.Event()
+
+    async def handler(one: ReceivedRequest) -> object:
+        match one.message["method"]:
+            case "server/discover":
+                return await one.result(DISCOVERY | {"capabilities": CAPABILITIES})
+            case "tools/call":
+                return await one.result(handle(pollIntervalMs=60_000))
+            case "subscriptions/listen":
+                about = {"io.modelcontextprotocol/subscriptionId": one.message["id"]}
+                granted = {"notifications": {"taskIds": ["t/1 ü"]}, "_meta": about}
+                await one.stream()
+                await one.event({"method": "notifications/subscriptions/acknowledged", "params": granted})
+                await one.event({"method": "notifications/tasks", "params": task("completed") | {"_meta": about}})
+                await one.wait_closed()
+                closed.set()
+                return False
+            case other:
+                raise AssertionError(other)
+
+    async with over_http(handler) as (session, server):
+        with anyio.fail_after(20):
+            assert words(await session.request(CallTool("dig"))) == "found"
+            await closed.wait()
+    assert server.calls() == ["POST server/discover", "POST tools/call", "POST subscriptions/listen"]
+
+
+@pytest.mark.parametrize("granted", [{}, {"taskIds": ["another"]}, {"taskIds": 5}])
+async def test_a_subscription_that_was_not_granted_is_given_up_and_polls_go_on(granted: Any) -> None:
+    peer = at(Telling(granted, end=False))
+    async with connect_to(peer) as session, anyio.create_task_group() as group:
+        group.start_soon(session.request, CallTool("dig"))
+        await peer.wait_until(lambda: "notifications/cancelled" in peer.methods())
+        group.cancel_scope.cancel()
+    assert peer.methods()[-1] == "tasks/cancel"
+
+
+async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "MIN_STREAM_POLL_SECONDS", 0.0)
+    jobs = Telling()
+    jobs.created = handle(pollIntervalMs=20)
+    jobs.states = [task("completed")]
+    peer = ScriptedServer(jobs, "2026-07-28", {"tools": {}})
+    async with connect_to(peer) as session:
+        assert words(await session.request(CallTool("dig"))) == "found"
+    assert peer.methods()[1:] == ["tools/call", "tasks/get"]
+
+
+@pytest.mark.req("task.ext.cancel")
+@pytest.mark.parametrize("answer", [ErrorData(-32602, "unknown task"), None])
+async def test_a_cancellation_that_is_refused_or_not_answered_changes_nothing(
+    answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "CANCEL_TIMEOUT", 0.05)
+    jobs = Jobs(task())
+
+    def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
+        return answer if method == "tasks/cancel" else jobs(peer, method, params)
+
+    peer = ScriptedServer(script, "2026-07-28", CAPABILITIES)
+    async with connect_to(peer) as session:
+        with anyio.fail_after(20), pytest.raises(RequestTimeout, match="was not done within"):
+            await session.request(CallTool("dig"), deadline=0.05)
+
+
+@pytest.mark.req("task.ext.ttl")
+async def test_a_task_past_its_lifetime_is_given_up_and_a_longer_one_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_EXPIRY_GRACE_SECONDS", 0.02)
+    said, _ = await dig(Jobs(*[task(ttlMs=60_000)] * 6, task("completed"), created=handle(ttlMs=10)))
+    assert said == "found"
+    with pytest.raises(RequestTimeout, match="that its server gave it"):
+        await dig(Jobs(task(ttlMs=10)))
+
+
+@pytest.mark.req("task.ext.errors")
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (-32602, r"no longer knows the task of 'dig' .*gone"),
+        (-32603, "gone"),
+        (-32021, "gone"),
+    ],
+)
+async def test_the_errors_of_a_poll_are_told_apart(code: int, expected: str) -> None:
+    peer = at(Jobs(task(), ErrorData(code, "gone", Raw(b'{"requiredCapabilities":{}}'))))
+    async with connect_to(peer) as session:
+        with pytest.raises(RequestRefused, match=expected) as caught:
+            await session.request(CallTool("dig"))
+    assert caught.value.code == code
+    assert ("no longer knows" in caught.value.message) == (code == -32602)
+    assert "tasks/cancel" not in peer.methods()
+
+
+# -- hostile
+@pytest.mark.req("task.ext.unsupported-method")
+@pytest.mark.parametrize("call", [GetPrompt("p"), ReadResource("file:///a")])
+async def test_a_task_for_anything_but_a_tool_is_an_invalid_answer(call: ClientRequest[Any]) -> None:
+    peer = at(Jobs())
+    async with connect_to(peer) as session:
+        with pytest.raises(MalformedMessage, match="'task'"):
+            await session.request(call)
+    assert "tasks/get" not in peer.methods()
+
+
+@pytest.mark.parametrize(
+    ("created", "state"),
+    [
+        (handle(ident=""), task()),
+        (handle(ident="x" * 2_000), task()),
+        ({"resultType": "task"}, task()),
+        (handle(), task(ident="another")),
+        (handle(), {"resultType": "complete", "status": "working"}),
+        (handle(), task("completed", result=None)),
+        (handle(), task("completed", result="text")),
+        (handle(), task("completed", result={"resultType": "input_required"})),
+        (handle(), task("failed")),
+        (handle(), task("failed", error="text")),
+        (handle(), task(pollIntervalMs="soon")),
+        (handle(), task("input_required", inputRequests=[1])),
+    ],
+)
+async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any) -> None:
+    with pytest.raises(MalformedMessage):
+        await dig(Jobs(state, created=created))
+
+
+async def test_a_task_that_waits_for_input_without_asking_ends_some_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RequestTimeout, match="was not done within"):
+        await dig(Jobs(asking()), deadline=0.05)
+    monkeypatch.setattr(tasks, "MAX_INPUT_SECONDS", 0.1)
+    with pytest.raises(RequestTimeout, match="for input"):
+        await dig(Jobs(asking("who")), Thinking(ANSWERS), deadline=0.01)
+
+
+async def test_a_refused_update_ends_the_call() -> None:
+    with pytest.raises(RequestRefused, match="no longer knows"):
+        await dig(Jobs(asking("who"), update=ErrorData(-32602, "gone")), FakeRequestHandler(ANSWERS))
+
+
+async def test_a_server_that_dies_during_a_task_ends_the_call_before_its_deadline() -> None:
+    with anyio.fail_after(20), pytest.raises(ConnectionLost):
+        await dig(Jobs(lambda peer: peer.pipe.disconnect("It crashed.")))
+
+
+@pytest.mark.req("task.ext.inline-result")
+async def test_what_the_extension_does_not_have_is_not_sent() -> None:
+    peer = at(Jobs())
+    async with connect_to(peer) as session:
+        for call in (GetTaskResult("t"), ListTasks()):
+            with pytest.raises(UnsupportedCapability):
+                await session.request(call)
+    assert peer.methods() == ["server/discover"]
+
+
+@pytest.mark.req("prog.task-none")
+async def test_only_status_messages_tell_of_a_task_and_nothing_else_is_waited_for() -> None:
+    heard: list[Notification] = []
+    peer = at(Jobs(task(statusMessage="a"), task("completed", statusMessage="b")))
+    async with connect_to(peer, limits=Limits(request_timeout=5)) as session:
+        await session.request(CallTool("dig"), on_notification=heard.append)
+    assert [type(one) for one in heard if not isinstance(one, ProgressNotification)] == [TaskStatusNotification] * 3
+    tokens = [message["params"]["_meta"].get("progressToken") for message in peer.seen]
+    assert [token is not None for token in tokens] == [False, True, False, False]
+
+
+async def test_a_task_that_asks_for_very_many_values_is_given_up_before_they_are_decoded() -> None:
+    jobs = Jobs(asking(*map(str, range(30_000))))
+    with pytest.raises(MalformedMessage, match="input with more than 50,000 values"):
+        await dig(jobs, FakeRequestHandler({"elicitation/create": ElicitResult("accept", {})}))

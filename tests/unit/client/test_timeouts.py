@@ -1,0 +1,155 @@
+"""Whose time stands still while a person is asked, and whose does not."""
+
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.client.session import ServerRequestContext
+from mcphost.client.timeouts import MAX_PAUSED_SECONDS, MAX_PAUSES, PausableDeadline, UserPauses, pause_call_deadlines
+from mcphost.config.schema import Limits
+from mcphost.errors import RequestTimeout
+from mcphost.protocol.server_requests import ClientResult, Elicit, ServerRequest, ServerRequestRejection
+from mcphost.protocol.tools import CallTool
+from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
+
+pytestmark = pytest.mark.anyio
+UNTIL = 1_000_000.0
+
+
+class Scope:
+    """Something with a deadline."""
+
+    def __init__(self) -> None:
+        self.deadline = UNTIL
+
+
+def running(calls: dict[int, PausableDeadline], ident: int) -> Scope:
+    """A call that was just sent."""
+    scope = Scope()
+    calls[ident] = PausableDeadline(scope, UNTIL, UNTIL, 60)
+    return scope
+
+
+async def test_a_question_of_one_call_leaves_the_time_of_the_others_alone() -> None:
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
+    asks, other = running(calls, 1), running(calls, 2)
+    with pauses.pause_for_user(1):
+        assert asks.deadline == UNTIL + MAX_PAUSED_SECONDS
+        assert other.deadline == UNTIL
+    assert UNTIL <= asks.deadline < UNTIL + 60
+
+
+async def test_a_question_of_no_known_call_is_of_those_that_run_and_not_of_later_ones() -> None:
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
+    first, second = running(calls, 1), running(calls, 2)
+    with pauses.pause_for_user(0):
+        later = running(calls, 3)
+        assert (first.deadline, second.deadline, later.deadline) == (*(UNTIL + MAX_PAUSED_SECONDS,) * 2, UNTIL)
+
+
+async def test_two_questions_of_a_call_hold_it_until_both_are_answered() -> None:
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
+    call = running(calls, 1)
+    with pauses.pause_for_user(1):
+        with pauses.pause_for_user(1):
+            pass
+        assert call.deadline == UNTIL + MAX_PAUSED_SECONDS
+    assert call.deadline < UNTIL + 60
+
+
+async def test_a_call_that_ended_while_its_person_was_asked_has_no_clock_to_set() -> None:
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=False)
+    call = running(calls, 1)
+    with pauses.pause_for_user(1):
+        del calls[1]
+        call.deadline = UNTIL
+    assert call.deadline == UNTIL
+
+
+async def test_a_hard_limit_counts_the_time_of_a_person_too() -> None:
+    calls: dict[int, PausableDeadline] = {}
+    pauses = UserPauses(calls, includes_user_time=True)
+    call = running(calls, 1)
+    with pauses.pause_for_user(1):
+        assert call.deadline == UNTIL
+
+
+async def test_the_time_of_a_call_stands_still_a_thousand_times_and_for_four_hours_at_most() -> None:
+    often, long = Scope(), Scope()
+    call = PausableDeadline(often, UNTIL, UNTIL, 60)
+    for _ in range(MAX_PAUSES):
+        call.pause(0)
+        call.resume(1)
+    assert often.deadline == UNTIL + MAX_PAUSES
+    call.pause(0)
+    assert often.deadline == UNTIL + MAX_PAUSES, "once more does not stop it"
+    call.resume(1)
+    assert often.deadline == UNTIL + MAX_PAUSES
+    call = PausableDeadline(long, UNTIL, UNTIL, 60)
+    for _ in range(3):
+        call.pause(0)
+        assert long.deadline <= UNTIL + MAX_PAUSED_SECONDS
+        call.resume(MAX_PAUSED_SECONDS)
+    assert long.deadline == UNTIL + MAX_PAUSED_SECONDS
+
+
+class Flood(FakeRequestHandler):
+    """Refuses each roots/list, the one sooner than the other, and asks a person for a form."""
+
+    count = 0
+
+    async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
+        if isinstance(ask, Elicit):
+            with pause_call_deadlines():
+                await anyio.sleep(0.5)
+        else:
+            self.count += 1
+            await anyio.sleep(0.01 * (self.count % 20))
+        return ServerRequestRejection("no")
+
+
+@pytest.mark.parametrize(("method", "ends"), [("roots/list", True), ("elicitation/create", False)])
+async def test_only_while_a_person_is_asked_the_time_of_a_call_stands_still(method: str, ends: bool) -> None:
+    """A server that asks again and again while it is refused at once gets no time for its call by that."""
+
+    def script(peer: ScriptedServer, asked: str, params: dict[str, Any]) -> Any:
+        if asked == "tools/call":
+            calls.append(peer.ident)
+            return NO_REPLY
+        return {}
+
+    form = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+    def answered(count: int) -> bool:
+        return len(peer.answers()) >= count
+
+    calls: list[Any] = []
+    people = Flood({"roots/list": ServerRequestRejection(""), "elicitation/create": ServerRequestRejection("")})
+    peer = ScriptedServer(script)
+    async with connect_to(peer, people, limits=Limits(request_timeout=0.2), era="handshake") as session:
+
+        async def flood() -> None:
+            await peer.wait_until(lambda: bool(calls))
+            for count in range(0, 1_000_000 if ends else 20, 20):
+                for number in range(20):
+                    peer.say(id=f"q{count + number}", method=method, params=form)
+                await peer.wait_until(partial(answered, count + 10))
+            await peer.wait_until(lambda: len(peer.answers()) == 20)
+            peer.say(id=calls[0], result={"content": []})
+
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(flood)
+                if ends:
+                    with pytest.raises(RequestTimeout):
+                        await session.request(CallTool("slow"))
+                else:
+                    await session.request(CallTool("slow"))
+                tasks.cancel_scope.cancel()

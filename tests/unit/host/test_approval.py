@@ -1,0 +1,193 @@
+"""May this server be used? Approval is for exactly what was shown, for as long as was said, and asked about again."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.schema import ServerConfig
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.questions.questions import DoNotTrust, TrustAlways, TrustOnce, TrustServer
+from mcphost.host.servers.approval import ServerApprovals, approve, carry_over, make_question
+from mcphost.serialization import replace
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
+from tests.fakes.frontend import ScriptedFrontend
+
+pytestmark = pytest.mark.anyio
+SERVER = ServerConfig(
+    name="files", command="npx", args=("-y", "fs"), cwd="/srv/a", env={"TOKEN": "s3cret"}, source="project",
+    file="/srv/a/.mcp.json",
+)  # fmt: skip
+WEB = ServerConfig(name="web", url="https://mcp.example/mcp", headers={"X-Key": "s3cret"}, source="project")
+CHANGES = [
+    {"command": "npx2"}, {"args": ("fs", "-y")}, {"cwd": "/srv/b"}, {"env": {"OTHER": "s3cret"}},
+    {"env": {"TOKEN": "another"}}, {"headers": {"X-Key": "another"}},
+    {"url": "https://mcp.example/other"}, {"headers": {"X-Other": "s3cret"}}, {"ca_file": "/srv/ca.pem"},
+]  # fmt: skip
+
+
+@pytest.fixture
+async def grants(tmp_path: Path) -> AsyncIterator[GrantStore]:
+    database = Database(tmp_path / "s.db")
+    yield GrantStore(database)
+    await database.close()
+
+
+def trusting(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, ScriptedFrontend]:
+    """One run."""
+    front = ScriptedFrontend(*answers)
+    return ServerApprovals(grants, front, create_in_memory_log()), front
+
+
+@pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
+async def test_an_approval_lasts_as_long_as_was_said(grants: GrantStore, answer: Any, later: bool) -> None:
+    one, front = trusting(grants, answer)
+    allowed = not isinstance(answer, DoNotTrust)
+    assert await one.ask_approval(SERVER) is allowed
+    assert await one.is_approved(SERVER) is allowed
+    assert len(front.asked) == 1
+    now, front = trusting(grants, DoNotTrust())
+    assert await now.ask_approval(SERVER) is later
+    assert len(front.asked) == (not later)
+
+
+async def test_an_entry_of_another_name_is_asked_about_though_it_is_the_same_program(grants: GrantStore) -> None:
+    one, front = trusting(grants, DoNotTrust(), TrustOnce(), DoNotTrust())
+    alias = replace(SERVER, name="alias")
+    assert not await one.ask_approval(alias)
+    assert await one.ask_approval(SERVER)
+    assert not await one.ask_approval(alias)
+    assert len(front.asked) == 3
+
+
+@pytest.mark.parametrize("answer", [TrustOnce(), TrustAlways()])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
+async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
+    grants: GrantStore, change: dict[str, Any], answer: Any, tmp_path: Path
+) -> None:
+    if "ca_file" in change:
+        change = {"ca_file": str(tmp_path / "ca.pem")}
+        (tmp_path / "ca.pem").touch()
+    before = SERVER if next(iter(change)) in ("command", "args", "cwd", "env") else WEB
+    one, front = trusting(grants, answer, DoNotTrust())
+    assert await one.ask_approval(before)
+    assert not await one.ask_approval(replace(before, **change))
+    asked = front.asked[1]
+    assert isinstance(asked, TrustServer)
+    assert bool(asked.changed) is isinstance(answer, TrustAlways)
+    assert await one.ask_approval(before), "what was approved stays so"
+
+
+async def test_the_question_says_all_there_is_and_no_secret() -> None:
+    asked = make_question(replace(SERVER, trust_annotations=True), None)
+    assert (asked.command, asked.cwd, asked.env_names) == (("npx", "-y", "fs"), "/srv/a", ("TOKEN",))
+    assert asked.file == "/srv/a/.mcp.json"
+    assert asked.trusts_claims
+    web = make_question(WEB, None)
+    assert (web.url, web.header_names, web.trusts_claims) == ("https://mcp.example/mcp", ("X-Key",), False)
+    assert "s3cret" not in repr(asked) + repr(web)
+
+
+async def noted(journal: AuditLog) -> list[str]:
+    await journal.store.flush()
+    return await journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
+        lambda db: [row[0] for row in db.execute("SELECT event FROM ledger WHERE kind = 'trust' ORDER BY seq")]
+    )
+
+
+async def test_what_mcphost_itself_rewrites_is_approved_only_where_exactly_that_was(grants: GrantStore) -> None:
+    journal, after = create_in_memory_log(), replace(SERVER, args=("-y", "fs", "--new"))
+    assert not await carry_over(grants, journal, SERVER, after)
+    await approve(grants, journal, replace(SERVER, command="other"))
+    assert not await carry_over(grants, journal, SERVER, after)
+    assert not await trusting(grants)[0].is_approved(after)
+    assert await noted(journal) == ["kept"], "and nothing else is recorded"
+    await approve(grants, journal, SERVER)
+    assert await carry_over(grants, journal, SERVER, after)
+    assert await trusting(grants)[0].is_approved(after)
+
+
+def test_every_place_is_approved_by_itself() -> None:
+    def at(folder: str, source: Any) -> str:
+        return server_digest(replace(SERVER, cwd=folder, file=f"{folder}/mcp.json", source=source))
+
+    assert server_digest(replace(WEB, ca_file="/a.pem")) != server_digest(replace(WEB, ca_file="/b.pem"))
+    assert at("/srv/a", "user") != at("/srv/b", "user")
+    assert at("/srv/a", "project") != at("/srv/b", "project")
+
+
+async def test_a_named_file_approves_what_runs_where_the_file_is_and_nothing_that_runs_elsewhere(
+    grants: GrantStore, tmp_path: Path
+) -> None:
+    one, front = trusting(grants, DoNotTrust())
+    named = replace(SERVER, source="flag", file=str(tmp_path / "clone" / "conf" / "mcp.json"))
+    assert await one.is_approved(named)
+    assert await one.is_approved(replace(named, startup_folder=str(tmp_path / "clone")))
+    assert not await one.ask_approval(replace(named, startup_folder=str(tmp_path / "other")))
+    assert len(front.asked) == 1
+
+
+def test_variables_that_decide_which_code_is_loaded_are_pointed_out_and_never_hidden() -> None:
+    values = {
+        "PYTHONPATH": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+        "NODE_OPTIONS": "--require ./a.js",
+        "npm_config_registry": "https://evil.example/?token=abcdefghij",
+        "https_proxy": "http://me:hunter2@proxy.example:3128",
+        "HOME": "/srv",
+        "PYTHONUNBUFFERED": "1",
+        "LOG_LEVEL": "debug",
+    }
+    asked = make_question(replace(SERVER, env=values, source="project"), None)
+    assert asked.warnings == (
+        "It sets NODE_OPTIONS and PYTHONPATH: that decides which code its program loads.",
+        "It sets npm_config_registry: that decides where its packages and containers come from.",
+        "It sets https_proxy: that decides which proxies it uses and which certificates it trusts.",
+        "It sets HOME: that decides where its programs look for their settings.",
+        "It sets NODE_OPTIONS to places in the project's folder, where files can change without a new approval.",
+    )
+    shown = dict(asked.environment)
+    assert shown.pop("https_proxy").startswith("http://[hidden]@proxy.example:3128 (fingerprint ")
+    assert shown == {name: text for name, text in values.items() if name in shown}
+    assert len(shown) == len(values) - 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "LD_AUDIT",
+        "DYLD_INSERT_LIBRARIES",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "NODE_OPTIONS",
+        "NODE_PATH",
+        "PERL5LIB",
+        "PERL5OPT",
+        "RUBYOPT",
+        "RUBYLIB",
+        "BASH_ENV",
+        "GIT_SSH_COMMAND",
+        "GIT_CONFIG_COUNT",
+        "JAVA_TOOL_OPTIONS",
+        "DOTNET_STARTUP_HOOKS",
+        "UV_INDEX_URL",
+        "PIP_INDEX_URL",
+        "NPM_CONFIG_REGISTRY",
+        "npm_config_node_options",
+        "DOCKER_HOST",
+    ],
+)
+def test_a_variable_that_can_load_code_is_a_danger(name: str) -> None:
+    (only,) = make_question(replace(SERVER, env={name: "/x"}), None).warnings
+    assert only.startswith(f"It sets {name}: that decides ")
+
+
+def test_many_dangerous_variables_are_counted() -> None:
+    (only,) = make_question(replace(SERVER, env={f"LD_{n}": "x" for n in range(9)}), None).warnings
+    assert only == "It sets LD_0, LD_1, LD_2, LD_3, LD_4 and 4 more: that decides which code its program loads."

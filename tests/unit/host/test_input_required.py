@@ -1,0 +1,167 @@
+"""Input rounds of the stateless era through the whole Host: nothing leaks between calls, nothing is sent in vain."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import RootConfig
+from mcphost.host.questions.questions import (
+    Accept,
+    ApproveUnchanged,
+    Decline,
+    FillForm,
+    Question,
+    ReviewSampling,
+    ShareOnce,
+    ShareRoots,
+)
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round
+from tests.unit.host.asking_server import (
+    ROOTS,
+    STATELESS,
+    AskingServer,
+    form_request,
+    open_asking_host,
+    sampling_request,
+)
+from tests.unit.host.peer_host import create_peer, open_host_with
+
+pytestmark = pytest.mark.anyio
+
+
+class Parallel(AskingServer):
+    """Asks each call for its own number, every other one under the same key, and with a state of its own."""
+
+    @staticmethod
+    def key(number: int) -> str:
+        return f"who {number}" if number % 2 else "who"
+
+    def _call(self, ident: Any, params: dict[str, Any]) -> None:
+        number = params["arguments"].get("n")
+        self.state = {"requestState": f"state of {number}"}
+        self.asks = (
+            {self.key(number): form_request({"n": {"type": "integer", "default": number}})}
+            if number is not None
+            else {}
+        )
+        super()._call(ident, params)
+
+
+@pytest.mark.req("mrtr.isolation")
+async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_one(tmp_path: Path) -> None:
+    count = 8
+    peer = Parallel(STATELESS)
+
+    class Together(ScriptedFrontend):
+        """Answers when all are asked, the last one first."""
+
+        async def ask(self, question: Question[Any]) -> Any:
+            self.asked.append(question)
+            mine = len(self.asked)
+            self.asked_now.set()
+            self.asked_now = anyio.Event()
+            while len(self.asked) < count:
+                await self.asked_now.wait()
+            for _ in range(count - mine):
+                await anyio.lowlevel.checkpoint()
+            return Accept()
+
+    async with open_asking_host(tmp_path, peer, Together()) as host, anyio.create_task_group() as group:
+        for number in range(count):
+            group.start_soon(host.call_tool, "peer", "ask", {"n": number})
+        group.start_soon(host.call_tool, "peer", "plain", {})
+    assert len(peer.calls) == 2 * count + 1
+    for ident, params in peer.calls:
+        number = params["arguments"].get("n")
+        if "inputResponses" in params:
+            answer = {"action": "accept", "content": {"n": number}}
+            assert params["inputResponses"] == {Parallel.key(number): answer}
+            assert params["requestState"] == f"state of {number}"
+        else:
+            assert "requestState" not in params
+        assert len([one for one, _ in peer.calls if one == ident]) == 1
+
+
+@pytest.mark.req("mrtr.fulfil")
+@pytest.mark.req("mrtr.trust")
+@pytest.mark.req("mrtr.keys")
+async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: Path) -> None:
+    asks = {"login": form_request({"name": {"type": "string"}}), "ask": sampling_request(), "dirs": ROOTS}
+    peer = AskingServer(STATELESS, asks)
+
+    class ByKind(ScriptedFrontend):
+        async def ask(self, question: Question[Any]) -> Any:
+            self.asked.append(question)
+            if isinstance(question, FillForm):
+                return Accept({"name": "octocat"})
+            return ShareOnce() if isinstance(question, ShareRoots) else ApproveUnchanged()
+
+    front = ByKind()
+    roots = (RootConfig(str(tmp_path), "here"),)
+    async with open_asking_host(tmp_path, peer, front, ScriptedModel(text_round("Paris")), roots=roots) as host:
+        got = json.loads((await host.call_tool("peer", "ask", {})).text)
+    assert {type(question) for question in front.asked} >= {FillForm, ReviewSampling, ShareRoots}
+    assert list(peer.calls[1][1]["inputResponses"]) == ["login", "ask", "dirs"]
+    assert got["login"]["result"] == {"action": "accept", "content": {"name": "octocat"}}
+    assert got["ask"]["result"]["content"]["text"] == "Paris"
+    assert got["dirs"]["result"]["roots"][0]["name"] == "here"
+
+
+@pytest.mark.req("mrtr.cancel")
+async def test_cancelling_while_inputs_are_gathered_drops_the_retry_and_tells_the_server_nothing(
+    tmp_path: Path,
+) -> None:
+    peer, front = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()
+    async with open_asking_host(tmp_path, peer, front) as host:
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.call_tool, "peer", "ask", {})
+            while front.waiting < 2:
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+        assert front.waiting == 0
+        await host.call_tool("peer", "plain", {})
+    assert len(peer.calls) == 2
+    assert peer.notifications == []
+
+
+@pytest.mark.req("res.mrtr")
+@pytest.mark.req("prompts.mrtr")
+@pytest.mark.req("mrtr.where")
+@pytest.mark.req("mrtr.state.echo")
+async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: Path) -> None:
+    state = b'{"n":1.0,"e":"\\u00e9","deep":[null]}'
+
+    def first(result: dict[str, Any]) -> Any:
+        def answer(params: dict[str, Any]) -> Any:
+            if "inputResponses" in params:
+                return result
+            asks = json.dumps({"k": {"method": form_request()[0], "params": form_request()[1]}}).encode()
+            return b'{"resultType":"input_required","inputRequests":' + asks + b',"requestState":' + state + b"}"
+
+        return answer
+
+    contents = {"contents": [{"uri": "a:b", "text": "hello"}]}
+    messages = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}]}
+    peer = create_peer(
+        capabilities={"tools": {}, "resources": {}, "prompts": {}},
+        resources__read=first(contents),
+        prompts__get=first(messages),
+    )
+    front = ScriptedFrontend(Decline(), Accept())
+    async with open_host_with(tmp_path, peer, front=front) as host:
+        assert (await host.read_resource("peer", "a:b")).contents[0].text == "hello"
+        assert len((await host.get_prompt("peer", "p", {"x": "y"})).messages) == 1
+    assert [question.why for question in front.asked] == [
+        "it asks for it before it gives a:b",
+        "it asks for it to fill the prompt p",
+    ]
+    read, again = peer.asked("resources/read")
+    assert (again["uri"], again["inputResponses"]) == (read["uri"], {"k": {"action": "decline"}})
+    assert again["requestState"] == json.loads(state)
+    _, again = peer.asked("prompts/get")
+    assert (again["name"], again["arguments"]) == ("p", {"x": "y"})
+    assert again["inputResponses"] == {"k": {"action": "accept", "content": {}}}

@@ -1,0 +1,78 @@
+"""Which results are given to the model unread: what a rule of the run certainly covers, once that is recorded."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcphost.config.rules import parse_rule
+from mcphost.config.schema import AuditConfig
+from mcphost.errors import UsageError
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.host.questions.result_review_questions import ResultPart, WithholdResult
+from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
+from mcphost.sandbox.schema_validator import SchemaValidator
+from mcphost.serialization import replace
+from mcphost.store.audit_store import AuditStore
+from tests.fakes.frontend import ScriptedFrontend
+
+pytestmark = pytest.mark.anyio
+PARTS = (ResultPart(kind="text", text="a result"),)
+
+
+def servers(account: str = "work") -> Any:
+    def find(name: str) -> Any:
+        if name != "s":
+            raise UsageError("There is no such server.")
+        return SimpleNamespace(account=account, folder="/srv", config=SimpleNamespace(review_results=True))
+
+    return SimpleNamespace(find=find)
+
+
+@pytest.fixture
+async def matching() -> AsyncIterator[RuleMatcher]:
+    checker = SchemaValidator()
+    yield RuleMatcher(checker)
+    await checker.close()
+
+
+def reviewing(front: Any, matching: RuleMatcher, rule: Any, journal: AuditLog | None = None) -> ResultReviewer:
+    feeds: Any = SimpleNamespace(publish=lambda event: None)
+    return ResultReviewer(front, journal or create_in_memory_log(), feeds, servers(), matching, (rule,))
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments", "passes"),
+    [
+        (parse_rule("s/t?p=under:/srv"), {"p": "x"}, True),
+        (parse_rule("s/t?p=under:/srv"), {"p": "file:///srv/x"}, False),
+        (parse_rule("s/t?p=under:/srv"), {"p": "/etc/passwd"}, False),
+        (parse_rule("s/u"), {}, False),
+        (replace(parse_rule("s/t"), account="work"), {}, True),
+        (replace(parse_rule("s/t"), account="home"), {}, False),
+    ],
+)
+async def test_a_result_is_given_unread_only_where_a_rule_certainly_covers_its_call(
+    matching: RuleMatcher, rule: Any, arguments: dict[str, Any], passes: bool
+) -> None:
+    front = ScriptedFrontend(WithholdResult("no"))
+    got = await reviewing(front, matching, rule).review("s", "c", "t", arguments, PARTS, "")
+    assert got.parts == (PARTS if passes else ())
+    assert len(front.asked) == (not passes)
+
+
+async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMatcher, tmp_path: Path) -> None:
+    (tmp_path / "no").write_text("a file where a folder should be")
+    strict = AuditLog(AuditStore(tmp_path / "no" / "l.db"), AuditConfig(required=True))
+    got = await reviewing(ScriptedFrontend(), matching, parse_rule("s"), strict).review("s", "c", "t", {}, PARTS, "")
+    assert got.parts == ()
+    assert got.replacement.startswith(WITHHELD)
+    assert "ledger" in got.replacement
+
+
+async def test_a_server_that_is_not_configured_any_more_has_nobody_who_wants_to_read_it(matching: RuleMatcher) -> None:
+    desk = reviewing(ScriptedFrontend(), matching, parse_rule("s"))
+    assert (desk.is_required("s"), desk.is_required("gone")) == (True, False)

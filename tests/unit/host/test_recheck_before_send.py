@@ -1,0 +1,98 @@
+"""An approved call waits for a person once more before it is sent: what allowed it is looked at again after that."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcphost.config.schema import AuditConfig, RootConfig
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import Accept, AllowOnce, AllowSession, DoNotShare
+from mcphost.llm.messages import ToolReturnPart
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditStore
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.consent_attacks.attack import SelectiveFrontend
+from tests.unit.host.asking_server import STATELESS, AskingServer, form_request, open_asking_host
+from tests.unit.host.peer_host import tool_definition, tools_result
+
+pytestmark = pytest.mark.anyio
+Change = Callable[[Host, AskingServer], Awaitable[None]]
+
+
+async def redefined(host: Host, peer: AskingServer) -> None:
+    peer.answers["tools/list"] = tools_result(tool_definition("ask", description="wicked"))
+    await host.features.refresh("peer")
+
+
+async def switched_off(host: Host, _peer: AskingServer) -> None:
+    await host.set_tool_enabled("peer", "ask", enabled=False)
+
+
+async def revoked(host: Host, _peer: AskingServer) -> None:
+    (permission,) = host.grants.list_session_grants()
+    await host.grants.revoke(permission.grant.id)
+
+
+CHANGES = pytest.mark.parametrize(
+    ("change", "why", "told"),
+    [
+        (redefined, "the tool changed", "is quarantined"),
+        (switched_off, "the tool changed", "turned this tool off"),
+        (revoked, "its grant was revoked", "declined"),
+    ],
+)
+
+
+async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, answer: Any) -> tuple[str, list[str]]:
+    """What the model is told, and how the call ended by the ledger, when things change behind a question of `kind`."""
+    model = ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig())
+
+    async def meanwhile(_question: Any) -> Any:
+        await change(host, peer)
+        return answer
+
+    front = SelectiveFrontend(**{"approve_tool": [AllowSession()], kind: [meanwhile]})
+    roots = (RootConfig(path=str(folder)),)
+    async with open_asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
+        if kind == "share_roots":
+            peer.ask("r1", "roots/list", {})
+        await host.send("go")
+        rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
+    (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
+    assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoked else 1)
+    return part.text, [row.decision for row in rows if row.event == "ended"]
+
+
+@CHANGES
+async def test_a_call_is_not_sent_when_what_allowed_it_ended_while_folders_were_asked_about(
+    tmp_path: Path, change: Change, why: str, told: str
+) -> None:
+    peer = AskingServer("2025-11-25")
+    text, ended = await outcome(tmp_path, peer, change, "share_roots", DoNotShare())
+    assert peer.calls == []
+    assert told in text
+    assert ended == [f"not sent: {why}"]
+
+
+@CHANGES
+async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhile(
+    tmp_path: Path, change: Change, why: str, told: str
+) -> None:
+    peer = AskingServer(STATELESS, {"who": form_request()})
+    text, ended = await outcome(tmp_path, peer, change, "fill_form", Accept())
+    assert len(peer.calls) == 1
+    assert told in text
+    assert ended == [f"not sent again: {why}"]
+
+
+async def test_the_ledger_says_that_a_call_was_not_sent_when_its_tool_changed_behind_the_question(
+    tmp_path: Path,
+) -> None:
+    peer = AskingServer("2025-11-25")
+    _, ended = await outcome(tmp_path, peer, redefined, "approve_tool", AllowOnce())
+    assert peer.calls == []
+    assert ended == ["not sent: the tool changed"]

@@ -1,0 +1,210 @@
+"""A call that its server did not take is sent again after a sign-in or in a new session: as what was allowed or not."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.oauth_registry import OAuthRegistry
+from mcphost.auth.token_store import TokenStore
+from mcphost.client.connect import ClientSessionOpener
+from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.host.events import ToolFinished
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import AcceptToolChanges, AllowOnce, ApproveTool, Deny, ReviewToolChanges
+from mcphost.host.servers import change_watcher
+from mcphost.host.tools.executor import ToolChanged
+from mcphost.llm.messages import ToolReturnPart
+from mcphost.store.database import Database
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.flows.conftest import read_events
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+
+
+class Coat(OAuthPeer):
+    """Lists one tool, described by `words`; `stateless` says which era. `wants` says what is refused once, how."""
+
+    words = "kind"
+    stateless = False
+    tasks = False
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.wants: dict[str, int] = {}
+        self.ran: list[str] = []
+        self.after = ""
+        """What the tool becomes when something is refused."""
+
+    async def mcp(self, one: ReceivedRequest) -> None:
+        method = one.message.get("method", "") if one.method == "POST" else one.method
+        status = self.wants.pop(method, 0)
+        if status:
+            self.words = self.after or self.words
+            if status == 401:
+                self.valid.clear()
+                self.live.clear()
+        if status == 404:
+            self.wants["session"] = 1
+            return await one.error(404, -32001)
+        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
+            return await OAuthPeer.mcp(self, one)
+        done = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if self.stateless else {}
+        schema = {"type": "object"}
+        match method:
+            case "server/discover" if self.stateless:
+                return await one.result({**done, "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+            case "server/discover":
+                return await one.error(400, -32000)
+            case "initialize":
+                info = {"name": "peer", "version": "1"}
+                first = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+                if self.tasks:
+                    first["capabilities"]["tasks"] = {"requests": {"tools": {"call": {}}}}  # type: ignore[index]
+                return await one.result(first, mcp_session_id=f"s-{len(self.seen)}")
+            case "tools/list":
+                tool: dict[str, Any] = {"name": "pay", "description": self.words, "inputSchema": schema}
+                if self.tasks:
+                    tool["execution"] = {"taskSupport": "required"}
+                return await one.result({**done, "tools": [tool]})
+            case "tools/call":
+                self.ran.append(self.words)
+                return await one.result({**done, "content": [{"type": "text", "text": f"ran as {self.words}"}]})
+            case _:
+                return await one.reply(202 if method.startswith("notifications/") else 405, b"")
+
+
+@asynccontextmanager
+async def hosted(
+    folder: Path,
+    one: OAuthPeer,
+    front: ScriptedFrontend | None = None,
+    *,
+    person: Any = None,
+    model: ScriptedModel | None = None,
+    **limits: float,
+) -> AsyncIterator[Host]:
+    database = Database(folder / "store.db")
+    identities = OAuthRegistry(TokenStore(MemoryBackend(), None), person or BrowserUser())
+    host = Host(
+        HostConfig(
+            servers=(ServerConfig(name="peer", url=one.url, source="flag"),),
+            model=ModelConfig(name="scripted" if model else ""),
+        ),
+        store=database,
+        opener=ClientSessionOpener(expand=str, accounts=identities, limits=Limits(**limits)),
+        model_factory=lambda _: model or ScriptedModel(),
+        frontend=front or ScriptedFrontend(),
+    )
+    async with host:
+        with anyio.fail_after(30):
+            await host.ensure_ready("peer")
+            yield host
+    await database.close()
+
+
+ERAS = pytest.mark.parametrize(("stateless", "status"), [(False, 401), (True, 401), (False, 404)])
+
+
+@pytest.mark.req("auth.stepup.retry-original", "tools.list-changed.review")
+@ERAS
+async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
+    tmp_path: Path, stateless: bool, status: int
+) -> None:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+        feed = host.subscribe()
+        assert isinstance(one, Coat)
+        one.wants, one.after = {"tools/call": status}, "wicked"
+        with pytest.raises(ToolChanged, match="did not run"):
+            await host.call_tool("peer", "pay", {})
+        finished = (await read_events(feed, lambda event: isinstance(event, ToolFinished)))[-1]
+        assert isinstance(finished, ToolFinished)
+        assert finished.outcome == "failed"
+    assert one.ran == []
+
+
+@ERAS
+async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, stateless: bool, status: int) -> None:
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
+        assert isinstance(one, Coat)
+        one.wants = {"tools/call": status}
+        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+    assert one.ran == ["kind"]
+
+
+async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp_path: Path) -> None:
+    for status in (401, 404):
+        async with run_peer(kind=Coat) as one:
+            assert isinstance(one, Coat)
+            one.tasks = True
+            async with hosted(tmp_path, one) as host:
+                one.wants, one.after = {"tools/call": status}, "wicked"
+                with pytest.raises(ToolChanged):
+                    await host.call_tool("peer", "pay", {})
+        assert one.ran == []
+
+
+@pytest.mark.req("tools.list-changed.review")
+async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp_path: Path) -> None:
+    model = ScriptedModel(tool_round(("peer__pay", {})), text_round("ok"))
+    front = ScriptedFrontend(AllowOnce({}), AcceptToolChanges(("pay",)), Deny())
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
+        assert isinstance(one, Coat)
+        one.wants, one.after = {"tools/call": 401}, "wicked"
+        await host.send("pay")
+    first, changed, second = front.asked
+    assert isinstance(changed, ReviewToolChanges)
+    assert isinstance(first, ApproveTool)
+    assert isinstance(second, ApproveTool)
+    assert (first.description, second.description, second.drifted) == ("kind", "wicked", True)
+    (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
+    assert "declined" in part.text
+    assert one.ran == []
+
+
+def made(one: OAuthPeer, stateless: bool) -> OAuthPeer:
+    assert isinstance(one, Coat)
+    one.stateless = stateless
+    return one
+
+
+class Slow(BrowserUser):
+    """Takes a second for each sign-in but the first."""
+
+    times = 0
+
+    async def sign_in(self, **asked: Any) -> str | None:
+        self.times += 1
+        if self.times > 1:
+            await anyio.sleep(1)
+        return await super().sign_in(**asked)
+
+
+async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_a_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_watcher, "REFRESH_TIMEOUT", 0.3)
+    monkeypatch.setattr(change_watcher, "STALE_SECONDS", 0)
+    monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
+    person = Slow()
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
+        assert isinstance(one, Coat)
+        one.wants = {"tools/list": 401}
+        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+    assert person.times == 2, "nobody took the question away"
+
+
+async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_path: Path) -> None:
+    person = Slow()
+    async with run_peer(kind=Coat) as one, hosted(tmp_path, one, person=person, connect_timeout=0.8) as host:
+        assert isinstance(one, Coat)
+        one.wants = {"tools/call": 404, "initialize": 401}
+        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+    assert person.times == 2, "nobody took the question away"

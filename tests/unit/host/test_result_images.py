@@ -1,0 +1,86 @@
+"""Which pictures of a result people get: all that are what they claim to be, also those that no model is sent."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mcphost.host import events
+from mcphost.host.questions.questions import AllowOnce
+from mcphost.host.results.presentation import MODEL_IMAGE_LIMIT
+from mcphost.llm.messages import ToolReturnPart
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import create_peer, open_host_with, tool_definition, tools_result
+
+pytestmark = pytest.mark.anyio
+
+
+def picture(size: int = 4) -> str:
+    body = io.BytesIO()
+    Image.new("RGB", (size, size)).save(body, "PNG")
+    return base64.b64encode(body.getvalue()).decode()
+
+
+def image(data: str, **members: Any) -> dict[str, Any]:
+    return {"type": "image", "mimeType": "image/png", "data": data, **members}
+
+
+async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFinished, ToolReturnPart]:
+    """The event of a call that gave this, and what the model got."""
+    peer = create_peer(tools__list=tools_result(tool_definition("look")), tools__call={"content": list(content)})
+    model = ScriptedModel(tool_round(("peer__look", {})), text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
+        feed = host.subscribe()
+        await host.send("go")
+        (event,) = [one for one in feed.drain() if isinstance(one, events.ToolFinished)]
+    (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
+    return event, part
+
+
+async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_model_does_not(tmp_path: Path) -> None:
+    mine, ours = picture(3), picture(5)
+    event, part = await shown(tmp_path, image(mine, annotations={"audience": ["user"]}), image(ours))
+    assert [one.data for one in event.images] == [mine, ours]
+    assert [one.data for one in part.images] == [ours]
+
+
+async def test_what_only_says_that_it_is_a_picture_is_none(tmp_path: Path) -> None:
+    event, _ = await shown(tmp_path, image("bm90aGluZw=="), image("%%%"), {"type": "text", "text": "x"})
+    assert event.images == ()
+
+
+def held(data: str, **members: Any) -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": "file:///a.png", "blob": data, **members}}
+
+
+async def test_a_picture_inside_a_resource_is_one_like_any_other(tmp_path: Path) -> None:
+    mine, ours = picture(3), picture(5)
+    event, part = await shown(
+        tmp_path,
+        held(mine, mimeType="application/octet-stream") | {"annotations": {"audience": ["user"]}},
+        held(ours),
+        held("bm90aGluZw==", mimeType="image/png"),
+        held("%%%", mimeType="image/png"),
+        held(ours, text="words", mimeType="image/png"),
+    )
+    assert [one.data for one in event.images] == [mine, ours]
+    assert [one.data for one in part.images] == [ours]
+    lines = event.text.splitlines()
+    assert lines[0].startswith("[file:///a.png: image/png, 3 × 3 pixels, ")
+    assert lines[0].endswith("; the server calls it application/octet-stream]")
+    assert lines[1].startswith("[file:///a.png: image/png, 5 × 5 pixels, ")
+    assert lines[2:] == [
+        "[file:///a.png: image/png, 7 bytes]", "[file:///a.png: image/png, not valid base64]", "words",
+    ]  # fmt: skip
+
+
+async def test_all_pictures_of_a_result_together_are_bounded(tmp_path: Path) -> None:
+    body = base64.b64decode(picture()) + bytes(MODEL_IMAGE_LIMIT // 3)
+    data = base64.b64encode(body).decode()
+    event, part = await shown(tmp_path, *[image(data), held(data)] * 3)
+    assert len(event.images) == len(part.images) == 2
+    assert sum(len(one.data) for one in event.images) <= MODEL_IMAGE_LIMIT * 4 // 3

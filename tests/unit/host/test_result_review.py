@@ -1,0 +1,523 @@
+"""What came of a server that the user wants to read first reaches the model as the user gave it, or not at all."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import AuditConfig
+from mcphost.headless.allow_rules import parse_rules
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.events import ResultReviewed, ToolFinished
+from mcphost.host.host import Host
+from mcphost.host.questions.questions import (
+    Accept,
+    AllowOnce,
+    AllowSession,
+    ApproveTool,
+    ApproveUnchanged,
+    FillForm,
+    Question,
+)
+from mcphost.host.questions.result_review_questions import PassEditedResult, PassResult, ReviewResult, WithholdResult
+from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
+from mcphost.host.tools.pipeline import STOPPED_TEXT
+from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
+from mcphost.llm.messages import ResourcePart, ToolReturnPart
+from mcphost.llm.model import ModelRequest
+from mcphost.protocol.jsonrpc import ErrorData
+from mcphost.serialization import replace
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditRow, AuditStore
+from mcphost.store.results import ResultStore
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.asking_server import BOTH_ERAS, AskingServer, form_request
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+from tests.unit.host.test_skills import peer as skilled
+
+pytestmark = pytest.mark.anyio
+SECRET = "the key is hunter2"
+PNG = base64.b64encode(
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde"
+).decode()
+GO = tool_round(("peer__it", {"n": 1}))
+
+
+class Reader(ScriptedFrontend):
+    """A front that allows every call and answers reviews from a list; with nothing left it waits for ever."""
+
+    def __init__(self, *answers: Any) -> None:
+        super().__init__(*answers)
+        self.reviews: list[ReviewResult] = []
+        self.shown = anyio.Event()
+
+    async def ask(self, question: Question[Any]) -> Any:
+        if isinstance(question, ApproveTool):
+            return AllowOnce()
+        assert isinstance(question, ReviewResult)
+        self.reviews.append(question)
+        if not self.answers:
+            self.shown.set()
+            await anyio.sleep_forever()
+        answer = self.answers.pop(0)
+        return answer(question) if callable(answer) else answer
+
+
+def server(answer: Any, revision: str = "2026-07-28") -> InProcessServer:
+    return create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
+
+
+def returned(request: ModelRequest) -> list[ToolReturnPart]:
+    return [part for part in request.messages[-1].parts if isinstance(part, ToolReturnPart)]
+
+
+async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[ToolReturnPart, list[Any]]:
+    """What the model gets of one call, and what everybody was told."""
+    model = ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
+        feed = host.subscribe()
+        await host.send("go")
+        events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
+    (part,) = returned(model.requests[-1])
+    return part, events
+
+
+def everything(folder: Path) -> bytes:
+    """All that is on the disk."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+# -- one result
+async def test_a_result_goes_on_as_it_was_shown(tmp_path: Path) -> None:
+    front = Reader(PassResult())
+    part, events = await given(tmp_path, text_result(SECRET), front)
+    (asked,) = front.reviews
+    assert (asked.server, asked.tool, asked.arguments) == ("peer", "it", {"n": 1})
+    assert asked.call == part.use_id
+    assert [(one.kind, one.text, one.size) for one in asked.parts] == [("text", SECRET, len(SECRET))]
+    assert (part.text, part.is_error, part.reviewed) == (SECRET, False, True)
+    assert [type(event) for event in events] == [ToolFinished, ResultReviewed]
+    assert (events[1].outcome, events[1].text) == ("passed", SECRET)
+
+
+async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no_disk(tmp_path: Path) -> None:
+    front = Reader(PassEditedResult(("the key is [redacted]",)))
+    part, events = await given(tmp_path, text_result(SECRET), front)
+    assert part.text == "the key is [redacted]"
+    assert events[1].outcome == "changed"
+    assert b"[redacted]" in everything(tmp_path)
+    assert b"hunter2" not in everything(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [WithholdResult(), None, True, ApproveUnchanged(), AllowOnce(), PassEditedResult(()), PassEditedResult((None,))],
+)
+async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answer: Any) -> None:
+    part, events = await given(tmp_path, text_result(SECRET), Reader(answer))
+    assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
+    assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
+    assert b"hunter2" not in everything(tmp_path)
+
+
+async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
+    part, _ = await given(tmp_path, text_result(SECRET), Reader(WithholdResult("it has keys in it")))
+    assert part.text == f"{WITHHELD} The user says: it has keys in it"
+
+
+async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_TOTAL_BYTES", 100)
+    part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
+    assert part.text.startswith(REVIEW_UNAVAILABLE)
+    assert "word" not in part.text
+    assert [event.outcome for event in events if isinstance(event, ResultReviewed)] == ["withheld"]
+
+
+async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path) -> None:
+    answer = {"content": [{"type": "text", "text": "see"}, {"type": "image", "mimeType": "image/png", "data": PNG}]}
+    front = Reader(PassEditedResult(("see", None)))
+    part, _ = await given(tmp_path, answer, front)
+    assert [(one.kind, one.mime_type, one.image is not None) for one in front.reviews[0].parts] == [
+        ("text", "", False),
+        ("image", "image/png", True),
+    ]
+    assert (part.text, part.images) == ("see", ())
+    assert PNG.encode() not in everything(tmp_path)
+
+
+async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: Path) -> None:
+    answer = text_result("two", structuredContent={"key": "hunter2"})
+
+    def edited(question: ReviewResult) -> PassEditedResult:
+        return PassEditedResult(("two", question.parts[1].text.replace("hunter2", "-")))
+
+    part, _ = await given(tmp_path, answer, Reader(edited))
+    assert part.text == 'two\nstructured content:\n{\n  "key": "-"\n}'
+    broken, _ = await given(tmp_path, answer, Reader(PassEditedResult(("two", "{"))))
+    assert broken.text == WITHHELD
+
+
+async def test_a_text_that_was_redacted_is_not_said_again_by_the_structure_that_it_repeats(tmp_path: Path) -> None:
+    both = text_result(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
+    front = Reader(PassEditedResult(("{}",)))
+    part, _ = await given(tmp_path, both, front)
+    assert len(front.reviews[0].parts) == 1
+    assert part.text == "{}"
+
+
+async def test_what_was_meant_for_the_user_alone_is_not_offered(tmp_path: Path) -> None:
+    answer = {"content": [{"type": "text", "text": SECRET, "annotations": {"audience": ["user"]}}]}
+    front = Reader(PassResult())
+    part, _ = await given(tmp_path, answer, front)
+    assert SECRET not in front.reviews[0].parts[0].text
+    assert SECRET not in part.text
+
+
+async def test_an_error_of_the_tool_is_shown_as_one_and_stays_one(tmp_path: Path) -> None:
+    front = Reader(PassResult())
+    part, _ = await given(tmp_path, text_result("no such key", isError=True), front)
+    assert front.reviews[0].is_error
+    assert (part.is_error, part.text) == (True, "no such key")
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tmp_path: Path, revision: str) -> None:
+    front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    peer = server(ErrorData(code=-32000, message=SECRET), revision)
+    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert SECRET in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"key": {"type": "integer"}}, "required": ["key"]}
+    peer = create_peer(tools__list=tools_result(tool_definition("it", outputSchema=schema)),
+                     tools__call=text_result("x", structuredContent={"key": "hunter2"}))  # fmt: skip
+    front, model = (
+        Reader(PassEditedResult((None, "x", None)), WithholdResult()),
+        ScriptedModel(GO, GO, text_round("ok")),
+    )
+    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
+    assert [returned(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
+
+
+async def test_a_result_with_nothing_in_it_needs_no_question(tmp_path: Path) -> None:
+    front = Reader()
+    part, _ = await given(tmp_path, {"content": []}, front)
+    assert front.reviews == []
+    assert part.text == "(the tool returned nothing)"
+
+
+# -- several, and ends
+def numbered(params: dict[str, Any]) -> dict[str, Any]:
+    return text_result(f"secret {params['arguments']['n']}")
+
+
+async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_answer(tmp_path: Path) -> None:
+    """There are more of them than calls that may run side by side."""
+
+    class Late(Reader):
+        async def ask(self, question: Question[Any]) -> Any:
+            if isinstance(question, ApproveTool):
+                return AllowOnce()
+            assert isinstance(question, ReviewResult)
+            self.reviews.append(question)
+            if len(self.reviews) == 12:
+                self.shown.set()
+            await self.shown.wait()
+            return PassEditedResult((f"of {question.arguments['n']}",))
+
+    many = tool_round(*(("peer__it", {"n": n}) for n in range(12)))
+    front, model = Late(), ScriptedModel(many, text_round("ok"))
+    with anyio.fail_after(10):
+        async with open_host_with(tmp_path, server(numbered), model, front, reviewed=("peer",)) as host:
+            await host.send("go")
+    got = {part.use_id: part.text for part in returned(model.requests[-1])}
+    asked = {question.call: question for question in front.reviews}
+    assert len(got) == 12
+    for call, told in got.items():
+        n = asked[call].arguments["n"]
+        assert (asked[call].parts[0].text, told) == (f"secret {n}", f"of {n}")
+
+
+async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that_ran(tmp_path: Path) -> None:
+    front, model, journal = (
+        Reader(),
+        ScriptedModel(GO, text_round("ok")),
+        AuditLog(AuditStore(tmp_path / "l.db"), AuditConfig()),
+    )
+    async with open_host_with(
+        tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",), journal=journal
+    ) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            await front.shown.wait()
+            host.stop()
+        (part,) = (one for one in host.messages[-1].parts if isinstance(one, ToolReturnPart))
+        assert (part.text, part.is_error) == (STOPPED_AFTER_RUN, True)
+        rows = await journal.read_page(AuditFilter(kind="tool"))
+        reviews = await journal.read_page(AuditFilter(kind="result"))
+    assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
+    assert [row.event for row in reviews] == ["withdrawn"]
+    assert b"hunter2" not in everything(tmp_path)
+    assert STOPPED_TEXT != STOPPED_AFTER_RUN
+
+
+async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Path) -> None:
+    front, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            await front.asked_now.wait()
+            host.stop()
+        assert host.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
+
+
+# -- the ledger
+async def rows(folder: Path, *answers: Any, content: bool = False) -> list[AuditRow]:
+    journal = AuditLog(AuditStore(folder / "ledger.db"), AuditConfig(content=content))
+    model = ScriptedModel(*[GO for _ in answers], text_round("ok"))
+    async with open_host_with(
+        folder, server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), journal=journal
+    ) as host:
+        await host.send("go")
+        return list(reversed(await journal.read_page(AuditFilter(kind="result"))))
+
+
+async def test_the_ledger_says_what_became_of_each_result_and_nothing_of_its_words(tmp_path: Path) -> None:
+    found = await rows(tmp_path, PassResult(), PassEditedResult(("the key",)), WithholdResult("no"))
+    assert [(row.event, row.decision, row.who, row.server, row.subject) for row in found] == [
+        ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
+    ]
+    details = [json.loads(row.detail) for row in found]
+    assert [(one["given"], one["of"]) for one in details] == [(18, 18), (7, 18), (0, 18)]
+    assert len({one["sha256"] for one in details}) == 3
+    assert details[2]["sha256"] == ""
+    assert all(row.shown for row in found)
+    assert "the key" not in repr(found)
+
+
+# -- other ways to the conversation
+async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_question(tmp_path: Path) -> None:
+    big = SECRET + "x" * 400_000
+
+    def edited(question: ReviewResult) -> PassEditedResult:
+        return PassEditedResult((question.parts[0].text.replace("hunter2", "-"),))
+
+    def read_on(request: ModelRequest) -> Any:
+        name = Path(returned(request)[0].kept).stem
+        return tool_round((READ_RESULT, {"result": name, "limit": 20}))(request)
+
+    front, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(big)), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert len(front.reviews) == 1
+    assert "the key is -xxx" in returned(model.requests[2])[0].text
+    assert b"hunter2" not in everything(tmp_path)
+
+
+async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:
+    model = ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(
+        tmp_path, server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
+    ) as host:
+        await host.send("go")
+    assert returned(model.requests[1])[0].kept == ""
+    assert not (tmp_path / "results").exists()
+    assert not any(spec.name == READ_RESULT for spec in model.requests[1].tools)
+
+
+async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path) -> None:
+    """The user turned reviewing on after the model had the beginning."""
+    peer = server(text_result("x" * 300_000 + SECRET))
+    kept = ResultStore(tmp_path / "results")
+    async with open_host_with(tmp_path, peer, ScriptedModel(GO, text_round("ok")), Reader(), results=kept) as host:
+        await host.send("go")
+        ident = host.conversation_id
+        name = next(Path(part.kept).stem for part in host.messages[2].parts if isinstance(part, ToolReturnPart))
+    front, model = (
+        Reader(WithholdResult()),
+        ScriptedModel(tool_round((READ_RESULT, {"result": name, "offset": 299_999})), text_round("")),
+    )
+    async with open_host_with(
+        tmp_path, server(text_result("")), model, front, results=kept, reviewed=("peer",)
+    ) as host:
+        await host.open_conversation(ident)
+        await host.send("read on")
+    assert SECRET in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> None:
+    async with open_host_with(
+        tmp_path,
+        server(text_result(SECRET)),
+        ScriptedModel(GO, text_round("ok")),
+        Reader(WithholdResult()),
+        reviewed=("peer",),
+    ) as host:
+        await host.send("go")
+        ident = host.conversation_id
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result("")), model, Reader()) as host:
+        await host.open_conversation(ident)
+        await host.send("and now?")
+    assert SECRET not in repr(model.requests[0].messages)
+    assert WITHHELD in repr(model.requests[0].messages)
+
+
+async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> None:
+    asked = {"server": "peer", "skill": "pdf"}
+    more = {**asked, "file": "references/FORMS.md"}
+    model = ScriptedModel(tool_round((LOAD_SKILL, asked)), tool_round((LOAD_SKILL, more)), text_round("ok"))
+    front = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
+    async with open_host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
+    first, second = (returned(request)[0].text for request in model.requests[1:])
+    assert first == WITHHELD
+    assert second.endswith("\n\nForms are easy.")
+
+
+class Filling(Reader):
+    """It fills the servers' forms in, too."""
+
+    async def ask(self, question: Question[Any]) -> Any:
+        return Accept({}) if isinstance(question, FillForm) else await super().ask(question)
+
+
+@pytest.mark.parametrize("revision", BOTH_ERAS)
+async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tmp_path: Path, revision: str) -> None:
+    front, model = Filling(WithholdResult()), ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
+    peer = AskingServer(revision, {"a": form_request({"n": {"type": "string"}})})
+    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert '"action": "accept"' in front.reviews[0].parts[0].text
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
+    at = "2026-01-01T00:00:00Z"
+    task = {"resultType": "task", "taskId": "t-1", "status": "working", "createdAt": at, "lastUpdatedAt": at,
+            "ttlMs": None, "pollIntervalMs": 1}  # fmt: skip
+    done = {**task, "resultType": "complete", "status": "completed", "result": text_result(SECRET)}
+    peer = create_peer(capabilities={"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                     tools__list=tools_result(tool_definition("it")), tools__call=task, tasks__get=done)  # fmt: skip
+    front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
+    async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert front.reviews[0].parts[0].text == SECRET
+    assert returned(model.requests[-1])[0].text == WITHHELD
+
+
+async def attached(host: Host) -> ResourcePart:
+    await host.send("see this", [ResourcePart("peer", "x://1", SECRET)])
+    (part,) = (one for one in host.messages[0].parts if isinstance(one, ResourcePart))
+    return part
+
+
+@pytest.mark.parametrize(("answer", "told"), [
+    (PassResult(), SECRET), (WithholdResult(), ATTACHMENT_WITHHELD), (PassEditedResult(("the key",)), "the key"),
+])  # fmt: skip
+async def test_a_resource_that_is_attached_is_read_before_it_goes(tmp_path: Path, answer: Any, told: str) -> None:
+    front, model = Reader(answer), ScriptedModel(text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result("")), model, front, reviewed=("peer",)) as host:
+        assert (await attached(host)).text == told
+    assert front.reviews[0].arguments == {"uri": "x://1"}
+    assert (SECRET in repr(model.requests)) == (told == SECRET)
+
+
+async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(tmp_path: Path) -> None:
+    front, model, parts = Reader(), ScriptedModel(text_round("ok")), list[ResourcePart]()
+    async with open_host_with(tmp_path, server(text_result("")), model, front, reviewed=("peer",)) as host:
+        async with anyio.create_task_group() as tasks:
+
+            async def send() -> None:
+                parts.append(await attached(host))
+
+            tasks.start_soon(send)
+            await front.shown.wait()
+            assert host.is_busy
+            host.stop()
+        assert not host.is_busy
+    assert (parts[0].text, model.requests) == (ATTACHMENT_WITHHELD, [])
+
+
+async def test_servers_that_nobody_wants_to_review_ask_nothing_more(tmp_path: Path) -> None:
+    front, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
+    async with open_host_with(
+        tmp_path,
+        {"peer": server(text_result("a")), "other": server(text_result("b"))},
+        model,
+        front,
+        reviewed=("strange",),
+    ) as host:
+        await host.send("go", [ResourcePart("peer", "x://1", "c")])
+    assert front.reviews == []
+    assert [part.text for part in returned(model.requests[-1])] == ["a", "b"]
+
+
+async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path) -> None:
+    front = Reader()
+    async with open_host_with(
+        tmp_path, server(text_result(SECRET)), ScriptedModel(text_round("ok")), front, reviewed=("peer",)
+    ) as host:
+        assert (await host.call_tool("peer", "it", {})).text == SECRET
+        await host.send("go")
+        assert SECRET not in repr(host.messages)
+    assert front.reviews == []
+
+
+# -- rules of a run
+@pytest.mark.parametrize(
+    ("rule", "passes"), [("peer/it", True), ("peer", True), ("peer/it?n=1", True), ("peer/it?n=2", False),
+                         ("peer/other", False), ("other", False)],
+)  # fmt: skip
+async def test_a_rule_of_the_run_passes_results_of_the_calls_it_covers(tmp_path: Path, rule: str, passes: bool) -> None:
+    journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+    part, _ = await given(
+        tmp_path, text_result(SECRET), Reader(WithholdResult()), passes=parse_rules((rule,)), journal=journal
+    )
+    assert part.text == (SECRET if passes else WITHHELD)
+    (row,) = await AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig()).read_page(AuditFilter(kind="result"))
+    assert (row.event, row.decision, row.who) == (
+        ("decided", "passed", "rule") if passes else ("answered", "withheld", "person")
+    )
+
+
+async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_path: Path) -> None:
+    class Session(Reader):
+        async def ask(self, question: Question[Any]) -> Any:
+            return AllowSession() if isinstance(question, ApproveTool) else await super().ask(question)
+
+    front, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
+    async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
+        await host.send("go")
+    assert [returned(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
+
+
+def test_an_edited_part_keeps_what_it_is() -> None:
+    from mcphost.host.questions.result_review_questions import ResultPart
+    from mcphost.host.questions.result_review_questions import passed_parts as taken
+
+    piece = ResultPart(kind="text", text="a", size=1)
+    question = ReviewResult(
+        server="s", why="", call="c", tool="t", arguments={}, parts=(piece, replace(piece, text="b"))
+    )
+    assert [one.text for one in taken(question, PassEditedResult((None, "c")))] == ["c"]

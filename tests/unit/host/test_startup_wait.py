@@ -1,0 +1,163 @@
+"""Turns and servers that are slow to start: how long a turn waits, what it begins without, and how that joins."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import Limits
+from mcphost.host.events import EventQueue, HostEvent, NoticeEvent, RoundStarted, TurnStarted
+from mcphost.host.questions.questions import AllowOnce
+from mcphost.protocol.jsonrpc import JsonRpcRequest
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+class HeldPeer(InProcessServer):
+    """Answers nothing until it is released."""
+
+    def __init__(self, *names: str) -> None:
+        listed = {"tools/list": tools_result(*map(tool_definition, names))}
+        super().__init__(listed, "2026-07-28", {"tools": {}}, {"name": "peer", "version": "1"})
+        self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] | None = []
+
+    def release(self) -> None:
+        held, self._held = self._held or [], None
+        for request, params in held:
+            self._answer(request, params)
+
+    def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
+        if self._held is None:
+            super()._answer(request, params)
+        else:
+            self._held.append((request, params))
+
+
+def offered(model: ScriptedModel) -> list[list[str]]:
+    """The names of the tools that came with each request to the model."""
+    return [sorted(spec.name for spec in request.tools if "__" in spec.name) for request in model.requests]
+
+
+def told(events: list[HostEvent]) -> list[str]:
+    return [event.text for event in events if isinstance(event, NoticeEvent)]
+
+
+async def until(feed: EventQueue, kind: type[HostEvent]) -> None:
+    async for event in feed:
+        if isinstance(event, kind):
+            return
+
+
+async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_the_next_round(tmp_path: Path) -> None:
+    late = HeldPeer("slow")
+    peers = {
+        "here": create_peer(tools__list=tools_result(tool_definition("it")), tools__call=text_result("done")),
+        "late": late,
+    }
+    model = ScriptedModel(tool_round(("here__it", {})), text_round("ok"), text_round("again"))
+
+    async def release(_: Any) -> AllowOnce:
+        late.release()
+        await host.ensure_ready("late")
+        return AllowOnce()
+
+    front = ScriptedFrontend(release)
+    limits = Limits(server_wait=0.05)
+    async with open_host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
+        host.start()
+        feed = host.subscribe()
+        await host.send("go")
+        await host.send("go on")
+        events = feed.drain()
+    assert offered(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
+    assert told(events) == [
+        "Starting without the server 'late', which is not ready.",
+        "The server 'late' joined; its tools are now available.",
+    ]
+    kinds = [type(event) for event in events]
+    assert kinds.index(TurnStarted) < kinds.index(NoticeEvent) < kinds.index(RoundStarted)
+
+
+async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path: Path) -> None:
+    late = HeldPeer("slow")
+    model = ScriptedModel(text_round("ok"))
+    async with open_host_with(
+        tmp_path, {"late": late}, model, wait=lambda _: False, limits=Limits(server_wait=600)
+    ) as host:
+        host.start()
+        feed = host.subscribe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "go")
+            await until(feed, TurnStarted)
+            await anyio.wait_all_tasks_blocked()
+            assert model.requests == []
+            late.release()
+        assert told(feed.drain()) == []
+    assert offered(model) == [["late__slow"]]
+
+
+async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("ok"))
+    peers = {"late": HeldPeer()}
+    async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
+        host.start()
+        feed = host.subscribe()
+        outcomes: list[str] = []
+
+        async def send() -> None:
+            outcomes.append((await host.send("go")).outcome)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(send)
+            await until(feed, TurnStarted)
+            assert host.stop()
+    assert (outcomes, model.requests) == (["stopped"], [])
+
+
+async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("one"), text_round("two"))
+    limits = Limits(server_wait=0.05)
+    async with open_host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:
+        host.start()
+        feed = host.subscribe()
+        await host.send("go")
+        await host.send("go on")
+        assert told(feed.drain()) == ["Starting without the server 'late', which is not ready."]
+
+
+class TogetherPeer(InProcessServer):
+    """Answers its lists once it was asked for all of them."""
+
+    LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+
+    def __init__(self) -> None:
+        listed = {"tools/list": tools_result(tool_definition("it"))}
+        capabilities: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
+        super().__init__(listed, "2025-11-25", capabilities, {"name": "peer", "version": "1"})
+        self._held: list[tuple[JsonRpcRequest, dict[str, Any]]] = []
+
+    def _answer(self, request: JsonRpcRequest, params: dict[str, Any]) -> None:
+        if request.method not in self.LISTS:
+            super()._answer(request, params)
+            return
+        self._held.append((request, params))
+        if {held.method for held, _ in self._held} == self.LISTS:
+            for held in self._held:
+                super()._answer(*held)
+
+
+async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) -> None:
+    with anyio.fail_after(20):
+        async with open_host_with(tmp_path, TogetherPeer()) as host:
+            assert [one.name for one in host.server("peer").catalog.tools] == ["it"]

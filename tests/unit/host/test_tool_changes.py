@@ -1,0 +1,579 @@
+"""Tools that are not what they were: what is held back, what is asked, and what a hostile server can do about it."""
+
+import hashlib
+import os
+import threading
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mcphost.config.approval_digest import server_digest
+from mcphost.config.schema import ServerConfig
+from mcphost.errors import StoreError
+from mcphost.host.audit.audit_log import create_in_memory_log
+from mcphost.host.questions.frontend import RefusingFrontend
+from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
+from mcphost.host.servers import tool_changes as drift_module
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition
+from mcphost.host.servers.quarantine import Quarantine
+from mcphost.host.servers.tool_changes import (
+    INLINE_DIGEST_BYTES,
+    MAX_LINES,
+    REVERTED_NOTE,
+    ToolChangeTracker,
+    ToolChangeTrackerFactory,
+    diff_definitions,
+)
+from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.serialization import Raw, dumps, replace
+from mcphost.store.database import Database
+from mcphost.store.tool_fingerprints import (
+    MAX_DEFINITION_BYTES,
+    MAX_SERVER_DIGESTS,
+    ToolFingerprint,
+    ToolFingerprintStore,
+)
+from tests.fakes.frontend import ScriptedFrontend
+
+pytestmark = pytest.mark.anyio
+SERVER = ServerConfig(name="s", command="run")
+
+
+def offers(*tools: dict[str, Any] | bytes) -> ServerListing:
+    """What a server lists."""
+    named: dict[str, ToolDefinition] = {}
+    for tool in tools:
+        raw = tool if isinstance(tool, bytes) else dumps({"inputSchema": {"type": "object"}, **tool}).encode()
+        name = "t" if isinstance(tool, bytes) else tool["name"]
+        named[name] = ToolDefinition(name, Raw(raw))
+    return ServerListing(tools=named)
+
+
+async def list_and_save(drift: ToolChangeTracker, listed: ServerListing) -> None:
+    """List the tools of a server that starts, and write down what is new."""
+    await drift.compare_first(listed)
+    await drift.save()
+
+
+class Bench:
+    """One server's drift on a real file; `again` is the next run of the program."""
+
+    def __init__(self, path: Path, front: Any = None) -> None:
+        self.front = front or RefusingFrontend()
+        self.told: list[StoreError] = []
+        self.followed: list[tuple[str, ...]] = []
+        self.settled = 0
+        self.journal = create_in_memory_log()
+        self.database = Database(path)
+        self.drift = self.of(SERVER)
+
+    def of(self, server: ServerConfig) -> ToolChangeTracker:
+        async def follow(*words: str) -> None:
+            self.followed.append(words)
+
+        def settled() -> None:
+            self.settled += 1
+
+        return ToolChangeTrackerFactory(
+            ToolFingerprintStore(self.database), self.front, self.told.append, follow, self.journal
+        ).create(server, settled)
+
+    async def noted(self) -> list[tuple[str, str]]:
+        """What the ledger has of it: the tool, and what became of it."""
+        await self.journal.store.flush()
+        return await self.journal.store._database.run(  # pyright: ignore[reportPrivateUsage]
+            lambda db: db.execute("SELECT subject, event FROM ledger WHERE kind = 'drift' ORDER BY seq").fetchall()
+        )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+async def test_the_first_sight_of_a_tool_is_taken_and_a_new_tool_asks_nothing(path: Path) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    bench.drift.compare(offers({"name": "a"}, {"name": "b"}))
+    assert bench.drift.quarantined == frozenset()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": "a", "description": "y"},
+        {"name": "a", "description": "x", "annotations": {"readOnlyHint": True}},
+        {"name": "a", "description": "x", "x-unknown": 1},
+        {"name": "a", "description": "x", "inputSchema": {"type": "object", "properties": {"bcc": {}}}},
+    ],
+)
+async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(path: Path, changed: Any) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a", "description": "x"}, {"name": "b"}))
+    bench.drift.compare(offers(changed, {"name": "b"}))
+    assert bench.drift.quarantined == {"a"}
+    await bench.database.close()
+    again = Bench(path)
+    await list_and_save(again.drift, offers(changed, {"name": "b"}))
+    assert again.drift.quarantined == {"a"}
+    assert not await again.drift.wait_for_decision("a")
+
+
+@pytest.mark.req("tools.list-changed.review")
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen_what_it_was_meanwhile(
+    path: Path, restarts: bool
+) -> None:
+    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    bench = Bench(path)
+    await list_and_save(bench.drift, kind)
+    for seen in (evil, kind):
+        if restarts:
+            await bench.database.close()
+            bench = Bench(path)
+            await list_and_save(bench.drift, seen)
+        else:
+            bench.drift.compare(seen)
+        assert bench.drift.quarantined == {"a"}
+    (change,) = await bench.drift.list_changes()
+    assert change.difference[:3] == (REVERTED_NOTE, "- description: evil", "+ description: kind")
+    assert await bench.drift.accept({"a": change.digest}) == ("a",)
+    assert [words[2:] for words in bench.followed] == [("a", change.digest, change.digest)]
+    bench.drift.compare(kind)
+    assert bench.drift.quarantined == frozenset()
+    await bench.database.close()
+    again = Bench(path)
+    await list_and_save(again.drift, kind)
+    assert again.drift.quarantined == frozenset()
+    again.drift.compare(evil)
+    assert again.drift.quarantined == {"a"}
+
+
+async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -> None:
+    kind, other = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "other"})
+    bench = Bench(path)
+    await list_and_save(bench.drift, kind)
+    bench.drift.compare(other)
+    await bench.drift.accept({"a": other.tools["a"].digest})
+    await bench.database.close()
+    again = Bench(path)
+    await list_and_save(again.drift, other)
+    assert again.drift.quarantined == frozenset()
+
+
+async def test_what_was_kept_before_its_turn_was_written_down_is_not_held_back_in_the_next_run(path: Path) -> None:
+    kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
+    bench = Bench(path)
+    await list_and_save(bench.drift, kind)
+    bench.drift.compare(evil)
+    bench.drift.compare(kind)
+    assert await bench.drift.accept({"a": kind.tools["a"].digest}) == ("a",)
+    await bench.database.close()
+    again = Bench(path)
+    await list_and_save(again.drift, kind)
+    assert again.drift.quarantined == frozenset()
+
+
+async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path: Path) -> None:
+    bench = Bench(path)
+    evil = offers({"name": "a", "description": "evil"})
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    for seen in (evil, evil, offers({"name": "a", "description": "worse"}), evil):
+        bench.drift.compare(seen)
+    assert await bench.noted() == [("a", "held back")] * 3
+    await bench.drift.accept({"a": evil.tools["a"].digest})
+    assert (await bench.noted())[3:] == [("a", "kept")]
+
+
+@pytest.mark.parametrize("answer", [None, True, "a", ["a"], AcceptToolChanges(("b",))])
+async def test_an_answer_that_names_no_tool_that_was_shown_keeps_none(path: Path, answer: Any) -> None:
+    bench = Bench(path, ScriptedFrontend(answer))
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.compare(offers({"name": "a", "description": "evil"}))
+        with anyio.fail_after(20):
+            assert not await bench.drift.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    assert bench.drift.quarantined == {"a"}
+
+
+async def test_what_was_refused_is_asked_about_again_when_it_changed_or_when_the_user_wants_that(path: Path) -> None:
+    front = ScriptedFrontend(AcceptToolChanges(), AcceptToolChanges())
+    bench = Bench(path, front)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        with anyio.fail_after(20):
+            for number, words in enumerate(("evil", "evil", "worse"), 1):
+                bench.drift.compare(offers({"name": "a", "description": words}))
+                assert not await bench.drift.wait_for_decision("a")
+                assert len(front.asked) == max(1, number - 1)
+            front.answers = [AcceptToolChanges(("a",))]
+            assert bench.drift.ask_again()
+            assert await bench.drift.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    assert len(front.asked) == 3
+    assert not bench.drift.ask_again()
+
+
+async def test_another_order_of_keys_is_the_same_tool(path: Path) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers(b'{"name":"t","inputSchema":{"type":"object"}}'))
+    bench.drift.compare(offers(b'{ "inputSchema": {"type": "object"}, "name": "t" }'))
+    assert bench.drift.quarantined == frozenset()
+
+
+async def test_going_away_and_coming_back_as_something_else_is_a_change(path: Path) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    bench.drift.compare(offers())
+    bench.drift.compare(offers({"name": "a", "description": "now evil"}))
+    assert bench.drift.quarantined == {"a"}
+
+
+async def test_another_command_under_the_same_name_is_another_server(path: Path) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    other = bench.of(ServerConfig(name="s", command="other"))
+    await list_and_save(other, offers({"name": "a", "description": "x"}))
+    assert other.quarantined == frozenset()
+    back = bench.of(SERVER)
+    await list_and_save(back, offers({"name": "a", "description": "x"}))
+    assert back.quarantined == {"a"}, "what was seen of the first one is forgotten"
+
+
+async def test_what_is_kept_is_offered_again_and_its_grants_follow(path: Path) -> None:
+    front = ScriptedFrontend(AcceptToolChanges(("a",)))
+    bench = Bench(path, front)
+    seen = offers({"name": "a"}, {"name": "b"})
+    await list_and_save(bench.drift, seen)
+    changed = offers({"name": "a", "description": "x"}, {"name": "b", "description": "x"})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.compare(changed)
+        with anyio.fail_after(20):
+            assert await bench.drift.wait_for_decision("a")
+            assert not await bench.drift.wait_for_decision("b")
+        tasks.cancel_scope.cancel()
+    (question,) = front.asked
+    assert isinstance(question, ReviewToolChanges)
+    assert [one.tool for one in question.changes] == ["a", "b"]
+    assert bench.drift.quarantined == {"b"}
+    ((server, _, tool, before, after),) = bench.followed
+    assert (server, tool, before, after) == ("s", "a", seen.tools["a"].digest, changed.tools["a"].digest)
+    assert bench.settled == 1
+    await bench.database.close()
+    again = Bench(path)
+    await list_and_save(again.drift, changed)
+    assert again.drift.quarantined == {"b"}
+
+
+async def test_a_tool_that_changes_once_more_while_its_question_is_open_is_asked_about_as_it_is_now(path: Path) -> None:
+    front = ScriptedFrontend()
+    bench = Bench(path, front)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        bench.drift.compare(offers({"name": "a", "description": "harmless"}))
+        with anyio.fail_after(20):
+            await front.asked_now.wait()
+        front.answers.append(AcceptToolChanges(("a",)))
+        bench.drift.compare(offers({"name": "a", "description": "evil"}))
+        with anyio.fail_after(20):
+            assert await bench.drift.wait_for_decision("a")
+        tasks.cancel_scope.cancel()
+    shown = [question.changes[0].difference for question in front.asked if isinstance(question, ReviewToolChanges)]
+    assert ["+ description: harmless" in shown[0], "+ description: evil" in shown[1]] == [True, True]
+
+
+async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Path) -> None:
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    shown = offers({"name": "a", "description": "harmless"})
+    bench.drift.compare(shown)
+    (change,) = await bench.drift.list_changes()
+    bench.drift.compare(offers({"name": "a", "description": "evil"}))
+    assert await bench.drift.accept({change.tool: change.digest}) == ()
+    assert bench.drift.quarantined == {"a"}
+
+
+async def test_a_store_that_fails_is_told_and_the_memory_of_this_run_still_holds_back(tmp_path: Path) -> None:
+    (tmp_path / "store.db").mkdir()
+    bench = Bench(tmp_path / "store.db")
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    bench.drift.compare(offers({"name": "a", "description": "x"}))
+    assert bench.drift.quarantined == {"a"}
+
+
+async def test_a_file_that_cannot_be_read_forgets_nothing_of_this_run(path: Path) -> None:
+    bench = Bench(path)
+    await bench.database.run(lambda db: db.execute("DROP TABLE pins"))
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    assert bench.told
+    bench.drift.compare(offers({"name": "a", "description": "x"}))
+    assert bench.drift.quarantined == {"a"}
+    assert not await bench.drift.wait_for_decision("a")
+
+
+async def test_what_another_program_kept_meanwhile_does_not_turn_with_what_this_one_knew(path: Path) -> None:
+    pins, old, new = (
+        ToolFingerprintStore(Database(path)),
+        ToolFingerprint("a", "r1", "d1"),
+        ToolFingerprint("a", "r2", "d2"),
+    )
+    await pins.save("s", "sd", [(old, b"{}")])
+    await pins.save("s", "sd", [(new, b"{}")])
+    await pins.save_changed("s", "sd", [(replace(old, changed_digest="d3"), b"{}")])
+    assert await pins.load_all("s", "sd") == {"a": new}
+    await pins.save_changed("s", "sd", [(replace(new, changed_digest="d3"), b"{}")])
+    assert (await pins.load_all("s", "sd"))["a"].changed_digest == "d3"
+    assert await pins.load_all("s", "other") == await pins.load_all("x", "sd") == {}
+
+
+async def test_ways_to_start_a_server_that_were_not_used_for_longest_are_forgotten_and_no_other(path: Path) -> None:
+    pins = ToolFingerprintStore(Database(path))
+    for number in range(MAX_SERVER_DIGESTS + 2):
+        await pins.save("s", f"d{number}", [(ToolFingerprint("a", "r", "d"), b"{}")])
+        await pins.save("s", "d1", [(ToolFingerprint("a", "r", "d"), b"{}")])
+    known = [number for number in range(MAX_SERVER_DIGESTS + 2) if await pins.load_all("s", f"d{number}")]
+    assert known == [1, *range(3, MAX_SERVER_DIGESTS + 2)]
+
+
+async def test_a_definition_that_grows_when_it_is_unpacked_is_cut(path: Path) -> None:
+    database = Database(path)
+    pins = ToolFingerprintStore(database)
+    await pins.save("s", "sd", [(ToolFingerprint("a", "r", "d"), b"{}")])
+    bomb = zlib.compress(b"x" * 10_000_000)
+    await database.run(lambda db: db.execute("UPDATE pins SET definition = ?", (bomb,)))
+    assert len(await pins.load_definition("s", "sd", "a")) == MAX_DEFINITION_BYTES
+    await database.run(lambda db: db.execute("UPDATE pins SET definition = x'00'"))
+    assert await pins.load_definition("s", "sd", "a") == b""
+
+
+async def test_by_hand_only_what_was_shown_is_kept_once_the_server_is_there(path: Path) -> None:
+    bench, waited = Bench(path), list[str]()
+
+    async def session() -> None:
+        waited.append("ready")
+        bench.drift.compare(offers({"name": "a", "description": "shown"}))
+
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    there = SimpleNamespace(tool_changes=bench.drift, session=session)
+    held = Quarantine(SimpleNamespace(start=lambda name: there, find=lambda name: there))  # type: ignore[arg-type]
+    changes = await held.list_changes("s")
+    assert (waited, [one.tool for one in changes], held.ask_again("s")) == (["ready"], ["a"], True)
+    bench.drift.compare(offers({"name": "a", "description": "evil"}))
+    assert await held.accept("s", changes) == ()
+    assert bench.drift.quarantined == {"a"}
+    assert await held.accept("s", await held.list_changes("s")) == ("a",)
+
+
+def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
+    odd = (b"{", b"{ ", b"[" * 100_000, b'{"a":1e400}', b'{"a":1e401}', b"\xff", b'"\\ud800"', b"")
+    assert len({fingerprint(one) for one in odd}) == len(odd)
+    assert (
+        fingerprint(b'{"a":1,"b":[2]}') == fingerprint(b' { "b": [ 2 ], "a": 1 } ') != fingerprint(b'{"a":1.0,"b":[2]}')
+    )
+
+
+async def test_a_server_that_names_new_tools_for_ever_cannot_push_out_what_was_seen(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    for number in range(30):
+        bench.drift.compare(offers({"name": f"n{number}"}))
+    bench.drift.compare(offers({"name": "a", "description": "evil"}, {"name": "n29"}))
+    assert bench.drift.quarantined == {"a", "n29"}
+
+
+def test_a_difference_shows_hidden_characters_and_cuts_what_is_endless() -> None:
+    before = dumps({"name": "t", "description": "Reads a file."}).encode()
+    after = dumps({"name": "t", "description": "Reads a file.\u202e\U000e0041 <IMPORTANT>"}).encode()
+    assert diff_definitions(before, after) == (
+        "- description: Reads a file.",
+        "+ description: Reads a file.‹U+202E›‹U+E0041› <IMPORTANT>",
+        "  name: t",
+    )
+    endless = diff_definitions(before, dumps({"name": "t", "description": "word. " * 100_000}).encode())
+    assert len(endless) <= 2 * MAX_LINES
+    assert "more" in endless[-1] or "more" in endless[-2]
+
+
+def test_what_is_beyond_the_lines_that_are_shown_does_not_look_the_same_when_it_is_not() -> None:
+    def definition(last: str) -> bytes:
+        return dumps(
+            {"name": "t", "description": "\n".join([*(f"line {n}" for n in range(MAX_LINES + 50)), last])}
+        ).encode()
+
+    kind, evil = (
+        diff_definitions(definition("kind"), definition("kind")),
+        diff_definitions(definition("kind"), definition("evil")),
+    )
+    assert kind == ("  Only the formatting differs.",)
+    changed = [line for line in evil if line[:1] in "+-"]
+    assert [line.partition(": ")[0] for line in changed] == ["- … and more", "+ … and more"]
+
+
+def test_a_difference_of_hostile_shape_raises_nothing() -> None:
+    deep = b'{"a":' * 500 + b"1" + b"}" * 500
+    assert diff_definitions(deep, b"not json")
+    assert diff_definitions(b"", b"{}") == ("  The previous definition is unknown; this is the present one.", "+ {}")
+    assert diff_definitions(b'{"a":1}', b'{ "a": 1 }') == ("  Only the formatting differs.",)
+
+
+async def test_the_definitions_of_one_server_take_a_bounded_part_of_the_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.store.tool_fingerprints.MAX_SERVER_BYTES", 200_000)
+    database = Database(path)
+    pins = ToolFingerprintStore(database)
+    for number in range(30):
+        one = ToolFingerprint(f"t{number}", f"r{number}", f"d{number}")
+        await pins.save("s", f"sd{number % 3}", [(one, os.urandom(20_000))])
+        await pins.save_changed("s", f"sd{number % 3}", [(replace(one, changed_digest="x"), os.urandom(20_000))])
+    used = await database.run(
+        lambda db: db.execute("SELECT sum(length(definition) + length(meanwhile)) FROM pins").fetchone()[0]
+    )
+    assert 150_000 < used <= 200_000
+    known = [await pins.load_all("s", f"sd{number}") for number in range(3)]
+    assert sorted(pin.changed_digest for one in known for pin in one.values()) == ["x"] * 30
+    assert await pins.load_definition("s", "sd2", "t29") == await pins.load_changed_definition("s", "sd2", "t29") == b""
+    assert await pins.load_definition("s", "sd0", "t0") != b""
+    await pins.save("s", "sd0", [(ToolFingerprint("t0", "r", "d"), b"{}")])
+    assert await pins.load_definition("s", "sd0", "t0") == b"{}"
+
+
+async def test_a_tool_that_was_forgotten_is_asked_about_when_it_comes_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 3)
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("new",)), AcceptToolChanges(())))
+    await list_and_save(bench.drift, offers({"name": "old"}))
+    bench.drift.compare(offers({"name": "a"}, {"name": "b"}))
+    bench.drift.compare(offers({"name": "b"}, {"name": "new"}))
+    assert bench.drift.quarantined == {"new"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        assert await bench.drift.wait_for_decision("new")
+        bench.drift.compare(offers({"name": "a"}, {"name": "old", "description": "evil"}))
+        assert bench.drift.quarantined == {"old"}
+        assert not await bench.drift.wait_for_decision("old")
+        tasks.cancel_scope.cancel()
+    why = [question.why for question in bench.front.asked]
+    assert why == ["one of its tools is not known; only 3 tools of a server are remembered"] * 2
+    assert bench.followed == []
+    again = Bench(path)
+    await list_and_save(again.drift, offers({"name": "a"}, {"name": "new"}, {"name": "old"}))
+    assert again.drift.quarantined == {"old"}
+
+
+async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_user_wants_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(()), AcceptToolChanges(("n9",))))
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        for number in range(10):
+            bench.drift.compare(offers({"name": f"n{number}"}))
+            assert not await bench.drift.wait_for_decision(f"n{number}")
+        assert len(bench.front.asked) == 1
+        assert bench.drift.ask_again()
+        assert await bench.drift.wait_for_decision("n9")
+        tasks.cancel_scope.cancel()
+    assert len(bench.front.asked) == 2
+
+
+async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_held_back_and_is_not_asked_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
+    bench = Bench(path, ScriptedFrontend(AcceptToolChanges(("b",))))
+    await list_and_save(bench.drift, offers({"name": "a"}, {"name": "b"}))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.drift.run)
+        assert not await bench.drift.wait_for_decision("b")
+        tasks.cancel_scope.cancel()
+    assert bench.drift.quarantined == {"b"}
+    assert len(bench.front.asked) == 1
+
+
+async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_AUDITED_TOOLS", 5)
+    bench = Bench(path)
+    await list_and_save(bench.drift, offers({"name": "a"}))
+    for number in range(50):
+        bench.drift.compare(offers({"name": f"n{number}"}))
+    noted = await bench.noted()
+    assert noted == [*((f"n{number}", "held back") for number in range(5)), ("more than 5 tools", "held back")]
+
+
+@pytest.mark.parametrize("long", [True, False])
+async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_once(
+    path: Path, monkeypatch: pytest.MonkeyPatch, long: bool
+) -> None:
+    threads: set[int] = set()
+    hashed = hashlib.sha256
+
+    def counting(data: bytes) -> Any:
+        threads.add(threading.get_ident())
+        return hashed(data)
+
+    bench = Bench(path)
+    monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
+    monkeypatch.setattr("mcphost.host.servers.tool_fingerprints.hashlib", SimpleNamespace(sha256=counting))
+    description = "d" * (INLINE_DIGEST_BYTES if long else 1)
+    await list_and_save(bench.drift, offers({"name": "a", "description": description}))
+    changed = offers({"name": "a", "description": description + " evil"})
+    bench.drift.compare(changed, await bench.drift.compute_digests(changed))
+    assert bench.drift.quarantined == {"a"}
+    assert threads
+    assert (threading.get_ident() in threads) is not long
+
+
+async def test_what_was_seen_is_read_once_also_when_that_is_begun_before_the_list(path: Path) -> None:
+    first = Bench(path)
+    await list_and_save(first.drift, offers({"name": "a"}))
+    bench, reads = Bench(path), 0
+    every = bench.drift._fingerprints.load_all
+
+    async def counting(*words: str) -> dict[str, ToolFingerprint]:
+        nonlocal reads
+        reads += 1
+        return await every(*words)
+
+    bench.drift._fingerprints.load_all = counting  # type: ignore[method-assign]
+    await bench.drift.load()
+    assert reads == 1
+    await list_and_save(bench.drift, offers({"name": "a", "description": "evil"}))
+    assert (reads, bench.drift.quarantined) == (1, {"a"})
+
+
+async def test_new_tools_are_written_down_a_moment_after_the_server_is_ready(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift_module, "SAVE_SECONDS", 0)
+    bench = Bench(path)
+    await bench.drift.compare_first(offers({"name": "a"}))
+    pins = ToolFingerprintStore(bench.database)
+    key = (SERVER.name, server_digest(SERVER))
+    assert await pins.load_all(*key) == {}
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(bench.drift.run)
+            while not await pins.load_all(*key):
+                await anyio.lowlevel.checkpoint()
+            tasks.cancel_scope.cancel()
+    assert set(await pins.load_all(*key)) == {"a"}

@@ -1,0 +1,263 @@
+"""Tools that the user switched off: the model is not told of them and cannot have them called, also in later runs."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.config.schema import AuditConfig, ServerConfig
+from mcphost.errors import StoreError, UsageError
+from mcphost.host import events
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.questions.questions import AllowAlways, AllowOnce
+from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.llm.messages import ToolReturnPart
+from mcphost.store.audit_reader import AuditFilter
+from mcphost.store.audit_store import AuditStore
+from mcphost.store.database import Database
+from mcphost.store.tool_toggles import ToolToggleStore
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.peer_host import (
+    InProcessServer,
+    create_peer,
+    open_host_with,
+    text_result,
+    tool_definition,
+    tools_result,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+def peer() -> InProcessServer:
+    return create_peer(
+        tools__list=tools_result(tool_definition("look"), tool_definition("burn")), tools__call=text_result("done")
+    )
+
+
+def told(model: ScriptedModel, request: int = 0) -> list[str]:
+    """The names of the tools that the model was told of."""
+    return [spec.name for spec in model.requests[request].tools if spec.name.startswith("peer__")]
+
+
+def returned(model: ScriptedModel) -> ToolReturnPart:
+    (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
+    return part
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_when_it_is_on(tmp_path: Path) -> None:
+    model = ScriptedModel(text_round("a"), text_round("b"), text_round("c"))
+    async with open_host_with(tmp_path, peer(), model) as host:
+        await host.send("one")
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        assert host.server("peer").disabled_tools == ("burn",)
+        await host.send("two")
+        await host.set_tool_enabled("peer", "burn", enabled=True)
+        assert host.server("peer").disabled_tools == ()
+        await host.send("three")
+    assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
+
+
+async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_for_it(tmp_path: Path) -> None:
+    database = Database(tmp_path / "s.db")
+    switches = ToolToggles(ToolToggleStore(database), create_in_memory_log(), lambda _: None, lambda _: None)
+    own = ServerConfig(name="files", command="run")
+    alias = ServerConfig(name="innocent", command="run", source="project", matching_servers=("files",))
+    await switches.set_enabled(own, "burn", enabled=False)
+    assert switches.disabled_by(alias, "burn") == "user"
+    with pytest.raises(UsageError, match="is off at files"):
+        await switches.set_enabled(alias, "burn", enabled=True)
+    await switches.set_enabled(own, "burn", enabled=True)
+    assert switches.disabled_by(alias, "burn") == ""
+    await database.close()
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(tmp_path: Path) -> None:
+    model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
+    at = peer()
+    front = ScriptedFrontend()
+    async with open_host_with(tmp_path, at, model, front) as host:
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        await host.send("go")
+    assert returned(model).is_error
+    assert "turned this tool off" in returned(model).text
+    assert at.asked("tools/call") == []
+    assert front.asked == []
+
+
+async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Path) -> None:
+    model = ScriptedModel(
+        tool_round(("peer__burn", {})), text_round("a"), tool_round(("peer__burn", {})), text_round("b")
+    )
+    at = peer()
+    async with open_host_with(tmp_path, at, model, ScriptedFrontend(AllowAlways())) as host:
+        await host.send("once")
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        await host.send("again")
+    assert len(at.asked("tools/call")) == 1
+
+
+async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_it_is_then_allowed(
+    tmp_path: Path,
+) -> None:
+    model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
+    at = peer()
+    hosts: list[Any] = []
+
+    async def late(question: object) -> AllowOnce:
+        await hosts[0].set_tool_enabled("peer", "burn", enabled=False)
+        return AllowOnce()
+
+    async with open_host_with(tmp_path, at, model, ScriptedFrontend(late)) as host:
+        hosts.append(host)
+        await host.send("go")
+    assert at.asked("tools/call") == []
+    assert "turned this tool off" in returned(model).text
+
+
+async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
+    at = peer()
+    async with open_host_with(tmp_path, at) as host:
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        assert (await host.call_tool("peer", "burn", {})).text == "done"
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
+    async with open_host_with(tmp_path, peer()) as host:
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        await host.set_tool_enabled("peer", "look", enabled=False)
+        await host.set_tool_enabled("peer", "look", enabled=True)
+    model = ScriptedModel(text_round("hi"))
+    async with open_host_with(tmp_path, peer(), model) as host:
+        assert host.server("peer").disabled_tools == ("burn",)
+        await host.send("one")
+    assert told(model) == ["peer__look"]
+
+
+async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_store_tells_what_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, told = anyio.Event(), anyio.Event()
+
+    async def late(stored: ToolToggleStore) -> tuple[tuple[str, str], ...]:
+        asked.set()
+        await told.wait()
+        return ()
+
+    model = ScriptedModel(text_round("second"))
+    async with open_host_with(tmp_path, {}, model) as host:
+        monkeypatch.setattr(ToolToggleStore, "load_disabled", late)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(host.send, "first")
+            await asked.wait()
+            assert host.is_busy
+            with pytest.raises(UsageError, match="A turn is running"):
+                await host.send("meanwhile")
+            with pytest.raises(UsageError, match="A turn is running"):
+                host.new_conversation()
+            assert host.stop()
+        assert not host.is_busy
+        assert model.requests == []
+        told.set()
+        assert (await host.send("again")).text == "second"
+    assert [message.text for message in host.messages] == ["first", "again", "second"]
+
+
+async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
+    async with open_host_with(tmp_path, peer()) as host:
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        assert [one.definition.tool.name for one in host._tool_registry.available_tools().values()] == ["look"]
+
+
+async def test_everybody_is_told_and_the_ledger_has_it(tmp_path: Path) -> None:
+    ledger = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
+    async with open_host_with(tmp_path, peer(), journal=ledger) as host:
+        feed = host.subscribe()
+        await host.set_tool_enabled("peer", "burn", enabled=False)
+        with anyio.fail_after(20):
+            async for event in feed:
+                if isinstance(event, events.ToolToggled):
+                    assert (event.server, event.tool, event.on) == ("peer", "burn", False)
+                    break
+        rows = [row for row in await host.audit.read_page(AuditFilter(kind="tool")) if row.event == "switched off"]
+        assert [(row.subject, row.who) for row in rows] == [("burn", "person")]
+
+
+@pytest.fixture
+async def switches(tmp_path: Path) -> AsyncIterator[ToolToggles]:
+    database = Database(tmp_path / "store.db")
+    yield ToolToggles(
+        ToolToggleStore(database), create_in_memory_log(AuditConfig()), lambda event: None, lambda error: None
+    )
+    await database.close()
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_what_a_file_switches_off_by_name_or_pattern_only_the_file_switches_on(switches: ToolToggles) -> None:
+    server = ServerConfig(name="s", command="x", file="mcp.json", disabled_tools=("burn", "delete_*"))
+    offs = [switches.disabled_by(server, name) for name in ("burn", "delete_all", "Burn", "look", "undelete_")]
+    assert offs == ["file", "file", "", "", ""]
+    with pytest.raises(UsageError, match="disabledTools"):
+        await switches.set_enabled(server, "burn", enabled=True)
+    await switches.set_enabled(server, "look", enabled=False)
+    assert switches.disabled_by(server, "look") == "user"
+
+
+@pytest.mark.req("ui.expose-tools")
+async def test_a_tool_of_the_same_name_at_another_server_stays_as_it_is(switches: ToolToggles) -> None:
+    one, other = (ServerConfig(name=name, command="x") for name in ("one", "other"))
+    await switches.set_enabled(one, "burn", enabled=False)
+    assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("user", "")
+    await switches.set_enabled(other, "burn", enabled=False)
+    await switches.set_enabled(one, "burn", enabled=True)
+    assert (switches.disabled_by(one, "burn"), switches.disabled_by(other, "burn")) == ("", "user")
+    assert await switches._stored_toggles.load_disabled() == (("other", "burn"),)
+
+
+async def test_of_too_many_switches_the_newest_are_kept(switches: ToolToggles, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ServerConfig(name="s", command="x")
+    for name in ("first", "second", "third"):
+        await switches.set_enabled(server, name, enabled=False)
+    monkeypatch.setattr("mcphost.store.tool_toggles.MAX_ROWS", 2)
+    assert await switches._stored_toggles.load_disabled() == (("s", "third"), ("s", "second"))
+
+
+async def test_what_cannot_be_read_or_kept_is_told_and_lasts_for_this_run() -> None:
+    class Failing(ToolToggleStore):
+        def __init__(self) -> None:
+            pass
+
+        async def load_disabled(self) -> tuple[tuple[str, str], ...]:
+            raise StoreError("The store cannot be read.")
+
+        async def save(self, server: str, tool: str, *, enabled: bool) -> None:
+            raise StoreError("The store cannot be written.")
+
+    told: list[str] = []
+    switches = ToolToggles(
+        Failing(), create_in_memory_log(), lambda event: None, lambda error: told.append(error.message)
+    )
+    server = ServerConfig(name="s", command="x")
+    await switches.set_enabled(server, "burn", enabled=False)
+    assert switches.disabled_by(server, "burn") == "user"
+    assert told == ["The store cannot be read.", "The store cannot be written."]
+
+
+async def test_a_name_that_is_no_text_can_be_switched_too(switches: ToolToggles) -> None:
+    server = ServerConfig(name="s", command="x")
+    await switches.set_enabled(server, "half \ud83d of it", enabled=False)
+    assert switches.disabled_by(server, "half \ud83d of it") == "user"
+
+
+async def test_a_pattern_made_to_take_for_ever_ends(switches: ToolToggles) -> None:
+    server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
+    began = process_time()
+    assert switches.disabled_by(server, "a" * 3_000) == ""
+    assert process_time() - began < 5

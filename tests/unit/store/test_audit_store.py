@@ -1,0 +1,287 @@
+"""The ledger: rows that only grow at the end, one chain for several writers, and failures that lose no order."""
+
+import hashlib
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.llm.messages import Message, TextPart
+from mcphost.store.audit_checkpoint import AuditCheckpoint
+from mcphost.store.audit_store import FIELDS, MAX_DETAIL_LENGTH, MAX_INTEGER, AuditRecord, AuditStore, row_hash
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from mcphost.store.legacy_import import load_legacy_records
+from mcphost.store.migrations import MIGRATIONS, migrate
+
+pytestmark = pytest.mark.anyio
+
+
+def record(subject: str = "add", **more: Any) -> AuditRecord:
+    return AuditRecord(at=1_700_000_000_000_000, kind="tool", event="decided", server="demo", subject=subject, **more)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    with closing(sqlite3.connect(path)) as db:
+        names = ", ".join(f'"{name}"' for name in FIELDS)
+        return [dict(zip(FIELDS, row, strict=True)) for row in db.execute(f"SELECT {names} FROM ledger ORDER BY seq")]
+
+
+def ledger(folder: Path, said: list[str] | None = None, **more: Any) -> AuditStore:
+    heard = said if said is not None else []
+    return AuditStore(folder / "l.db", folder / "state" / "l.head", warn=lambda text, hint: heard.append(text), **more)
+
+
+async def test_a_chain_can_be_checked_with_a_few_lines_that_know_nothing_of_us(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    for subject in ("add", 'é😀\x00\x1f"\\ ', "\ud800 half"):
+        assert (await book.append(lambda subject=subject: record(subject, size=5))).seq > 0
+    await book.close()
+    prev = "0" * 64
+    for number, row in enumerate(rows(tmp_path / "l.db"), 1):
+        assert (row["seq"], row["prev"]) == (number, prev)
+        covered = {name: value for name, value in row.items() if name != "hash"} | {"v": 1}
+        text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        prev = hashlib.sha256(text.encode()).hexdigest()
+        assert row["hash"] == prev
+    assert [row["subject"] for row in rows(tmp_path / "l.db")][1:] == ["add", 'é😀\x00\x1f"\\ ', "\ufffd half"]
+    assert AuditCheckpoint(tmp_path / "state" / "l.head").read() is not None
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE ledger SET decision = 'allow' WHERE seq = 2",
+        "DELETE FROM ledger WHERE seq = 2",
+        "DELETE FROM ledger",
+        "INSERT OR REPLACE INTO ledger SELECT * FROM ledger WHERE seq = 2",
+        "INSERT INTO ledger SELECT * FROM ledger WHERE seq = 2 ON CONFLICT (seq) DO UPDATE SET subject = 'x'",
+    ],
+)
+async def test_the_file_itself_refuses_every_other_change(tmp_path: Path, statement: str) -> None:
+    book = ledger(tmp_path)
+    for subject in "abc":
+        await book.append(lambda subject=subject: record(subject))
+    await book.close()
+    before = rows(tmp_path / "l.db")
+    with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="the ledger"):
+        db.execute(statement)
+    assert rows(tmp_path / "l.db") == before
+
+
+@pytest.mark.parametrize(("seq", "prev"), [(6, "last"), (5, "z" * 64), (5, "first"), (0, "last"), (-1, "last")])
+async def test_a_row_that_does_not_follow_the_last_one_is_refused_by_the_file(
+    tmp_path: Path, seq: int, prev: str
+) -> None:
+    book = ledger(tmp_path)
+    for subject in "abc":
+        await book.append(lambda subject=subject: record(subject))
+    await book.close()
+    before = rows(tmp_path / "l.db")
+    hashes = {"last": before[-1]["hash"], "first": before[0]["hash"]}
+    made = {**before[-1], "seq": seq, "prev": hashes.get(prev, prev)}
+    statement = f"INSERT INTO ledger VALUES ({', '.join('?' * len(FIELDS))})"
+    with closing(sqlite3.connect(tmp_path / "l.db")) as db, pytest.raises(sqlite3.IntegrityError, match="grows at its"):
+        db.execute(statement, [made[name] for name in FIELDS])
+    assert rows(tmp_path / "l.db") == before
+
+
+async def test_the_head_is_there_before_the_first_row_and_a_cancelled_writer_waits_for_its_own(tmp_path: Path) -> None:
+    book, there = ledger(tmp_path), list[bool]()
+
+    def made() -> AuditRecord:
+        there.append((tmp_path / "state" / "l.head").exists())
+        return record()
+
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        entry = await book.append(made)
+        assert (entry.seq, there) == (2, [True])
+    assert len(rows(tmp_path / "l.db")) == 2
+    await book.close()
+
+
+async def test_what_was_acknowledged_is_synced_and_not_only_written(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    await book.append(record)
+    modes = await book._database.run(
+        lambda db: (db.execute("PRAGMA synchronous").fetchone()[0], db.execute("PRAGMA journal_mode").fetchone()[0])
+    )
+    await book.close()
+    assert modes == (2, "wal")
+
+
+async def test_what_was_handed_over_goes_in_one_commit_in_its_order_and_knows_what_it_is_about(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    first = book.enqueue(lambda: record("first"))
+    second = book.enqueue(lambda: record("second"), first)
+    third = await book.append(lambda: record("third"), second)
+    await book.close()
+    assert [entry.seq for entry in (first, second, third)] == [2, 3, 4]
+    assert [(row["subject"], row["about"]) for row in rows(tmp_path / "l.db")[1:]] == [
+        ("first", 0), ("second", 2), ("third", 3),
+    ]  # fmt: skip
+
+
+def append_many(path: str, name: str, count: int) -> None:
+    import anyio
+
+    async def work() -> None:
+        book = AuditStore(Path(path, "l.db"), Path(path, "l.head"))
+        for number in range(count):
+            assert (await book.append(lambda number=number: record(f"{name}{number}"))).seq > 0
+        await book.close()
+
+    anyio.run(work)
+
+
+def test_two_processes_write_one_chain_without_a_break(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tests.unit.store.test_audit_store import append_many;"
+        " append_many(sys.argv[1], sys.argv[2], 150)"
+    )
+    running = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
+    assert [process.wait(60) for process in running] == [0, 0]
+    found = rows(tmp_path / "l.db")
+    assert [row["seq"] for row in found] == list(range(1, 302))
+    assert [row["event"] for row in found].count("began") == 1
+    assert not [row for row in found if row["event"] == "broken"]
+    prev = "0" * 64
+    for row in found:
+        assert row["prev"] == prev
+        prev = row_hash(row)
+        assert row["hash"] == prev
+    for name in "ab":
+        mine = [row for row in found if row["subject"].startswith(name)]
+        assert [row["subject"] for row in mine] == [f"{name}{number}" for number in range(150)]
+        assert len({row["run"] for row in mine}) == 1
+    reached = AuditCheckpoint(tmp_path / "l.head").read()
+    assert reached is not None
+    assert (reached.seq, reached.hash) == (301, prev)
+
+
+async def test_a_place_that_cannot_be_written_is_told_once_and_its_rows_come_later_in_their_order(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "at").write_text("a file where a folder should be")
+    said: list[str] = []
+    book = ledger(tmp_path / "at", said)
+    first = await book.append(lambda: record("first"))
+    await book.append(lambda: record("second"))
+    assert (first.seq, book.pending_count, len(said)) == (0, 2, 1)
+    assert "kept in memory only" in said[0]
+    (tmp_path / "at").unlink()
+    third = await book.append(lambda: record("third"))
+    await book.close()
+    assert (first.seq, third.seq, book.pending_count) == (2, 4, 0)
+    assert "written again" in said[1]
+    assert [row["subject"] for row in rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
+
+
+async def test_a_row_that_cannot_be_described_is_still_a_row_and_holds_up_nobody(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+
+    def broken() -> AuditRecord:
+        raise ValueError("a bug")
+
+    await book.append(broken)
+    await book.append(lambda: record("next"))
+    await book.close()
+    assert [(row["event"], row["subject"]) for row in rows(tmp_path / "l.db")[1:]] == [
+        ("undescribed", ""), ("decided", "next"),
+    ]  # fmt: skip
+
+
+async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_take(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    await book.append(lambda: record("x" * 5_000, detail="y" * 500_000, size=2**70, duration=-5))
+    await book.close()
+    row = rows(tmp_path / "l.db")[-1]
+    assert (len(row["subject"]), len(row["detail"])) == (1_001, MAX_DETAIL_LENGTH + 1)
+    assert (row["size"], row["duration"]) == (MAX_INTEGER, 0)
+
+
+@pytest.mark.parametrize(("cut", "found"), [(2, "rows missing"), (0, "rows missing")])
+async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_goes_on(
+    tmp_path: Path, cut: int, found: str
+) -> None:
+    book = ledger(tmp_path)
+    for subject in "abc":
+        await book.append(lambda subject=subject: record(subject))
+    await book.close()
+    with closing(sqlite3.connect(tmp_path / "l.db")) as db:
+        db.execute("DROP TRIGGER ledger_is_not_shortened")
+        db.execute("DELETE FROM ledger WHERE seq > ?", (cut,))
+        db.commit()
+    again = ledger(tmp_path)
+    await again.append(lambda: record("after"))
+    await again.append(lambda: record("and after"))
+    await again.close()
+    broken = [row for row in rows(tmp_path / "l.db") if row["event"] == "broken"]
+    assert [(row["decision"], json.loads(row["detail"])["reached"]) for row in broken] == [(found, 4)]
+
+
+async def test_a_head_that_is_gone_is_recorded_and_begun_anew(tmp_path: Path) -> None:
+    book = ledger(tmp_path)
+    await book.append(record)
+    await book.close()
+    (tmp_path / "state" / "l.head").unlink()
+    again = ledger(tmp_path)
+    await again.append(record)
+    await again.append(record)
+    await again.close()
+    assert [row["decision"] for row in rows(tmp_path / "l.db") if row["event"] == "broken"] == ["head missing"]
+
+
+@pytest.mark.parametrize("older", [True, False])
+async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_no_later_row(
+    tmp_path: Path, older: bool
+) -> None:
+    book, path = ledger(tmp_path), tmp_path / "l.db"
+    await book.append(lambda: record("before"))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("VACUUM INTO ?", (str(tmp_path / "copy.db"),))
+    await book.append(lambda: record("lost"))
+    for suffix in ("", "-wal", "-shm"):
+        (tmp_path / f"l.db{suffix}").unlink()
+    if older:
+        (tmp_path / "copy.db").rename(path)
+    entry = await book.append(lambda: record("after"))
+    await book.close()
+    there = rows(path)
+    assert [row["subject"] for row in there if row["kind"] == "tool"] == (["before"] if older else []) + ["after"]
+    assert [row["decision"] for row in there if row["event"] == "broken"] == ["rows missing"]
+    assert there[-1]["seq"] == entry.seq
+
+
+async def test_a_ledger_begins_with_what_an_earlier_version_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        migrate(db, MIGRATIONS[:2])
+        db.execute(
+            "INSERT INTO grants (server, server_digest, tool, tool_digest, created)"
+            " VALUES ('files', 'd1', 'read', 'd2', 5.0)"
+        )
+        db.execute("INSERT INTO trust VALUES ('files', 'd1', 'command: x', 4.0)")
+    database = Database(path)
+    await ConversationStore(database).append("c", Message(role="user", parts=(TextPart("hi"),)), title="hi", model="m")
+    book = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
+    await book.append(lambda: record("first"))
+    await book.close()
+    again = ledger(tmp_path, initial_records=lambda: load_legacy_records(database))
+    await again.append(lambda: record("second"))
+    await again.close()
+    await database.close()
+    found = [(row["kind"], row["event"], row["server"], row["grant"]) for row in rows(tmp_path / "l.db")]
+    assert found[0] == ("ledger", "began", "", "")
+    assert ("trust", "carried over", "files", "") in found
+    assert [row[:3] for row in found].count(("grant", "carried over", "files")) == 1
+    assert [row["subject"] for row in rows(tmp_path / "l.db")][-2:] == ["first", "second"]
+    (counted,) = [row for row in rows(tmp_path / "l.db") if row["kind"] == "ledger" and row["event"] == "carried over"]
+    assert json.loads(counted["detail"]) == {"conversations": 1, "rows": 2}

@@ -1,0 +1,132 @@
+"""What a crash of everything leaves behind is ended by the next start, and nothing else is."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mcphost.transport.watchdog import (
+    GROUP_FILE_SUFFIX,
+    ProcessGroupFile,
+    Watchdog,
+    process_start_time,
+    stop_stale_groups,
+)
+from tests.unit.transport.stubborn_process import group, is_alive, wait_until_gone
+
+__all__ = ["group"]
+
+# A host without a guardian: writes the group of its argument down, says so, and waits to be killed.
+HOST = (
+    "import sys, time\n"
+    "from pathlib import Path\n"
+    "from mcphost.transport.watchdog import ProcessGroupFile\n"
+    "file = ProcessGroupFile(Path(sys.argv[1]))\n"
+    "for group in sys.argv[2:]: file.add(int(group))\n"
+    "print('written', flush=True)\n"
+    "time.sleep(120)\n"
+)
+
+
+@pytest.fixture
+def host(tmp_path: Path, group: tuple[int, int]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A host that wrote the group down, still alive."""
+    with subprocess.Popen([sys.executable, "-c", HOST, str(tmp_path), str(group[0])], stdout=subprocess.PIPE) as host:
+        assert host.stdout is not None
+        host.stdout.readline()
+        yield host
+        host.kill()
+
+
+@pytest.mark.anyio
+async def test_the_groups_of_a_host_that_was_killed_are_ended_with_their_children(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    host.kill()
+    host.wait()
+    assert stop_stale_groups(tmp_path) == 1
+    assert await wait_until_gone(*group)
+    assert files(tmp_path) == []
+
+
+def test_the_groups_of_another_host_that_is_alive_are_left_alone(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    assert stop_stale_groups(tmp_path) == 0
+    own = ProcessGroupFile(tmp_path)
+    own.add(group[0])
+    assert stop_stale_groups(tmp_path) == 0  # nor do we end our own
+    own.close()
+    assert is_alive(group[0])
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_process_id_that_is_somebody_elses_now_is_never_enough(tmp_path: Path, group: tuple[int, int]) -> None:
+    started = process_start_time(group[0])
+    file = tmp_path / f"1-x{GROUP_FILE_SUFFIX}"
+    for written in (
+        f"+ {group[0]} {started}1",
+        f"+ {group[0]} ",
+        f"+ {group[0]}",
+        f"+ {group[1]} {process_start_time(group[1])}",  # in the group, but not its leader
+        f"+ {group[0]} {started}\n- {group[0]}",
+    ):
+        file.write_text(written + "\n")
+        assert stop_stale_groups(tmp_path) == 0, written
+        assert not file.exists()
+    assert is_alive(group[0])
+    assert is_alive(group[1])
+
+
+def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]) -> None:
+    good = f"+ {group[0]} {process_start_time(group[0])}\n"
+    real = tmp_path / "real"
+    real.write_text(good)
+    (tmp_path / f"link{GROUP_FILE_SUFFIX}").symlink_to(real)
+    os.mkfifo(tmp_path / f"pipe{GROUP_FILE_SUFFIX}")
+    (tmp_path / f"folder{GROUP_FILE_SUFFIX}").mkdir()
+    (tmp_path / f"noise{GROUP_FILE_SUFFIX}").write_bytes(
+        bytes(range(256)) * 10 + b"\n+ 1 x\n+ -5 x\n+ " + b"9" * 5000 + b" x\n"
+    )
+    (tmp_path / f"long{GROUP_FILE_SUFFIX}").write_bytes(b"+ 2 x\n" * 100_000 + good.encode())
+    (tmp_path / "other.txt").write_text(good)
+    assert stop_stale_groups(tmp_path) == 0
+    assert stop_stale_groups(tmp_path / "missing") == 0
+    assert is_alive(group[0])
+
+
+def test_a_process_is_told_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
+    assert process_start_time(group[0]) == process_start_time(group[0]) != ""
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
+        process.wait()
+    assert process_start_time(process.pid) == ""
+
+
+@pytest.mark.anyio
+async def test_a_guardian_writes_its_groups_down_while_they_run_and_sweeps_first(
+    tmp_path: Path, group: tuple[int, int], host: "subprocess.Popen[bytes]"
+) -> None:
+    host.kill()
+    host.wait()
+    guardian = Watchdog(tmp_path)
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with await anyio.open_process(sleeping, start_new_session=True) as server:
+        await guardian.watch(server.pid)
+        assert await wait_until_gone(*group)
+        (file,) = files(tmp_path)
+        assert file.read_text().startswith(f"+ {server.pid} ")
+        assert file.stat().st_mode & 0o777 == 0o600
+        guardian.unwatch(server.pid)
+        assert file.read_text().endswith(f"- {server.pid}\n")
+        await guardian.close()
+        assert is_alive(server.pid)
+        server.kill()
+    assert files(tmp_path) == []
+
+
+def files(folder: Path) -> list[Path]:
+    return list(folder.iterdir())

@@ -1,0 +1,151 @@
+"""Floods of tiny things: whoever sends them, the loop has its turn every few milliseconds and nothing is lost."""
+
+import gc
+import sys
+import time
+from asyncio import unix_events
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, nullcontext
+from typing import Any
+
+import anyio
+import pytest
+
+from mcphost.errors import ConnectionLost, MalformedMessage
+from mcphost.protocol.tools import CallTool
+from mcphost.transport.throttle import LineBacklog
+from tests.unit.client.fakes import RecordingObserver
+from tests.unit.client.test_http_servers import legacy, modern, opened, words
+from tests.unit.client.test_stdio_servers import faulty
+from tests.unit.client.test_stdio_servers import opened as spawned
+from tests.unit.transport.raw_http import ReceivedRequest
+
+pytestmark = pytest.mark.anyio
+LONGEST = 0.1  # seconds between two turns of a task that only waits for its next one; CPU time, so load does not count
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_collection() -> Iterator[None]:
+    """Collect no garbage while turns are measured: what earlier tests left takes up to 0.1 s of CPU time."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@asynccontextmanager
+async def turns() -> AsyncIterator[list[float]]:
+    """How much CPU time went by between two turns of this task."""
+    gaps: list[float] = []
+
+    async def watch() -> None:
+        before = time.thread_time()
+        while True:
+            await anyio.lowlevel.checkpoint()
+            now = time.thread_time()
+            gaps.append(now - before)
+            before = now
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        yield gaps
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
+async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
+    notes = RecordingObserver()
+    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+        call = CallTool("flood", {"line": line, "count": 80_000})
+        assert words(await session.request(call)) == "flooded"
+    assert max(gaps) < LONGEST
+    assert len(notes.warnings) <= 1
+
+
+async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11.2, of Debian 12, has no `is_reading` for pipes."""
+
+    def is_reading(pipe: Any) -> bool:
+        assert "asyncio" in sys._getframe(1).f_code.co_filename, "only asyncio itself may ask"
+        return not pipe._paused and not pipe._closing
+
+    monkeypatch.setattr(vars(unix_events)["_UnixReadPipeTransport"], "is_reading", is_reading)
+    async with spawned(faulty(era="handshake"), RecordingObserver()) as session:
+        assert words(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
+
+
+async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
+    notes = RecordingObserver()
+    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+        with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
+            await session.request(CallTool("flood errors", {"count": 80_000}))
+    assert max(gaps) < LONGEST
+    assert notes.lines[-1] == "the end"
+    assert 10_000 < len(notes.lines) < 80_000
+    assert any("short lines of error output were left out" in line for line in notes.lines)
+
+
+@pytest.mark.parametrize("event", [b"data:x\n\n", b"\n", b":\n", b"id:1\ndata:\n\n"])
+@pytest.mark.parametrize("where", ["answer", "get"])
+async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str) -> None:
+    flood = event * (600_000 // len(event))
+    over = anyio.Event()
+
+    async def get(one: ReceivedRequest) -> object:
+        if where != "get":
+            return await one.reply(405)
+        await one.stream()
+        await one.send(flood)
+        over.set()
+        await one.wait_closed()
+        return False
+
+    async def call(one: ReceivedRequest) -> object:
+        await one.stream()
+        if where == "answer":
+            await one.send(flood)
+        else:
+            await over.wait()
+        await one.event({"id": one.message["id"], "result": {"content": [{"type": "text", "text": "ok"}]}})
+        return False
+
+    # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
+    answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
+    async with opened(legacy(call, on_get=get)) as (session, _), turns() as gaps:
+        with answered:
+            assert words(await session.request(CallTool("x"), deadline=20)) == "ok"
+    assert max(gaps) < LONGEST
+
+
+async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
+    async def call(one: ReceivedRequest) -> object:
+        await one.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        body = (
+            b'data: {"jsonrpc":"2.0","id":%d,"result":{"resultType":"complete","content":[]}}\n\n' % one.message["id"]
+        )
+        await one.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
+        return False
+
+    async with opened(modern(call)) as (session, _), turns() as gaps:
+        with pytest.raises(MalformedMessage, match="server 'peer' is broken: chunks of almost no bytes"):
+            await session.request(CallTool("x"), deadline=20)
+    assert max(gaps) < LONGEST
+
+
+async def test_lines_are_taken_in_order_and_what_comes_afterwards_waits_for_them() -> None:
+    taken: list[bytes] = []
+    said: list[str] = []
+    backlog = LineBacklog(taken.append, lambda: said.append("pause"), lambda: said.append("resume"))
+    lines = [b"%d" % number for number in range(200_000)]
+    backlog.add(lines[:3])
+    assert taken == lines[:3]
+    backlog.add(lines[3:150_000])
+    backlog.add(lines[150_000:])
+    backlog.call_when_empty(lambda: said.append("end"))
+    assert said == ["pause"]
+    with anyio.fail_after(10):
+        while "end" not in said:
+            await anyio.lowlevel.checkpoint()
+    assert taken == lines
+    assert said == ["pause", "resume", "end"]
+    backlog.call_when_empty(lambda: said.append("at once"))
+    assert said[-1] == "at once"

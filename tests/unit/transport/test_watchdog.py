@@ -1,0 +1,128 @@
+"""The guardian ends what a killed mcphost leaves behind, and nothing else."""
+
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import psutil
+import pytest
+
+from mcphost.transport.watchdog import Watchdog
+from tests.unit.transport.stubborn_process import group, is_alive, wait_until_gone
+
+__all__ = ["group"]
+pytestmark = pytest.mark.anyio
+
+# A host: watches the group of its argument, says so, and waits to be killed.
+HOST = (
+    "import anyio, sys\n"
+    "from mcphost.transport.watchdog import Watchdog\n"
+    "async def main():\n"
+    "    watchdog = Watchdog()\n"
+    "    await watchdog.watch(int(sys.argv[1]))\n"
+    "    print(watchdog.pid, flush=True)\n"
+    "    await anyio.sleep(120)\n"
+    "anyio.run(main)\n"
+)
+
+
+async def test_a_host_killed_with_nine_takes_a_stubborn_group_along(group: tuple[int, int]) -> None:
+    async with await anyio.open_process([sys.executable, "-c", HOST, str(group[0])], stderr=None) as host:
+        assert host.stdout is not None
+        guardian = int(await host.stdout.receive())
+        host.kill()
+        assert await wait_until_gone(*group, guardian)
+
+
+async def test_a_forgotten_group_is_left_alone(group: tuple[int, int]) -> None:
+    guardian = Watchdog()
+    await guardian.watch(group[0])
+    pid = guardian.pid
+    assert pid is not None
+    guardian.unwatch(group[0])
+    await guardian.close()
+    assert not is_alive(pid)
+    assert is_alive(group[0])
+
+
+async def test_closing_without_a_group_ends_and_twice_is_fine() -> None:
+    guardian = Watchdog()
+    await guardian.watch(2**40)  # no number a group can have
+    with anyio.fail_after(20):
+        await guardian.close()
+        await guardian.close()
+    assert guardian.pid is None
+
+
+async def test_signals_for_the_terminals_processes_do_not_end_it(group: tuple[int, int]) -> None:
+    guardian = Watchdog()
+    await guardian.watch(group[0])
+    assert guardian.pid is not None
+    assert os.getpgid(guardian.pid) != os.getpgid(0)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        os.kill(guardian.pid, number)
+    assert not await wait_until_gone(guardian.pid, seconds=0.2)
+    await guardian.close()
+    assert await wait_until_gone(*group)
+
+
+@pytest.mark.parametrize("shell", ["/bin/sh", "/bin/bash"])
+async def test_a_shell_ends_what_is_left_of_several_groups_and_spares_the_forgotten(
+    shell: str, group: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcphost.transport.watchdog._SHELL", shell)
+    guardian = Watchdog()
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with (
+        await anyio.open_process(sleeping, start_new_session=True) as kept,
+        await anyio.open_process(sleeping, start_new_session=True) as ended,
+    ):
+        for watched in (kept.pid, group[0], ended.pid):
+            await guardian.watch(watched)
+        assert guardian.pid is not None
+        assert psutil.Process(guardian.pid).memory_info().rss < 5_000_000
+        guardian.unwatch(kept.pid)
+        await guardian.close()
+        assert await wait_until_gone(*group)
+        assert await ended.wait() == -signal.SIGTERM
+        assert is_alive(kept.pid)
+        kept.kill()
+
+
+async def test_groups_that_start_together_are_written_down_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guardian = Watchdog(tmp_path)
+    changes: list[object] = []
+    run_sync = anyio.to_thread.run_sync
+
+    async def counted(function: Any, *arguments: Any, **options: Any) -> Any:
+        changes.append(function)
+        return await run_sync(function, *arguments, **options)
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", counted)
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    async with AsyncExitStack() as stack:
+        started = [
+            await stack.enter_async_context(await anyio.open_process(sleeping, start_new_session=True))
+            for _ in range(5)
+        ]
+        async with anyio.create_task_group() as tasks:
+            for process in started:
+                tasks.start_soon(guardian.watch, process.pid)
+        assert len(changes) <= 4  # the start of the guardian, the first group, all others, what an earlier run left
+        written = written_in(tmp_path)
+        assert all(f"+ {process.pid} " in written for process in started)
+        await guardian.close()
+        for process in started:
+            assert await process.wait() == -signal.SIGTERM
+
+
+def written_in(folder: Path) -> str:
+    (file,) = folder.iterdir()
+    return file.read_text()
