@@ -469,7 +469,7 @@ def difference_of_definitions() -> tuple[int, Work]:
 
 @host_case
 def definition_of_many_values_is_fingerprinted() -> tuple[int, Work]:
-    from mcphost.host.servers.tool_fingerprints import fingerprint
+    from mcphost.host.servers.catalog import fingerprint
 
     raw = b'{"x":[' + b",".join([b"{}"] * 1_300_000) + b"]}"
 

@@ -120,7 +120,7 @@ def _template_case(name: str, template: str) -> None:
     @work_case(f"resource template: {name}")
     def _made() -> tuple[int, Work]:
         from mcphost.errors import UsageError
-        from mcphost.host.servers.resource_templates import required_variables, template_variables
+        from mcphost.host.servers.features import required_variables, template_variables
 
         template_variables("a:{b}")
 

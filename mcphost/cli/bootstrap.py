@@ -23,10 +23,8 @@ from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.events import SignInUpdated
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.secret_storage_prompts import SecretStoragePrompts
-from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in_prompts import OpenUrl, SignInPrompts
-from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.questions.secret_storage import ChooseSecretStorage, SecretStoragePrompts, UnlockSecrets
+from mcphost.host.questions.sign_in import OpenUrl, SignInPrompts, SignInQuestion
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import replace_surrogates
 from mcphost.serialization import replace, to_builtins

@@ -5,9 +5,8 @@ from typing import TypeVar, cast
 
 from mcphost.cli.output import print_note
 from mcphost.cli.prompts import TerminalInput, is_interactive
-from mcphost.host.questions.client_id_question import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
-from mcphost.host.questions.questions import Question
-from mcphost.host.questions.secret_storage_questions import (
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.secret_storage import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,
@@ -18,7 +17,16 @@ from mcphost.host.questions.secret_storage_questions import (
     UnlockSecrets,
     UnlockVerdict,
 )
-from mcphost.host.questions.sign_in_questions import DeclineSignIn, OpenInBrowser, PastedRedirect, SignInQuestion
+from mcphost.host.questions.sign_in import (
+    ClientVerdict,
+    DeclineClient,
+    DeclineSignIn,
+    EnterClientId,
+    EnteredClient,
+    OpenInBrowser,
+    PastedRedirect,
+    SignInQuestion,
+)
 from mcphost.sanitize import sanitize
 
 A = TypeVar("A")

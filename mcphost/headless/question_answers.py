@@ -9,9 +9,8 @@ import anyio
 from mcphost.config.rules import SYNTAX_HINT, Scope, parse_rule
 from mcphost.errors import MalformedMessage, UsageError
 from mcphost.host.audit.audit_summary import arguments_digest
-from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.form_fields import validate_content
-from mcphost.host.questions.frontend import Frontend
+from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.host.questions.questions import (
     Accept,
     AcceptToolChanges,
@@ -33,9 +32,11 @@ from mcphost.host.questions.questions import (
     EditedRequest,
     FillForm,
     NeverShare,
-    Question,
+    PassEditedResult,
+    PassResult,
     RetryCall,
     ReviewReply,
+    ReviewResult,
     ReviewSampling,
     ReviewToolChanges,
     ShareAlways,
@@ -47,15 +48,10 @@ from mcphost.host.questions.questions import (
     TrustOnce,
     TrustServer,
     VisitUrl,
-)
-from mcphost.host.questions.result_review_questions import (
-    PassEditedResult,
-    PassResult,
-    ReviewResult,
     WithholdResult,
     edited_texts_error,
 )
-from mcphost.host.questions.secret_storage_questions import (
+from mcphost.host.questions.secret_storage import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,
@@ -64,10 +60,13 @@ from mcphost.host.questions.secret_storage_questions import (
     LeaveLocked,
     UnlockSecrets,
 )
-from mcphost.host.questions.sign_in_prompts import OpenUrl
-from mcphost.host.questions.sign_in_questions import (
+from mcphost.host.questions.sign_in import (
+    DeclineClient,
     DeclineSignIn,
+    EnterClientId,
+    EnteredClient,
     OpenInBrowser,
+    OpenUrl,
     PastedRedirect,
     SignInQuestion,
     SwitchSignInMethod,

@@ -22,8 +22,8 @@ from mcphost.host.events import (
     TurnFinished,
 )
 from mcphost.host.host import Host
-from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny, Question
+from mcphost.host.questions.frontend import Frontend, Question
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, Deny
 from mcphost.host.views import ServerView, TurnResult
 from mcphost.llm.model import Usage
 from mcphost.sanitize import escape_unsafe_json, sanitize

@@ -18,9 +18,8 @@ from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.conversation.conversation import Conversation
 from mcphost.host.events import ConversationOpened, EventBus, EventQueue, NoticeEvent, SignInUpdated
 from mcphost.host.model_selection import CreateModelFn, ModelSelection
-from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.question_budget import QuestionBudget
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.frontend import Frontend, QuestionBudget
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.server_requests.root_list import configured_roots
 from mcphost.host.server_requests.roots import Roots
@@ -28,9 +27,7 @@ from mcphost.host.server_requests.sampling_models import SamplingModels
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.connection import ServerConnection
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
-from mcphost.host.servers.quarantine import Quarantine
-from mcphost.host.servers.servers import Servers
-from mcphost.host.servers.startup_wait import ServerStartup
+from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import AllowOnce, ApproveTool
 from mcphost.serialization import replace
 from mcphost.tui.dialogs.registry import QUESTION_KINDS, create_dialog
 

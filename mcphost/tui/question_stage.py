@@ -10,7 +10,7 @@ from mcphost.tui.input_guard import Guarded, TextInput
 from mcphost.tui.navigation import NavigationApp
 
 if TYPE_CHECKING:
-    from mcphost.host.questions.questions import Question
+    from mcphost.host.questions.frontend import Question
     from mcphost.tui.dialogs.dialog import AnyDialog
     from mcphost.tui.frontend import OpenMode, TuiFrontend
     from mcphost.tui.widgets.question_card import QuestionCard

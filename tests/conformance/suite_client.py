@@ -24,9 +24,9 @@ from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import Accept, FillForm, Question
-from mcphost.host.questions.sign_in_prompts import SignInPrompts
-from mcphost.host.questions.sign_in_questions import OpenInBrowser, SignInQuestion
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import Accept, FillForm
+from mcphost.host.questions.sign_in import OpenInBrowser, SignInPrompts, SignInQuestion
 from mcphost.host.views import ServerView
 from mcphost.protocol.skills import parse_skill_files
 from mcphost.protocol.tools import Tool

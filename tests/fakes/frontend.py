@@ -6,7 +6,8 @@ from typing import Any, get_args
 
 import anyio
 
-from mcphost.host.questions.questions import AnyQuestion, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import AnyQuestion
 
 
 class ScriptedFrontend:

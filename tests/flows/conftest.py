@@ -13,7 +13,7 @@ from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import EventQueue, HostEvent
 from mcphost.host.host import Host
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend

@@ -9,6 +9,7 @@ import pytest
 
 from mcphost.host.events import CatalogChanged, HostEvent, ServerState, ToolStarted
 from mcphost.host.host import Host
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     AcceptToolChanges,
     AllowAlways,
@@ -16,7 +17,6 @@ from mcphost.host.questions.questions import (
     AllowSession,
     ApproveTool,
     Deny,
-    Question,
     ReviewToolChanges,
 )
 from tests.fakes.frontend import ScriptedFrontend

@@ -11,6 +11,7 @@ from mcphost.config.schema import Limits
 from mcphost.errors import ConsentDenied, ModelError, UsageError
 from mcphost.host.events import MessageFinished, TextDeltaEvent, ToolFinished, ToolProgress, ToolStarted, TurnFinished
 from mcphost.host.host import CONTINUE_PROMPT
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     AcceptToolChanges,
     AllowAlways,
@@ -19,7 +20,6 @@ from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     Deny,
-    Question,
     ReviewToolChanges,
 )
 from mcphost.llm.messages import ToolReturnPart, ToolUsePart

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
-    Question,
     RetryCall,
     ReviewToolChanges,
     ToolChange,

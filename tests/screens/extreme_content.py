@@ -6,14 +6,17 @@ from typing import Any
 from mcphost.auth.account import Account, StoredAccount
 from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.host.consent.grants import GrantStatus
-from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.form_fields import Field, Option
 from mcphost.host.questions.questions import (
     ApproveTool,
     FillForm,
+    LimitUsage,
+    ModelCandidate,
     RequestingServer,
+    ResultPart,
     RetryCall,
     ReviewReply,
+    ReviewResult,
     ReviewSampling,
     ReviewToolChanges,
     ShareRoots,
@@ -21,9 +24,7 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
-from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
-from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import Tool, ToolAnnotations

@@ -21,7 +21,7 @@ from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
 from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.host.server_requests.roots import Roots
-from mcphost.host.servers import resource_templates
+from mcphost.host.servers import features
 from mcphost.host.views import Catalog, ConversationInfo, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
@@ -138,9 +138,9 @@ class FakeServerFeatures:
         self.suggestions: dict[str, list[str]] = {}
         self.asked: list[tuple[Any, str, str, dict[str, str]]] = []
         self.template_variables, self.expand_template, self.required_variables = (
-            resource_templates.template_variables,
-            resource_templates.expand_template,
-            resource_templates.required_variables,
+            features.template_variables,
+            features.expand_template,
+            features.required_variables,
         )
 
         self.watching: dict[tuple[str, str], None] = {}

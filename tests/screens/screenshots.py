@@ -16,16 +16,19 @@ from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.host import events
 from mcphost.host.consent.grants import GrantStatus
-from mcphost.host.questions.client_id_question import EnterClientId
 from mcphost.host.questions.form_fields import Field, Option
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     FillForm,
-    Question,
+    LimitUsage,
+    ModelCandidate,
     RequestingServer,
+    ResultPart,
     RetryCall,
     ReviewReply,
+    ReviewResult,
     ReviewSampling,
     ReviewToolChanges,
     ShareRoots,
@@ -33,10 +36,8 @@ from mcphost.host.questions.questions import (
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
-from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
-from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
 from mcphost.host.server_requests.root_list import KnownRoots, file_uri
 from mcphost.host.server_requests.roots import Roots
 from mcphost.llm.messages import ImagePart

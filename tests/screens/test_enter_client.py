@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
+from mcphost.host.questions.sign_in import DeclineClient, EnterClientId, EnteredClient
 from tests.screens.conftest import Run
 from tests.screens.test_questions import Asked, answered
 

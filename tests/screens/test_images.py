@@ -9,8 +9,7 @@ import pytest
 from PIL import Image
 
 from mcphost.host import events
-from mcphost.host.questions.questions import ReviewSampling
-from mcphost.host.questions.result_review_questions import ResultPart, ReviewResult
+from mcphost.host.questions.questions import ResultPart, ReviewResult, ReviewSampling
 from mcphost.llm.messages import ImagePart, Message, ToolReturnPart, ToolUsePart
 from mcphost.protocol.base import Icon
 from mcphost.protocol.content import ResourceContents

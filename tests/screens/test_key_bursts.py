@@ -7,11 +7,9 @@ import pytest
 from textual.events import Event, Key, MouseDown, MouseMove, Paste
 
 from mcphost.config.schema import RootConfig
-from mcphost.host.questions.client_id_question import EnteredClient
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.questions import AllowOnce, Deny
-from mcphost.host.questions.result_review_questions import WithholdResult
-from mcphost.host.questions.sign_in_questions import PastedRedirect, SignInQuestion
+from mcphost.host.questions.questions import AllowOnce, Deny, WithholdResult
+from mcphost.host.questions.sign_in import EnteredClient, PastedRedirect, SignInQuestion
 from mcphost.host.server_requests.roots import Roots
 from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer

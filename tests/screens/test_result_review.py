@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.host import events
-from mcphost.host.questions.result_review_questions import (
+from mcphost.host.questions.questions import (
     PassEditedResult,
     PassResult,
     ResultPart,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.questions.secret_storage_questions import (
+from mcphost.host.questions.secret_storage import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,

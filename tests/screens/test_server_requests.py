@@ -7,6 +7,7 @@ import pytest
 
 from mcphost.host.events import CallEnded
 from mcphost.host.questions.form_fields import Field, Option
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
     AcceptUrl,
@@ -18,7 +19,8 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    Question,
+    LimitUsage,
+    ModelCandidate,
     RetryCall,
     ReviewReply,
     ReviewSampling,
@@ -27,7 +29,6 @@ from mcphost.host.questions.questions import (
     ShareSession,
     VisitUrl,
 )
-from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sampling_dialog

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.events import SignInUpdated
-from mcphost.host.questions.sign_in_questions import (
+from mcphost.host.questions.sign_in import (
     DeclineSignIn,
     OpenInBrowser,
     PastedRedirect,

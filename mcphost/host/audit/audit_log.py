@@ -28,9 +28,8 @@ from mcphost.host.audit.audit_summary import (
     sent_arguments,
     to_redacted_json,
 )
-from mcphost.host.questions.frontend import Frontend, FrontendWrapper
-from mcphost.host.questions.question import Question
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.redact import redact_identifier
 from mcphost.serialization import Struct, encode
 from mcphost.store.audit_store import AuditEntry, AuditRecord, AuditRow, AuditStore, current_microseconds

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcphost.errors import UsageError
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
     AcceptToolChanges,
@@ -16,11 +17,13 @@ from mcphost.host.questions.questions import (
     EditedReply,
     EditedRequest,
     FillForm,
-    Question,
+    PassEditedResult,
+    ReviewResult,
     ReviewToolChanges,
     TrustServer,
+    WithholdResult,
+    passed_parts,
 )
-from mcphost.host.questions.result_review_questions import PassEditedResult, ReviewResult, WithholdResult, passed_parts
 from mcphost.redact import redact, redact_command, redact_identifier, redact_values
 from mcphost.serialization import dumps
 

@@ -8,9 +8,8 @@ from anyio.abc import TaskGroup
 from mcphost.config.schema import HostConfig
 from mcphost.errors import StoreError
 from mcphost.host.audit.audit_log import AuditLog
-from mcphost.host.consent.active_grants import ActiveGrants
 from mcphost.host.consent.auto_approve import AutoApproval
-from mcphost.host.consent.grants import GrantRegistry
+from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
 from mcphost.host.consent.policy import ConfigRules, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.conversation.conversation import Conversation
@@ -18,12 +17,10 @@ from mcphost.host.conversation.system_prompt import system_prompt
 from mcphost.host.conversation.turn import Turn, TurnQueue
 from mcphost.host.events import EventBus
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.question_budget import QuestionBudget
+from mcphost.host.questions.frontend import Frontend, QuestionBudget
 from mcphost.host.servers.features import ServerFeatures
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks
-from mcphost.host.servers.servers import Servers
-from mcphost.host.servers.startup_wait import ServerStartup
+from mcphost.host.servers.servers import Servers, ServerStartup
 from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.tools.builtin_tools import BuiltinTools
 from mcphost.host.tools.executor import ToolExecutor

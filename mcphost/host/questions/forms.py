@@ -1,16 +1,43 @@
-"""Parser of a server's form: the restricted schema as typed fields with bounds.
+"""Forms: a server's restricted schema, or a tool's inputSchema, as typed fields with bounds.
 
 Specification: client/elicitation, requested schema. Only flat objects of texts, numbers, booleans and choices exist;
 everything else is refused.
 """
 
+import re
+import unicodedata
+from collections.abc import Iterator
 from typing import Any, cast
 
+from mcphost.config.confusable_names import ascii_skeleton
 from mcphost.errors import MalformedMessage, UsageError
-from mcphost.host.questions.form_fields import Field, Option, validate_value
-from mcphost.host.questions.secret_fields import looks_secret
-from mcphost.serialization import Raw, is_number, loads, replace
+from mcphost.host.questions.form_fields import MAX_TEXT, Field, Option, accepts_empty_text, field_error, validate_value
+from mcphost.sanitize import strip_unsafe
+from mcphost.serialization import Raw, dumps, is_number, loads, replace
+from mcphost.unicode_forms import normalize
 
+_SECRET = re.compile(
+    r"pass[-_ ]?(word|wd|phrase|code)|secret|\btoken\b|(api|private|access|recovery|ssh)[-_ ]?keys?\b"
+    r"|credential|\b(cvv|cvc|pin|otp|totp|2fa|mfa|iban|ssn)\b|card[-_ ]?num|credit[-_ ]?card"
+    r"|(one[-_ ]?time|verification|security|sms|recovery|backup)[-_ ]?codes?\b|seed[-_ ]?phrase|mnemonic"
+    # Without accents: German, French, Spanish, Portuguese, Italian, Dutch, the Nordic languages.
+    r"|passwort|kennwort|geheim(nis|zahl|code)|zugangsdaten|mot[-_ ]de[-_ ]passe|\bmdp\b|contrasen[ay]a?|contrasinal"
+    r"|\bclave[-_ ](de[-_ ]acceso|secreta|privada)|codigo[-_ ]secreto|\bsenha\b|palavra[-_ ]passe"
+    r"|\bparola\b|segreto|wachtwoord|losenord|adgangskode|kodeord|passord|salasana"
+    # Polish, Czech and Slovak, Slovenian, Hungarian, Estonian, Turkish, Vietnamese, Indonesian.
+    r"|\bhas[lł]o\b|\bheslo\b|\bgeslo\b|jelszo|parool|\bsifre\b|mat[-_ ]khau|kata[-_ ]sandi",
+    re.IGNORECASE,
+)
+# Words in other alphabets: Russian and Ukrainian, Bulgarian and Serbian, Greek, Hebrew, Arabic,
+# Persian, Hindi, Thai, Chinese, Japanese, Korean.
+_SECRET_OTHER_SCRIPTS = re.compile(
+    "пароль|парола|лозинка|секрет|κωδικ[όο]ς πρ[όο]σβασης|συνθηματικ[όο]|ססמה|סיסמה|סיסמא|كلمة (ال)?(مرور|سر)|رمز عبور"
+    "|पासवर्ड|รหัสผ่าน|密码|密碼|口令|密钥|密鑰|パスワード|暗証番号|秘密|비밀번호|암호|패스워드",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(r"\b(not|never|no|without)\b|n't\b", re.IGNORECASE)
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Za-z])_(?=[A-Za-z])")
+_DIGITS_AS_LETTERS = str.maketrans("013457@$!", "oieastasi")
 MAX_SCHEMA = 256 * 1024
 MAX_FIELDS = 100
 MAX_OPTIONS = 1_000
@@ -19,6 +46,9 @@ MAX_NAME = 1_000
 MAX_TEXT_TOTAL = 32 * 1024
 """Characters of all names, titles and descriptions of a form."""
 _UNSUPPORTED_KEYWORDS = ("$ref", "allOf", "anyOf", "not", "if", "properties", "patternProperties")
+UNKNOWN_ARGUMENT = "not in the tool's schema"
+_MAX_REFERENCES = 8
+_KEPT_KEYWORDS = ("title", "description", "default")
 
 
 def parse_form(schema: Raw) -> tuple[Field, ...]:
@@ -174,3 +204,136 @@ def _integer_bound(schema: dict[str, Any], key: str) -> int | None:
 def _bound(schema: dict[str, Any], key: str) -> float | None:
     value = schema.get(key)
     return value if is_number(value) else None
+
+
+def argument_fields(schema: Raw | bytes, arguments: dict[str, Any]) -> tuple[Field, ...]:
+    """Return a field for each property, then for each further argument. Never raises.
+
+    A property of any other shape is a field of kind `json`, and so is a field whose argument does not have the
+    property's type, so that it can be shown and corrected. No field has a default: omitted arguments stay omitted. The
+    result is empty if the schema has nothing that a form can show, or too much; the arguments are then edited as JSON.
+    """
+    root = _object(schema)
+    properties, required = _object_member(root, "properties"), root.get("required")
+    required_names = cast("list[Any]", required) if isinstance(required, list) else []
+    names = [*properties, *(name for name in arguments if name not in properties)]
+    if not names or len(names) > MAX_FIELDS:
+        return ()
+    fields: list[Field] = []
+    for name in names:
+        if name in properties:
+            field = _property_field(name, _simplify_schema(properties[name], root), name in required_names)
+        else:
+            kind = "text" if isinstance(arguments[name], str) else "json"
+            field = Field(name=name, kind=kind, description=UNKNOWN_ARGUMENT)
+        fields.append(field if name not in arguments or _can_show(field, arguments[name]) else _to_json_field(field))
+    return tuple(fields)
+
+
+def _object(schema: Raw | bytes) -> dict[str, Any]:
+    if len(bytes(schema)) > MAX_SCHEMA:
+        return {}
+    try:
+        value = loads(bytes(schema) or b"{}", "schema")
+    except MalformedMessage:
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _object_member(value: Any, name: str) -> dict[str, Any]:
+    member = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return cast("dict[str, Any]", member) if isinstance(member, dict) else {}
+
+
+def _simplify_schema(entry: Any, root: dict[str, Any]) -> Any:
+    """Return the property's schema with references resolved and "or null" removed.
+
+    Many libraries declare an optional argument as nullable; omitting it has the same meaning.
+    """
+    for _ in range(_MAX_REFERENCES):
+        if not isinstance(entry, dict):
+            break
+        keywords = cast("dict[str, Any]", entry)
+        target = _inner_schema(keywords, root)
+        if target is None:
+            break
+        entry = {**target, **{key: value for key, value in keywords.items() if key in _KEPT_KEYWORDS}}
+    return cast("Any", entry)
+
+
+def _inner_schema(keywords: dict[str, Any], root: dict[str, Any]) -> dict[str, Any] | None:
+    reference, kind = keywords.get("$ref"), keywords.get("type")
+    if isinstance(reference, str):
+        _, _, pointer = reference.partition("#/")
+        section, _, name = pointer.partition("/")
+        target = _object_member(root, section).get(name) if section in ("$defs", "definitions") else None
+        return cast("dict[str, Any]", target) if isinstance(target, dict) else None
+    if isinstance(kind, list):
+        kinds = [item for item in cast("list[Any]", kind) if item != "null"]
+        return {**keywords, "type": kinds[0]} if len(kinds) == 1 else None
+    for keyword in ("anyOf", "oneOf"):
+        variants = keywords.get(keyword)
+        if isinstance(variants, list):
+            non_null = [item for item in cast("list[Any]", variants) if item != {"type": "null"}]
+            return cast("dict[str, Any]", non_null[0]) if len(non_null) == 1 and isinstance(non_null[0], dict) else None
+    return None
+
+
+def _property_field(name: str, schema: Any, required: bool) -> Field:
+    keywords = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
+    try:
+        field = parse_field(name, schema, required)
+    except MalformedMessage:
+        title, description = (str(keywords.get(key, ""))[:10_000] for key in ("title", "description"))
+        field = Field(name=name, kind="json", title=title, description=description, required=required)
+    description = field.description
+    if keywords.get("default") is not None:
+        description = f"{description} (default: {dumps(keywords['default'])[:200]})".strip()
+    # The user reviews a call of the model; the server does not ask the user for these values.
+    return replace(field, default=None, secret=False, description=description)
+
+
+def _to_json_field(field: Field) -> Field:
+    return replace(field, kind="json", options=())
+
+
+def _can_show(field: Field, value: Any) -> bool:
+    """Return whether the field's kind can show this value, valid or not."""
+    match field.kind:
+        case "text":
+            return isinstance(value, str) and len(value) <= MAX_TEXT and bool(value or accepts_empty_text(field))
+        case "number" | "integer":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "json":
+            return True
+        case _:
+            return value is not None and not field_error(field, value)
+
+
+def looks_secret(name: str, title: str = "", description: str = "") -> bool:
+    """Return whether a field seems to ask for a secret, which does not belong in a form.
+
+    A negated description ("do not give us your PIN") does not count.
+    """
+    if any(_find_secret_word(variant) for word in (name, title) for variant in _variants(word)):
+        return True
+    for variant in _variants(description):
+        match = _find_secret_word(variant)
+        if match is not None and not _NEGATION.search(variant[: match.start()]):
+            return True
+    return False
+
+
+def _find_secret_word(text: str) -> "re.Match[str] | None":
+    return _SECRET.search(text) or _SECRET_OTHER_SCRIPTS.search(text)
+
+
+def _variants(text: str) -> Iterator[str]:
+    """Yield the text as a person may read it: as is, as ASCII without accents, with digits as letters."""
+    plain = normalize("NFKC", strip_unsafe(text))
+    yield plain
+    separated = _WORD_BOUNDARY.sub(" ", plain)
+    decomposed = normalize("NFD", ascii_skeleton(separated))
+    unaccented = "".join(char for char in decomposed if not unicodedata.combining(char))
+    yield unaccented
+    yield unaccented.translate(_DIGITS_AS_LETTERS)

@@ -7,17 +7,119 @@ A frontend shows one question at a time, in order of arrival. Answers that grant
 from typing import Any, ClassVar
 
 from mcphost.config.rules import Rule
-from mcphost.host.questions.client_id_question import EnterClientId
+from mcphost.errors import MalformedMessage
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.question import Question
-from mcphost.host.questions.result_review_questions import ReviewResult
-from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
-from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
+from mcphost.llm.messages import ImagePart
 from mcphost.llm.model import Usage
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.serialization import Raw, Struct
+from mcphost.serialization import Raw, Struct, loads
+
+
+class ModelCandidate(Struct, frozen=True, kw_only=True):
+    """A model that may answer; None and 0 mean unknown.
+
+    Prices are US dollars per token, `speed` is in tokens per second as measured in this run. `ceiling` is the
+    approximate maximum cost of this request in US dollars; `rank` is the place among the user's models, the most
+    capable first.
+    """
+
+    name: str
+    label: str
+    input_price: float | None = None
+    output_price: float | None = None
+    context_window: int = 0
+    speed: float | None = None
+    rank: int | None = None
+    ceiling: float | None = None
+
+
+class LimitUsage(Struct, frozen=True):
+    """Usage of one limit, such as 3 of 10 "requests this minute"."""
+
+    what: str
+    used: int
+    most: int
+
+
+class ResultPart(Struct, frozen=True, kw_only=True):
+    """One part of a result, as the model receives it.
+
+    `kind`: text, image, audio, link, resource, structured (JSON), other, error (a failed call) or note (from mcphost).
+    `text` is for the model; `image` accompanies it. `size` is the size of the underlying data in bytes. `for_user`: the
+    server meant it only for the user.
+    """
+
+    kind: str
+    text: str
+    image: ImagePart | None = None
+    mime_type: str = ""
+    size: int = 0
+    for_user: bool = False
+
+
+class PassResult(Struct, frozen=True):
+    """Pass the result to the model as shown."""
+
+
+class PassEditedResult(Struct, frozen=True):
+    """Pass these texts to the model, one for each part in order; None omits the part and its image."""
+
+    texts: tuple[str | None, ...]
+
+
+class WithholdResult(Struct, frozen=True):
+    """Withhold the result; the model reads `reason`."""
+
+    reason: str = ""
+
+
+ResultVerdict = PassResult | PassEditedResult | WithholdResult
+
+
+class ReviewResult(Question[ResultVerdict], frozen=True, kw_only=True):
+    """Review of a result: `parts` is everything that the model would receive, in order.
+
+    `tool` was called with `arguments`; it is `resources/read` for a resource that the user attached and `load_skill`
+    for a skill. `is_error`: the tool reported a failure.
+    """
+
+    KIND: ClassVar[str] = "review_result"
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    parts: tuple[ResultPart, ...]
+    is_error: bool = False
+
+    def refusal(self) -> ResultVerdict:
+        """Return the answer that refuses."""
+        return WithholdResult()
+
+
+def edited_texts_error(question: ReviewResult, texts: tuple[str | None, ...]) -> str:
+    """Return why these texts cannot replace the parts, as a sentence; "" if they can."""
+    if len(texts) != len(question.parts):
+        return f"There are {len(question.parts)} parts, but {len(texts)} texts."
+    for part, text in zip(question.parts, texts, strict=True):
+        if part.kind == "structured" and text is not None and text != part.text:
+            try:
+                loads(text, "structured content")
+            except MalformedMessage as error:
+                return error.message
+    return ""
+
+
+def passed_parts(question: ReviewResult, answer: object) -> tuple[ResultPart, ...]:
+    """Return the parts for the model; none if withheld, or if the answer is invalid."""
+    if isinstance(answer, PassResult):
+        return question.parts
+    if not isinstance(answer, PassEditedResult) or edited_texts_error(question, answer.texts):
+        return ()
+    pairs = zip(question.parts, answer.texts, strict=True)
+    return tuple(ResultPart(kind=part.kind, text=text, image=part.image) for part, text in pairs if text is not None)
 
 
 class AllowOnce(Struct, frozen=True):

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import ResultPart
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.llm.messages import ImagePart
 from mcphost.protocol.content import (

@@ -23,7 +23,7 @@ from mcphost.host.questions.questions import (
     UrlVerdict,
     VisitUrl,
 )
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import Elicit, ElicitResult, ServerRequestRejection, UrlElicitationRequired

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mcphost.client.session import ServerRequestContext
 from mcphost.client.timeouts import pause_call_deadlines
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.questions.frontend import Frontend, FrontendWrapper
-from mcphost.host.questions.question_budget import QuestionBudget, TooManyQuestions
-from mcphost.host.questions.questions import FillForm, Question, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
-from mcphost.host.questions.sign_in_prompts import OpenUrl
+from mcphost.host.questions.frontend import Frontend, FrontendWrapper, Question, QuestionBudget, TooManyQuestions
+from mcphost.host.questions.questions import FillForm, ReviewReply, ReviewSampling, ShareRoots, VisitUrl
+from mcphost.host.questions.sign_in import OpenUrl
 from mcphost.host.server_requests.folder_questions import FolderQuestions
 from mcphost.host.server_requests.root_sharing import METHODS_NEEDING_ROOTS, RootSharing
 from mcphost.host.server_requests.roots import Roots

@@ -8,7 +8,7 @@ from typing import Any
 
 from mcphost.client.session import ServerRequestContext
 from mcphost.config.schema import SamplingLimits
-from mcphost.host.questions.sampling_context import LimitUsage
+from mcphost.host.questions.questions import LimitUsage
 from mcphost.serialization import Struct
 
 MINUTE = 60.0

@@ -11,7 +11,7 @@ import anyio
 from mcphost.config.schema import SamplingConfig
 from mcphost.errors import ModelError
 from mcphost.host.model_selection import ModelSelection
-from mcphost.host.questions.sampling_context import ModelCandidate
+from mcphost.host.questions.questions import ModelCandidate
 from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import sanitize

@@ -1,5 +1,7 @@
-"""Listings of one server: tools with digests, resources, prompts, skills; and their differences."""
+"""Listings of one server: tools with fingerprints, resources, prompts, skills; and their differences."""
 
+import hashlib
+import json
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from typing import TypeVar, cast
@@ -18,14 +20,17 @@ from mcphost.client.pagination import (
 )
 from mcphost.client.session import Session
 from mcphost.errors import MalformedMessage, McpHostError, RequestRefused, RequestTimeout
-from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.host.views import Catalog
 from mcphost.protocol import skills
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import Tool
 from mcphost.sandbox import schema_limits
-from mcphost.serialization import Raw, Struct, WireStruct, decode, replace
+from mcphost.serialization import Raw, Struct, WireStruct, decode, encode_sorted, loads, replace
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+# Digits, and the characters after a digit in a number that is not an integer.
+_DIGITS = bytes(0x30 if byte in b"0123456789" else 0x65 if byte in b".eE" else 0x20 for byte in range(256))
+_MANY_DIGITS = b"0" * 18
 NAME_LIMIT = 1_000
 SLICE_SECONDS = 0.005
 DEFINITION_LIMIT = 1024 * 1024
@@ -237,3 +242,26 @@ def diff_tools(before: ServerListing, after: ServerListing) -> ToolListDiff:
             if name in old and bytes(old[name].raw) != bytes(tool.raw) and old[name].digest != tool.digest
         ),
     )
+
+
+def fingerprint(definition: Raw | bytes) -> str:
+    """Return the hex SHA-256 of the canonical JSON (sorted keys), unknown fields included."""
+    raw = bytes(definition)
+    try:
+        value = loads(raw)
+        canonical = encode_sorted(value) if _is_fast_encodable(raw) else _CANONICAL.encode(value).encode()
+    except (MalformedMessage, RecursionError, ValueError):
+        # Invalid JSON: any change of the bytes is a change.
+        canonical = raw
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def _is_fast_encodable(raw: bytes) -> bool:
+    """Return whether both encoders write the same: ASCII without escapes, only short integers.
+
+    `encode_sorted` takes a tenth of the time.
+    """
+    if not raw.isascii() or b"\\" in raw or b"\x7f" in raw:
+        return False
+    digits = raw.translate(_DIGITS)
+    return b"0e" not in digits and _MANY_DIGITS not in digits

@@ -18,8 +18,7 @@ from mcphost.errors import MalformedMessage, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
-from mcphost.host.servers.catalog import ServerListing, ToolDefinition
-from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, dumps, loads, replace
 from mcphost.store.tool_fingerprints import ToolFingerprint, ToolFingerprintStore

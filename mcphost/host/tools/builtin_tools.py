@@ -6,12 +6,11 @@ from typing import Any
 
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.consent.active_grants import ToolHistory
+from mcphost.host.consent.grants import ToolHistory
 from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.consent.tool_identity import ToolIdentity
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
-from mcphost.host.questions.questions import ApproveTool, Deny
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills

@@ -11,7 +11,7 @@ from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestN
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.events import EventBus, ToolFinished, ToolStarted
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
 from mcphost.host.results.tool_schemas import OutputValidation, validate_output
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask

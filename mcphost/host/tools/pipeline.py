@@ -9,8 +9,7 @@ from mcphost.errors import McpHostError, ServerError
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed
-from mcphost.host.questions.questions import Deny
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import Deny, ResultPart
 from mcphost.host.reserved_names import RESERVED_TOOL_NAMES
 from mcphost.host.results import tool_schemas
 from mcphost.host.results.tool_schemas import SchemaErrors

@@ -12,9 +12,8 @@ from mcphost.errors import ConsentDenied, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
 from mcphost.host.events import EventBus, ResultReviewed
-from mcphost.host.questions.frontend import Frontend
-from mcphost.host.questions.question_budget import QuestionBudget, TooManyQuestions
-from mcphost.host.questions.result_review_questions import (
+from mcphost.host.questions.frontend import Frontend, QuestionBudget, TooManyQuestions
+from mcphost.host.questions.questions import (
     PassResult,
     ResultPart,
     ReviewResult,

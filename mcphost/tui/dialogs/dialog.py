@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static, TextArea
 
-from mcphost.host.questions.questions import Question
+from mcphost.host.questions.frontend import Question
 from mcphost.serialization import replace
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.screen_text import clean_line

@@ -13,8 +13,9 @@ from textual.widget import Widget
 from textual.widgets import Button, Static, TextArea
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.questions import ApproveTool, Question
-from mcphost.host.questions.tool_forms import argument_fields
+from mcphost.host.questions.forms import argument_fields
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import ApproveTool
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import dumps, loads
 from mcphost.tui.answer_guard import AnswerGuard

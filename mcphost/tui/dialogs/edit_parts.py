@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import ResultPart
 from mcphost.pluralize import pluralize
 from mcphost.tui.dialogs.result_view import describe_part
 from mcphost.tui.screen_text import clean

@@ -7,7 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from mcphost.host.questions.client_id_question import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
+from mcphost.host.questions.sign_in import ClientVerdict, DeclineClient, EnterClientId, EnteredClient
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean, clean_line
 from mcphost.tui.widgets.key_values import KeyValueList

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.host.questions.secret_storage_questions import (
+from mcphost.host.questions.secret_storage import (
     ChooseSecretStorage,
     EnterPassphrase,
     KeepInEncryptedFile,

@@ -3,23 +3,22 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from mcphost.host.questions.client_id_question import EnterClientId
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     ApproveTool,
     ContinueTurn,
     FillForm,
-    Question,
     RetryCall,
     ReviewReply,
+    ReviewResult,
     ReviewSampling,
     ReviewToolChanges,
     ShareRoots,
     TrustServer,
     VisitUrl,
 )
-from mcphost.host.questions.result_review_questions import ReviewResult
-from mcphost.host.questions.secret_storage_questions import ChooseSecretStorage, UnlockSecrets
-from mcphost.host.questions.sign_in_questions import SignInQuestion
+from mcphost.host.questions.secret_storage import ChooseSecretStorage, UnlockSecrets
+from mcphost.host.questions.sign_in import EnterClientId, SignInQuestion
 
 if TYPE_CHECKING:
     from mcphost.tui.dialogs.dialog import AnyDialog

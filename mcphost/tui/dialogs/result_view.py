@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcphost.host.questions.result_review_questions import ResultPart
+from mcphost.host.questions.questions import ResultPart
 from mcphost.tui.messages import Section
 from mcphost.tui.screen_text import clean, clean_line
 

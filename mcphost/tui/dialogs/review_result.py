@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
 
-from mcphost.host.questions.result_review_questions import (
+from mcphost.host.questions.questions import (
     PassEditedResult,
     PassResult,
     ResultVerdict,

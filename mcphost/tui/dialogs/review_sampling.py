@@ -7,8 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 
 from mcphost.host.questions.form_fields import Field, Option
-from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest, ReviewSampling
-from mcphost.host.questions.sampling_context import ModelCandidate
+from mcphost.host.questions.questions import ApproveUnchanged, EditedRequest, ModelCandidate, ReviewSampling
 from mcphost.serialization import dumps, replace
 from mcphost.tui.dialogs.sampling_cost import format_cost
 from mcphost.tui.dialogs.sampling_dialog import SamplingDialog

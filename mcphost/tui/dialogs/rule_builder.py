@@ -17,7 +17,8 @@ from mcphost.config.rules import Rule, format_rule
 from mcphost.errors import McpHostError, UsageError
 from mcphost.host.consent.grants import GrantRegistry, PastCall
 from mcphost.host.consent.rule_matching import RuleMatch
-from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, replace
 from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form

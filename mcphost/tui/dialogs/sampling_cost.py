@@ -1,6 +1,6 @@
 """Formatting of the estimated cost of a model request."""
 
-from mcphost.host.questions.sampling_context import ModelCandidate
+from mcphost.host.questions.questions import ModelCandidate
 
 
 def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:

@@ -10,14 +10,14 @@ from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
 from mcphost.host.events import SignInUpdated
-from mcphost.host.questions.scope_descriptions import describe_scope
-from mcphost.host.questions.sign_in_questions import (
+from mcphost.host.questions.sign_in import (
     DeclineSignIn,
     OpenInBrowser,
     PastedRedirect,
     SignInQuestion,
     SignInVerdict,
     SwitchSignInMethod,
+    describe_scope,
 )
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CopyRequested, QrCodeRequested

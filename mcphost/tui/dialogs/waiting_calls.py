@@ -9,7 +9,8 @@ from textual.widget import Widget
 from textual.widgets import Button, OptionList
 from textual.widgets.option_list import Option
 
-from mcphost.host.questions.questions import ApproveTool, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import Struct
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from mcphost.client.session import StoredAccount
 from mcphost.errors import McpHostError
-from mcphost.host.questions.scope_descriptions import describe_scope
+from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.servers.accounts import describe_client, describe_storage, describe_validity, validity
 from mcphost.host.views import ServerView
 from mcphost.tui.screen_text import clean_line

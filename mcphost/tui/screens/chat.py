@@ -34,7 +34,7 @@ from mcphost.tui.widgets.transcript import Transcript
 if TYPE_CHECKING:
     from mcphost.host.events import HostEvent, ServerState
     from mcphost.host.host import Host
-    from mcphost.host.questions.questions import Question
+    from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
     from mcphost.tui.screens.conversation import TranscriptPresenter
     from mcphost.tui.screens.status_model import StatusModel
@@ -219,8 +219,7 @@ class ChatScreen(Screen[None]):
 
     def show_pending_questions(self, questions: "tuple[Question[Any], ...]") -> None:
         """Which questions wait for the user."""
-        from mcphost.host.questions.questions import ApproveTool
-        from mcphost.host.questions.result_review_questions import ReviewResult
+        from mcphost.host.questions.questions import ApproveTool, ReviewResult
 
         self.pending_question_count = len(questions)
         self.presenter.mark_waiting_calls(

@@ -10,7 +10,7 @@ from textual.widgets import OptionList
 
 from mcphost.config.confusable_names import describe_name_risk
 from mcphost.errors import McpHostError
-from mcphost.host.questions.scope_descriptions import describe_scope
+from mcphost.host.questions.sign_in import describe_scope
 from mcphost.host.results.icon_policy import parse_icons
 from mcphost.host.servers.accounts import describe_client, describe_discovery, describe_storage, describe_validity
 from mcphost.host.views import ServerView, summarize_catalog

@@ -16,7 +16,8 @@ from mcphost.config.schema import AuditConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.host.host import Host
-from mcphost.host.questions.questions import AnyQuestion, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import AnyQuestion
 from mcphost.llm.model import ModelEvent, ModelRequest
 from mcphost.serialization import Struct
 from mcphost.store.audit_store import FIELDS, AuditStore

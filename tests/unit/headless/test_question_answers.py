@@ -8,8 +8,8 @@ import pytest
 from mcphost.config.rules import Rule, parse_rule
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import PipeFrontend, parse_answer
-from mcphost.host.questions.client_id_question import DeclineClient, EnterClientId, EnteredClient
 from mcphost.host.questions.form_fields import Field
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
     AcceptToolChanges,
@@ -30,10 +30,13 @@ from mcphost.host.questions.questions import (
     EditedRequest,
     FillForm,
     NeverShare,
-    Question,
+    PassEditedResult,
+    PassResult,
     RequestingServer,
+    ResultPart,
     RetryCall,
     ReviewReply,
+    ReviewResult,
     ReviewSampling,
     ReviewToolChanges,
     ShareAlways,
@@ -46,16 +49,13 @@ from mcphost.host.questions.questions import (
     TrustOnce,
     TrustServer,
     VisitUrl,
-)
-from mcphost.host.questions.result_review_questions import (
-    PassEditedResult,
-    PassResult,
-    ResultPart,
-    ReviewResult,
     WithholdResult,
 )
-from mcphost.host.questions.sign_in_questions import (
+from mcphost.host.questions.sign_in import (
+    DeclineClient,
     DeclineSignIn,
+    EnterClientId,
+    EnteredClient,
     OpenInBrowser,
     PastedRedirect,
     SignInQuestion,

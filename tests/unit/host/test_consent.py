@@ -14,7 +14,7 @@ from mcphost.config.rules import parse_rule
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
-from mcphost.host.consent.active_grants import ActiveGrants, ToolHistory
+from mcphost.host.consent.grants import ActiveGrants, ToolHistory
 from mcphost.host.consent.policy import RULE_MISMATCH, Approval, AutoApprovalCheck, ConfigRules, ConsentPolicy
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.consent.tool_identity import ToolIdentity, make_grant

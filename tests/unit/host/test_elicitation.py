@@ -12,8 +12,7 @@ from mcphost.client.session import ServerRequestContext
 from mcphost.errors import ConsentDenied, MalformedMessage, RequestRefused
 from mcphost.host.events import CallEnded
 from mcphost.host.questions.form_fields import Field
-from mcphost.host.questions.frontend import RefusingFrontend
-from mcphost.host.questions.question_budget import MAX_SERVER_QUESTIONS
+from mcphost.host.questions.frontend import MAX_SERVER_QUESTIONS, RefusingFrontend
 from mcphost.host.questions.questions import Accept, AcceptUrl, Cancel, Decline, FillForm, RetryCall, VisitUrl
 from mcphost.host.server_requests.elicitation import MAX_NOTICES, MAX_PENDING, ElicitationHandler
 from mcphost.protocol.jsonrpc import ErrorData, JsonRpcErrorResponse
@@ -419,7 +418,7 @@ async def test_a_flood_of_forms_becomes_a_bounded_queue_and_the_rest_is_refused(
 async def test_forms_that_hold_too_much_together_are_refused_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_SERVER_BYTES", 5_000)
+    monkeypatch.setattr("mcphost.host.questions.frontend.MAX_SERVER_BYTES", 5_000)
     peer, front = AskingServer("2025-11-25"), ScriptedFrontend()
     method, params = form_request(NAME)
     async with open_asking_host(tmp_path, peer, front):

@@ -12,8 +12,13 @@ import pytest
 from mcphost.config.rules import parse_rule
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import create_in_memory_log
-from mcphost.host.consent.active_grants import ActiveGrants
-from mcphost.host.consent.grants import OTHER_ACCOUNT, SERVER_CHANGED, SERVER_NOT_CONFIGURED, GrantRegistry
+from mcphost.host.consent.grants import (
+    OTHER_ACCOUNT,
+    SERVER_CHANGED,
+    SERVER_NOT_CONFIGURED,
+    ActiveGrants,
+    GrantRegistry,
+)
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
 from mcphost.sandbox.schema_validator import SchemaValidator

@@ -8,12 +8,12 @@ import anyio
 import pytest
 
 from mcphost.config.schema import RootConfig
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
     ApproveUnchanged,
     Decline,
     FillForm,
-    Question,
     ReviewSampling,
     ShareOnce,
     ShareRoots,

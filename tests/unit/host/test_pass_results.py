@@ -12,7 +12,7 @@ from mcphost.config.schema import AuditConfig
 from mcphost.errors import UsageError
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.rule_matching import RuleMatcher
-from mcphost.host.questions.result_review_questions import ResultPart, WithholdResult
+from mcphost.host.questions.questions import ResultPart, WithholdResult
 from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
 from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace

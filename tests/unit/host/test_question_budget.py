@@ -3,7 +3,7 @@
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.questions.question_budget import (
+from mcphost.host.questions.frontend import (
     MAX_SERVER_BYTES,
     MAX_SERVER_QUESTIONS,
     MAX_TOTAL_BYTES,

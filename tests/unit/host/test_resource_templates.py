@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.errors import UsageError
-from mcphost.host.servers import resource_templates
-from mcphost.host.servers.resource_templates import expand_template, template_variables
+from mcphost.host.servers import features
+from mcphost.host.servers.features import expand_template, template_variables
 
 
 @pytest.mark.req("res.templates.expand")
@@ -59,5 +59,5 @@ def test_what_is_no_template_or_no_address_is_said(template: str, values: dict[s
 
 
 def test_limits_are_what_they_say() -> None:
-    most = resource_templates.TEMPLATE_URI_LIMIT
+    most = features.TEMPLATE_URI_LIMIT
     assert len(expand_template("{a}", {"a": "y" * most})) == most

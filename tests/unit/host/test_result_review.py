@@ -13,6 +13,7 @@ from mcphost.headless.allow_rules import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
+from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     Accept,
     AllowOnce,
@@ -20,9 +21,11 @@ from mcphost.host.questions.questions import (
     ApproveTool,
     ApproveUnchanged,
     FillForm,
-    Question,
+    PassEditedResult,
+    PassResult,
+    ReviewResult,
+    WithholdResult,
 )
-from mcphost.host.questions.result_review_questions import PassEditedResult, PassResult, ReviewResult, WithholdResult
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
 from mcphost.host.tools.pipeline import STOPPED_TEXT
 from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
@@ -139,7 +142,7 @@ async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None
 async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcphost.host.questions.question_budget.MAX_TOTAL_BYTES", 100)
+    monkeypatch.setattr("mcphost.host.questions.frontend.MAX_TOTAL_BYTES", 100)
     part, events = await given(tmp_path, {"content": [{"type": "text", "text": "word " * 100}]}, Reader(PassResult()))
     assert part.text.startswith(REVIEW_UNAVAILABLE)
     assert "word" not in part.text
@@ -513,8 +516,8 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
 
 
 def test_an_edited_part_keeps_what_it_is() -> None:
-    from mcphost.host.questions.result_review_questions import ResultPart
-    from mcphost.host.questions.result_review_questions import passed_parts as taken
+    from mcphost.host.questions.questions import ResultPart
+    from mcphost.host.questions.questions import passed_parts as taken
 
     piece = ResultPart(kind="text", text="a", size=1)
     question = ReviewResult(

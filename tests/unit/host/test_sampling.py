@@ -15,10 +15,11 @@ from mcphost.host.questions.questions import (
     Deny,
     EditedReply,
     EditedRequest,
+    LimitUsage,
+    ModelCandidate,
     ReviewReply,
     ReviewSampling,
 )
-from mcphost.host.questions.sampling_context import LimitUsage, ModelCandidate
 from mcphost.host.server_requests import sampling
 from mcphost.host.server_requests.sampling import PROVIDER_ID_KEY
 from mcphost.host.server_requests.sampling_limits import OPEN_SECONDS, SamplingNesting

@@ -11,8 +11,7 @@ from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
 from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
 from mcphost.headless.question_answers import parse_answer
-from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ReviewSampling
-from mcphost.host.questions.sampling_context import ModelCandidate
+from mcphost.host.questions.questions import ApproveUnchanged, Deny, EditedRequest, ModelCandidate, ReviewSampling
 from mcphost.host.server_requests.sampling_limits import SamplingBudget
 from mcphost.host.server_requests.sampling_models import choose_model
 from mcphost.llm.model import ModelFacts

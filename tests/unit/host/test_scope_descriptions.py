@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcphost.host.questions.scope_descriptions import describe_scope
+from mcphost.host.questions.sign_in import describe_scope
 
 
 @pytest.mark.parametrize(

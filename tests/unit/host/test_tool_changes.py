@@ -19,8 +19,8 @@ from mcphost.host.audit.audit_log import create_in_memory_log
 from mcphost.host.questions.frontend import RefusingFrontend
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges
 from mcphost.host.servers import tool_changes as drift_module
-from mcphost.host.servers.catalog import ServerListing, ToolDefinition
-from mcphost.host.servers.quarantine import Quarantine
+from mcphost.host.servers.catalog import ServerListing, ToolDefinition, fingerprint
+from mcphost.host.servers.servers import Quarantine
 from mcphost.host.servers.tool_changes import (
     INLINE_DIGEST_BYTES,
     MAX_LINES,
@@ -29,7 +29,6 @@ from mcphost.host.servers.tool_changes import (
     ToolChangeTrackerFactory,
     diff_definitions,
 )
-from mcphost.host.servers.tool_fingerprints import fingerprint
 from mcphost.serialization import Raw, dumps, replace
 from mcphost.store.database import Database
 from mcphost.store.tool_fingerprints import (
@@ -533,7 +532,7 @@ async def test_long_definitions_are_hashed_off_the_event_loop_and_short_ones_at_
 
     bench = Bench(path)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.hashlib", SimpleNamespace(sha256=counting))
-    monkeypatch.setattr("mcphost.host.servers.tool_fingerprints.hashlib", SimpleNamespace(sha256=counting))
+    monkeypatch.setattr("mcphost.host.servers.catalog.hashlib", SimpleNamespace(sha256=counting))
     description = "d" * (INLINE_DIGEST_BYTES if long else 1)
     await list_and_save(bench.drift, offers({"name": "a", "description": description}))
     changed = offers({"name": "a", "description": description + " evil"})

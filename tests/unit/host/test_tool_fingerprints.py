@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcphost.errors import MalformedMessage
-from mcphost.host.servers.tool_fingerprints import fingerprint
+from mcphost.host.servers.catalog import fingerprint
 from mcphost.serialization import loads
 
 CHARACTERS = 'abc"\\/\x7f<>&é\u2028😀e.E0123456789- \t\n$'

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.form_fields import Field, field_error
-from mcphost.host.questions.forms import MAX_FIELDS
-from mcphost.host.questions.tool_forms import argument_fields
+from mcphost.host.questions.forms import MAX_FIELDS, argument_fields
 from mcphost.serialization import Raw, encode
 
 

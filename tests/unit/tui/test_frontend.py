@@ -6,7 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn, Question
+from mcphost.host.questions.frontend import Question
+from mcphost.host.questions.questions import AllowOnce, ApproveTool, ContinueTurn
 from mcphost.tui.dialogs.waiting_calls import AllowAll, OpenOne
 from mcphost.tui.frontend import OpenMode, TuiFrontend
 

@@ -1,0 +1,264 @@
+"""The sign-in questions, their prompts, and the meaning of scopes."""
+
+import re
+from collections.abc import Awaitable, Callable
+from time import monotonic
+from typing import ClassVar, Literal, Protocol
+
+from mcphost.host.questions.frontend import Frontend, Question
+from mcphost.serialization import Struct
+from mcphost.unicode_forms import split_url
+
+OPENED = "Opened in your browser. This question closes when the sign-in is complete."
+NO_BROWSER = "No browser could be opened. Open the address yourself and paste the final address here."
+NO_BROWSER_FOR_CODE = "No browser could be opened. Open the address yourself, on any machine."
+_KNOWN = {
+    "offline_access": "stay signed in while you are away",
+    "openid": "know that it is you",
+    "profile": "see your name and picture",
+    "email": "see your e-mail address",
+    "phone": "see your phone number",
+    "address": "see your postal address",
+}
+_VERBS = {
+    "read": "read", "readonly": "read", "view": "read", "get": "read", "list": "list", "search": "search",
+    "write": "read and change", "readwrite": "read and change", "edit": "change", "update": "change",
+    "modify": "change", "create": "create", "add": "add", "delete": "delete", "remove": "delete", "send": "send",
+    "execute": "run", "exec": "run", "invoke": "run", "call": "run", "run": "run", "use": "use",
+    "admin": "administer", "manage": "manage", "full": "do everything with", "all": "do everything with",
+}  # fmt: skip
+_GENERIC_PARTS = {"api", "auth", "com", "default", "mcp", "scope", "scopes", "user", "v1", "v2"}
+_PARTS = re.compile(r"[:./_\-\s]+")
+_MAX_LENGTH = 200
+
+
+class EnteredClient(Struct, frozen=True):
+    """The client id, and secret if any, of a registration that the user made."""
+
+    client_id: str
+    client_secret: str = ""
+
+    def __repr__(self) -> str:
+        return "EnteredClient(…)"
+
+
+class DeclineClient(Struct, frozen=True):
+    """The user has no client id; the sign-in ends."""
+
+
+ClientVerdict = EnteredClient | DeclineClient
+
+
+class EnterClientId(Question[ClientVerdict], frozen=True, kw_only=True):
+    """The question for mcphost's client id at *issuer*, which has no dynamic registration.
+
+    `note` is the reason; the user registers a client there for `redirect_uri`.
+    """
+
+    KIND: ClassVar[str] = "enter_client"
+    issuer: str
+    redirect_uri: str
+    note: str = ""
+
+    def refusal(self) -> ClientVerdict:
+        """Return the answer that refuses."""
+        return DeclineClient()
+
+
+class OpenInBrowser(Struct, frozen=True):
+    """The address is, or will be, open in a browser; the redirect arrives automatically."""
+
+
+class PastedRedirect(Struct, frozen=True):
+    """The final address of the sign-in, pasted from a browser that could not reach mcphost."""
+
+    redirect_url: str
+
+    def __repr__(self) -> str:
+        return "PastedRedirect(…)"
+
+
+class SwitchSignInMethod(Struct, frozen=True):
+    """Use a device code instead of a browser, or the reverse; see `SignInQuestion.other`."""
+
+
+class DeclineSignIn(Struct, frozen=True):
+    """Do not sign in."""
+
+
+SignInVerdict = OpenInBrowser | PastedRedirect | SwitchSignInMethod | DeclineSignIn
+
+
+class SignInQuestion(Question[SignInVerdict], frozen=True, kw_only=True):
+    """A sign-in at *issuer*; `url` is complete, `host` is its host.
+
+    `note` says why the question is repeated. It is withdrawn when the browser's redirect arrives, and after `seconds`;
+    `asked` is when it was asked, on this machine's monotonic clock. `browser` False: no browser can open on this
+    machine.
+
+    With a `code`, the user enters it at the address in any browser, and nothing is pasted. `whole` is the address with
+    the code in it ("" for none); the authorization server is polled every `interval` seconds. `other` is the
+    alternative method: "code", "browser", or "" for none. `others` are accounts already signed in there: to use one of
+    them, the user refuses and selects it. `warnings` are sentences to show first.
+    """
+
+    KIND: ClassVar[str] = "sign_in"
+    url: str
+    host: str
+    issuer: str
+    scopes: tuple[str, ...] = ()
+    code: str = ""
+    note: str = ""
+    whole: str = ""
+    seconds: float = 0
+    interval: float = 0
+    asked: float = 0
+    other: Literal["", "code", "browser"] = ""
+    browser: bool = True
+    others: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def refusal(self) -> SignInVerdict:
+        """Return the answer that refuses."""
+        return DeclineSignIn()
+
+
+OpenUrl = Callable[[str], Awaitable[bool]]
+"""Opens an http(s) address in a browser and returns whether that worked."""
+
+
+class SignInPromptTerms(Protocol):
+    """Terms of one sign-in address from auth.authorization_flow."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds until the sign-in expires."""
+        ...
+
+    @property
+    def verification_uri_complete(self) -> str:
+        """The address with the device code in it, "" without one."""
+        ...
+
+    @property
+    def poll_interval(self) -> float:
+        """Seconds between polls of the authorization server."""
+        ...
+
+    @property
+    def switch_method(self) -> Callable[[], None] | None:
+        """Switches to the other sign-in method; None if there is none."""
+        ...
+
+    @property
+    def other_accounts(self) -> tuple[str, ...]:
+        """Accounts that are already signed in there."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to show first."""
+        ...
+
+
+class SignInPrompts:
+    """Prompts of auth.authorization_flow through the frontend and the browser."""
+
+    def __init__(
+        self,
+        frontend: Frontend,
+        open_url: OpenUrl | None = None,
+        can_open: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """*can_open* returns whether a browser may be available."""
+        self._frontend = frontend
+        self._open_url = open_url
+        self._can_open = can_open
+
+    async def sign_in(
+        self,
+        *,
+        server: str,
+        account: str,
+        issuer: str,
+        url: str,
+        scopes: tuple[str, ...],
+        code: str,
+        note: str,
+        terms: SignInPromptTerms,
+    ) -> str | None:
+        """Return None for a refusal, "" if the browser answers or the method changed, else the pasted address.
+
+        After opening the browser, the question is asked again, so that the wait is visible and can be cancelled.
+        """
+        deadline = monotonic() + terms.timeout
+        while True:
+            now = monotonic()
+            question = SignInQuestion(
+                server=server,
+                why=f"the server {server} wants to know who you are",
+                url=url,
+                host=split_url(url).netloc,
+                issuer=issuer,
+                scopes=scopes,
+                account=account,
+                code=code,
+                note=note,
+                whole=terms.verification_uri_complete,
+                seconds=max(0.0, deadline - now),
+                interval=terms.poll_interval,
+                asked=now,
+                other="" if terms.switch_method is None else "browser" if code else "code",
+                browser=self._open_url is None or self._can_open(),
+                others=terms.other_accounts,
+                warnings=terms.warnings,
+            )
+            verdict = await self._frontend.ask(question)
+            if isinstance(verdict, DeclineSignIn):
+                return None
+            if isinstance(verdict, PastedRedirect):
+                return verdict.redirect_url
+            if isinstance(verdict, SwitchSignInMethod):
+                if terms.switch_method is not None:
+                    terms.switch_method()
+                return ""
+            if self._open_url is None:
+                return ""
+            opened = await self._open_url(url)
+            note = OPENED if opened else NO_BROWSER_FOR_CODE if code else NO_BROWSER
+
+    async def ask_client_id(
+        self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
+    ) -> tuple[str, str] | None:
+        """Return the client id and secret that the user entered, or None if refused or not possible."""
+        if EnterClientId.KIND not in self._frontend.kinds:
+            return None
+        verdict = await self._frontend.ask(
+            EnterClientId(
+                server=server,
+                why=f"the server {server} wants to know who you are",
+                issuer=issuer,
+                redirect_uri=redirect_uri,
+                account=account,
+                note=note,
+            )
+        )
+        return (verdict.client_id, verdict.client_secret) if isinstance(verdict, EnteredClient) else None
+
+
+def describe_scope(scope: str) -> str:
+    """Return what a scope seems to permit, guessed from its name; "" if it is unclear."""
+    if scope.lower() in _KNOWN:
+        return _KNOWN[scope.lower()]
+    name = scope[:_MAX_LENGTH]
+    if "://" in name:
+        name = name.rpartition("/")[2]  # the last segment of an address names the scope
+    parts = [part for part in _PARTS.split(name.lower()) if part]
+    if not parts or not all(part.isascii() and part.isalnum() for part in parts):
+        return ""
+    verb = next((part for part in parts if part in _VERBS), "")
+    things = [part for part in parts if part != verb]
+    plain = [part for part in things if part not in _GENERIC_PARTS] or things
+    if not verb:
+        return ""
+    return f"{_VERBS[verb]} {' '.join(plain) or 'everything'}"
