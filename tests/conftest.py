@@ -56,7 +56,7 @@ QUICK_FOLDERS = ("unit", "spec", "architecture")
 PROCESS_TESTS = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
-        "architecture": "commits import_contracts loaded_modules regex_patterns readme tracked_files",
+        "architecture": "commits flows import_contracts loaded_modules regex_patterns readme tracked_files",
         "spec": "mutations",
         "unit": "child_watcher log_and_paths processes redact",
         "unit/auth": "browser file_backend secret_store secret_service token_refresh keyring_backend",

@@ -168,6 +168,32 @@ class OAuthPeer:
         await one.result({"tools": []})
 
 
+class ToolsPeer(OAuthPeer):
+    """An MCP server of 2025-11-25: `tools:read` to list, `tools:write` to call, nothing for the `free` methods."""
+
+    free: tuple[str, ...] = ()
+
+    async def mcp(self, one: ReceivedRequest) -> None:
+        method = one.message.get("method", "") if one.method == "POST" else one.method
+        scopes = self.valid.get(one.headers.get("authorization", "").removeprefix("Bearer "))
+        if scopes is None and method not in self.free:
+            await OAuthPeer.mcp(self, one)
+        elif method == "tools/call" and "tools:write" not in (scopes or ()):
+            challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
+            await one.reply(403, b"", www_authenticate=challenge)
+        elif method == "server/discover":
+            await one.error(404, -32601)
+        elif method == "initialize":
+            info = {"name": "peer", "version": "1"}
+            await one.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+        elif method == "tools/list":
+            await one.result({"tools": []})
+        elif method == "tools/call":
+            await one.result({"content": [{"type": "text", "text": "done"}]})
+        else:
+            await one.reply(202 if method.startswith("notifications/") else 405, b"")
+
+
 @asynccontextmanager
 async def run_peer(kind: type[OAuthPeer] = OAuthPeer, **settings: Any) -> AsyncIterator[OAuthPeer]:
     """Both servers, on one port."""

@@ -17,37 +17,11 @@ from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.transport.channel import HttpStatusError
-from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
+from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, ToolsPeer, run_peer
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-
-
-class Tools(OAuthPeer):
-    """Speaks 2025-11-25; listing needs `tools:read`, calling needs `tools:write`; `free` methods need nothing."""
-
-    free: tuple[str, ...] = ()
-
-    async def mcp(self, one: ReceivedRequest) -> None:
-        method = one.message.get("method", "") if one.method == "POST" else one.method
-        scopes = self.valid.get(one.headers.get("authorization", "").removeprefix("Bearer "))
-        if scopes is None and method not in self.free:
-            await OAuthPeer.mcp(self, one)
-        elif method == "tools/call" and "tools:write" not in (scopes or ()):
-            challenge = 'Bearer error="insufficient_scope", scope="tools:write"'
-            await one.reply(403, b"", www_authenticate=challenge)
-        elif method == "server/discover":
-            await one.error(404, -32601)
-        elif method == "initialize":
-            info = {"name": "peer", "version": "1"}
-            await one.result({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
-        elif method == "tools/list":
-            await one.result({"tools": []})
-        elif method == "tools/call":
-            await one.result({"content": [{"type": "text", "text": "done"}]})
-        else:
-            await one.reply(202 if method.startswith("notifications/") else 405, b"")
 
 
 class Notebook(OAuthPeer):
@@ -78,7 +52,7 @@ def opener(person: Any, **limits: float) -> ClientSessionOpener:
 @pytest.mark.req("auth.stepup.retry-original", "auth.stepup.403", "http.get.accept")
 async def test_connecting_signs_in_and_a_call_steps_up_and_is_sent_again() -> None:
     person = BrowserUser()
-    async with run_peer(kind=Tools) as one:
+    async with run_peer(kind=ToolsPeer) as one:
         server = ServerConfig(name="peer", url=one.url)
         async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(ListTools())
@@ -138,7 +112,7 @@ async def test_a_person_may_take_longer_than_the_server_may() -> None:
             await anyio.sleep(1)
             return await super().sign_in(**asked)
 
-    async with run_peer(kind=Tools) as one:
+    async with run_peer(kind=ToolsPeer) as one:
         one.free = ("initialize", "notifications/initialized", "server/discover")
         server = ServerConfig(name="peer", url=one.url, timeout=0.8)
         limits = {"connect_timeout": 0.8, "request_timeout": 0.8, "request_timeout_max": 0.8}
@@ -191,7 +165,7 @@ async def test_what_everybody_may_have_is_remembered_over_a_sign_in() -> None:
             assert await notes(session) == first
 
 
-class Sessions(Tools):
+class Sessions(ToolsPeer):
     """Has sessions, and ends them for whoever signed in; its authorization server stops answering when told to."""
 
     ended: tuple[str, ...] = ()
@@ -226,7 +200,7 @@ async def test_the_end_of_a_session_carries_the_token_and_waits_for_no_renewal()
     assert ended.removeprefix("Bearer ") in one.valid
 
 
-class Lapsing(Tools):
+class Lapsing(ToolsPeer):
     """Takes a call, ends its stream, and wants an account of whoever asks for the rest."""
 
     taken = 0
@@ -255,7 +229,7 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 
 
 @pytest.mark.req("http.403-origin")
-@pytest.mark.parametrize(("kind", "call"), [(Tools, ListTools()), (Notebook, ReadResource("me://notes"))])
+@pytest.mark.parametrize(("kind", "call"), [(ToolsPeer, ListTools()), (Notebook, ReadResource("me://notes"))])
 async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
     kind: type[OAuthPeer], call: ClientRequest[Any]
 ) -> None:
@@ -275,7 +249,7 @@ async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
 @pytest.mark.req("auth.optional")
 async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None:
     person = BrowserUser()
-    async with run_peer(kind=Tools) as one:
+    async with run_peer(kind=ToolsPeer) as one:
         one.free = ("initialize", "notifications/initialized", "server/discover", "tools/list", "GET", "DELETE")
         async with opener(person).open(
             ServerConfig(name="peer", url=one.url), FakeRequestHandler(), RecordingObserver()
@@ -289,7 +263,7 @@ async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None
 @pytest.mark.req("auth.custom")
 async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in() -> None:
     person = BrowserUser()
-    async with run_peer(kind=Tools) as one:
+    async with run_peer(kind=ToolsPeer) as one:
         one.valid["my-own-token"] = {"tools:read"}
         server = ServerConfig(name="peer", url=one.url, headers={"Authorization": "Bearer my-own-token"})
         async with opener(person).open(server, FakeRequestHandler(), RecordingObserver()) as session:
@@ -327,7 +301,7 @@ def test_the_grants_of_a_configuration_become_machines() -> None:
     assert make_client_grant(person, make_target(person)) is None
 
 
-class OldTools(Tools):
+class OldTools(ToolsPeer):
     """The same over HTTP+SSE: the stream itself needs an account."""
 
     def __init__(self, **settings: Any) -> None:

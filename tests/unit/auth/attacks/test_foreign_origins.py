@@ -25,9 +25,16 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import McpHostError, ServerError, SignInRequired
 from mcphost.protocol.tools import ListTools
 from tests.unit.auth.attacks.forbidden_origin import ForbiddenOrigin, forbidden_origin
-from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, query, run_peer, send_with_sign_in
+from tests.unit.auth.oauth_peer import (
+    BrowserUser,
+    OAuthPeer,
+    ToolsPeer,
+    create_oauth,
+    query,
+    run_peer,
+    send_with_sign_in,
+)
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_sign_in import Tools
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
@@ -208,7 +215,7 @@ async def test_two_servers_of_one_authorization_server_each_see_their_own_token_
 async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_elsewhere(tmp_path: Path) -> None:
     """CVE-2026-21852: the same name in another file, with another address, is another server."""
     vault = MemoryBackend()
-    async with run_peer(kind=Tools) as honest, run_peer(kind=Tools) as evil:
+    async with run_peer(kind=ToolsPeer) as honest, run_peer(kind=ToolsPeer) as evil:
         at_home = OAuthRegistry(TokenStore(vault, tmp_path), BrowserUser())
         config = ServerConfig(name="tracker", url=honest.url)
         opener = ClientSessionOpener(expand=str, accounts=at_home)
@@ -232,7 +239,7 @@ async def test_an_address_that_a_project_chose_gets_nothing_that_was_earned_else
 @pytest.mark.req("http.redirects", "auth.token.right-server")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_there(status: int) -> None:
-    async with forbidden_origin() as elsewhere, run_peer(kind=Tools) as one:
+    async with forbidden_origin() as elsewhere, run_peer(kind=ToolsPeer) as one:
         opener = ClientSessionOpener(
             expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser())
         )
@@ -314,7 +321,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_ever() -> None:
     """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
 
-    class Never(Tools):
+    class Never(ToolsPeer):
         async def mcp(self, one: ReceivedRequest) -> None:
             if one.method == "GET":
                 await one.reply(401, b"", www_authenticate='Bearer error="invalid_token"')
