@@ -39,7 +39,7 @@ MESSAGE_LANDMARKS = (
     "store/conversations:ConversationStore.append",
     "host/servers/tool_registry:ToolRegistry.resolve",
     "sandbox/schema_validator:SchemaValidator.validate",
-    "host/consent/active_grants:ActiveGrants.find_covering",
+    "host/consent/grants:ActiveGrants.find_covering",
     "tui/question_stage:QuestionApp.open_dialog",
     "store/audit_store:AuditStore.append",
     "client/stateless_session:StatelessSession.request",
@@ -142,7 +142,8 @@ async def trace_message() -> FlowTrace:
                     await pilot.press("f8")
                     await until(lambda: not app.screen.guard.is_blocking(0, is_letter=True))
                     await pilot.press("a")
-                    await until(lambda: not host.is_busy and not trace.missing)
+                    await until(lambda: not host.is_busy)
+                    await pilot.pause()
                 app.request_quit()
     return trace
 
