@@ -79,7 +79,7 @@ async def acknowledged(meter: Meter, size: int) -> None:
 
         yield messages()
 
-    owner = SimpleNamespace(open=opened, server="s")
+    owner = SimpleNamespace(open_stream=opened, server="s")
     with meter.measuring(len(body)):
         await SubscriptionStream(cast("Any", owner), "resources", wanted, None)._listen()  # pyright: ignore[reportPrivateUsage]
 

@@ -71,7 +71,7 @@ async def ours(target: str, era: str) -> Any:
     async with opened([target], era, 100_000_000 if target == "stdio" else None) as session:
 
         async def call(size: int) -> str:
-            return (await session.request(CallTool("text", {"size": size}))).blocks()[0].text  # type: ignore[union-attr]
+            return (await session.request(CallTool("text", {"size": size}))).parse_blocks()[0].text  # type: ignore[union-attr]
 
         yield call
 

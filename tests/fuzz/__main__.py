@@ -1,19 +1,23 @@
-"""`uv run python -m tests.fuzz lines --count 1000000 --seed 1`, and `streams --count 100000`; prints what was done."""
+"""`uv run python -m tests.fuzz lines --count 1000000 --seed 1`, or `streams`, or `http`; prints what was done."""
 
 import argparse
 import sys
 
-from tests.fuzz import fuzz_http_streams, fuzz_stdio
+from tests.fuzz import fuzz_http_parser, fuzz_http_streams, fuzz_stdio
 
 
 def main() -> int:
     """0 when nothing was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("what", choices=("lines", "streams"))
-    parser.add_argument("--count", type=int, default=10_000, help="how many mutated lines or streams")
+    parser.add_argument("what", choices=("lines", "streams", "http"))
+    parser.add_argument("--count", type=int, default=10_000, help="how many mutated inputs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="begin with this session, to repeat what was found in it")
     given = parser.parse_args()
+    if given.what == "http":
+        outcomes, differences = fuzz_http_parser.run(given.count, given.seed)
+        print(*(f"{count:9,} {kind}" for kind, count in outcomes.most_common()), *differences, sep="\n")
+        return 1 if differences else 0
     run = {"lines": fuzz_stdio.run, "streams": fuzz_http_streams.run}[given.what]
     report = run(given.count, given.seed, given.first)
     print(report.summary(given.what))

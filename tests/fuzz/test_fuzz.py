@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.fuzz import fuzz_http_streams, fuzz_stdio
+from tests.fuzz import fuzz_http_parser, fuzz_http_streams, fuzz_stdio
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -26,3 +26,12 @@ def test_mutated_event_streams_end_calls_and_never_the_session(seed: int) -> Non
     assert survived + forgotten == report.sessions
     assert survived > 0.5 * report.sessions
     assert {"MalformedMessage", "ResponseInterrupted", "HttpStatusError", "changes heard"} <= set(report.outcomes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_http_answer_is_accepted_that_h11_refuses_and_the_others_read_alike(seed: int) -> None:
+    report = fuzz_http_parser.run(15_000, seed)
+    assert report.differences == []
+    assert report.outcomes["equal"] > 3_000
+    assert report.outcomes["both refuse"] > 3_000
+    assert report.outcomes["refused where h11 accepts"] < 1_000
