@@ -39,8 +39,8 @@ async def _asking(meter: Meter, answer: bytes, ask: Callable[[Any, str], Any]) -
 def _registration_case(name: str, make: Callable[[], bytes]) -> None:
     @case(f"sign-in: a registration reply of {name}", size=0)
     async def entry(meter: Meter, size: int) -> None:
-        from mcphost.auth.client_registration import register_client
         from mcphost.auth.discovery import AuthorizationServerMetadata
+        from mcphost.auth.registration import register_client
 
         async def ask(requests: Any, origin: str) -> None:
             document = AuthorizationServerMetadata(issuer=origin, registration_endpoint=origin + "/register")

@@ -51,11 +51,10 @@ async def served() -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def ours(url: str) -> AsyncGenerator[Call]:
-    from mcphost.auth.client_registration import OAuthClient
     from mcphost.auth.keyring_backend import MemoryBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
-    from mcphost.auth.stored_sign_in import StoredSignIn
-    from mcphost.auth.token_store import TokenStore
+    from mcphost.auth.registration import OAuthClient
+    from mcphost.auth.token_store import StoredSignIn, TokenStore
     from mcphost.auth.tokens import TokenSet
     from mcphost.auth.url_policy import canonical_url
     from mcphost.client.connect import ClientSessionOpener

@@ -3,26 +3,24 @@
 Specification: basic/authorization. The steps that a person attends are in `in_browser` and `by_code`.
 """
 
-from mcphost.auth.account import DiscoverySummary
-from mcphost.auth.client_registration import ENTERED_KIND, OAuthClient
+from mcphost.auth.accounts import DiscoverySummary
 from mcphost.auth.code_flow import run_code_flow
 from mcphost.auth.device_flow import run_device_flow
 from mcphost.auth.discovery import (
+    Challenge,
     ProtectedResource,
     UntrustedMetadata,
     discover_issuer,
     discover_resource,
     summarize_discovery,
 )
+from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
-from mcphost.auth.jwt_proofs import JwtSigner
 from mcphost.auth.oauth_http import OAuthHttpClient
-from mcphost.auth.sign_in_target import SignInTarget
-from mcphost.auth.stored_sign_in import StoredSignIn
-from mcphost.auth.token_store import TokenStore
+from mcphost.auth.registration import ENTERED_KIND, OAuthClient
+from mcphost.auth.sign_in import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget, ignore_progress
+from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import TokenError, TokenSet, is_scope, select_scopes
-from mcphost.auth.user_interaction import ProgressCallback, SignInFailed, SignInInteraction, ignore_progress
-from mcphost.auth.www_authenticate import Challenge
 from mcphost.errors import SignInRequired
 
 OFFLINE_ACCESS = "offline_access"

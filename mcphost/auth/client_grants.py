@@ -6,22 +6,22 @@ another way.
 
 from typing import Literal
 
-from mcphost.auth.client_registration import OAuthClient, make_configured_client
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
+    Challenge,
     ProtectedResource,
     UntrustedMetadata,
     discover_issuer,
     discover_resource,
     summarize_discovery,
 )
-from mcphost.auth.jwt_proofs import JwtSigner
+from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.oauth_http import OAuthHttpClient
-from mcphost.auth.sign_in_target import SignInTarget
-from mcphost.auth.stored_sign_in import StoredSignIn
+from mcphost.auth.registration import OAuthClient, make_configured_client
+from mcphost.auth.sign_in import SignInTarget
+from mcphost.auth.token_store import StoredSignIn
 from mcphost.auth.tokens import InvalidScopes, TokenError, request_tokens, select_scopes
 from mcphost.auth.url_policy import check_url
-from mcphost.auth.www_authenticate import Challenge
 from mcphost.redact import register_server_secret
 from mcphost.serialization import Struct
 

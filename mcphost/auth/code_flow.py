@@ -3,23 +3,64 @@
 Specification: basic/authorization. Nothing of a redirect is used, or shown, before `state` and `iss` fit (RFC 9207).
 """
 
+import base64
+import hashlib
 import secrets
 from contextlib import AsyncExitStack
 from urllib.parse import parse_qsl, urlencode
 
 import anyio
 
-from mcphost.auth.authorization_response import extract_code
 from mcphost.auth.callback_server import AuthorizationResponse, CallbackServer, parse_authorization_response
-from mcphost.auth.client_registration import ENTERED_KIND, OAuthClient
-from mcphost.auth.discovery import UntrustedMetadata, check_pkce
+from mcphost.auth.discovery import AuthorizationServerMetadata, UntrustedMetadata, check_pkce
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
 from mcphost.auth.oauth_http import EndpointUnreachable
-from mcphost.auth.pkce import AuthorizationAttempt
+from mcphost.auth.registration import ENTERED_KIND, OAuthClient, quote_server_text
+from mcphost.auth.sign_in import SignInFailed, SignInTerms
 from mcphost.auth.tokens import TokenSet, request_tokens
 from mcphost.auth.url_policy import check_url
-from mcphost.auth.user_interaction import SignInTerms
+from mcphost.redact import register_secret, register_server_secret
 from mcphost.unicode_forms import split_url
+
+
+class AuthorizationAttempt:
+    """The secrets of one authorization request; made fresh for each, never stored, known to `redact`."""
+
+    __slots__ = ("challenge", "state", "verifier")
+    METHOD = "S256"
+
+    def __init__(self) -> None:
+        self.verifier = secrets.token_urlsafe(48)
+        self.state = secrets.token_urlsafe(24)
+        self.challenge = s256_challenge(self.verifier)
+        register_secret(self.verifier)
+        register_secret(self.state)
+
+
+def s256_challenge(verifier: str) -> str:
+    """The S256 challenge of a verifier."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+
+
+def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
+    """The code, once the answer is known to come from the server we asked. Raises UntrustedMetadata, SignInFailed."""
+    if "iss" in response.params:
+        if response.params["iss"] != document.issuer:
+            raise UntrustedMetadata(f"The answer to the sign-in does not come from {issuer[:200]}; it was not used.")
+    elif document.authorization_response_iss_parameter_supported:
+        raise UntrustedMetadata(
+            f"The answer to the sign-in does not say that it comes from {issuer[:200]}; it was not used."
+        )
+    if error := response.get("error"):
+        words = [quote_server_text(word) for word in (error, response.get("error_description"))]
+        said = ": ".join(word for word in words if word)
+        raise SignInFailed(f"The authorization server {issuer[:200]} said: {said}.", "Sign in again.")
+    code = response.get("code")
+    if not code:
+        raise SignInFailed(f"The authorization server {issuer[:200]} sent neither a code nor an error.")
+    register_server_secret(code)
+    return code
+
 
 SELECT_ACCOUNT = "select_account"
 _RESERVED_PARAMETERS = frozenset(

@@ -1,15 +1,128 @@
 """Signing in with a code that a person enters in a browser on any machine, while we ask whether they did."""
 
+import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 import anyio
 
-from mcphost.auth.client_registration import OAuthClient
-from mcphost.auth.device_authorization import poll_token, request_device_authorization
+from mcphost.auth.discovery import AuthorizationServerMetadata
+from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
-from mcphost.auth.tokens import TokenSet
-from mcphost.auth.user_interaction import SignInTerms
+from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
+from mcphost.auth.registration import OAuthClient
+from mcphost.auth.sign_in import SignInTerms
+from mcphost.auth.tokens import TokenError, TokenSet, authenticate_client, parse_lifetime, request_tokens
+from mcphost.auth.url_policy import UnsafeUrl, check_url, url_origin
 from mcphost.errors import SignInRequired
+from mcphost.redact import register_server_secret
+from mcphost.sanitize import sanitize
+from mcphost.serialization import Struct
+
+DEVICE_CODE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
+DEFAULT_INTERVAL = 5.0
+MIN_INTERVAL = 1.0
+MAX_INTERVAL = 60.0
+_MAX_USER_CODE_LENGTH = 64
+_MAX_COMPLETE_URI_LENGTH = 1_000
+
+
+class DeviceAuthorization(Struct, frozen=True):
+    """What the user enters where, and what we ask with; `lasts` and `interval` in seconds.
+
+    `whole` is the address with the code in it, for a picture that another machine takes it from; "" for none. Whoever
+    types reads the code where mcphost shows it, and opens `address` (RFC 8628, section 5.4).
+    """
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: float
+    interval: float
+    verification_uri_complete: str = ""
+
+    def __repr__(self) -> str:
+        return f"DeviceAuthorization({self.verification_uri!r})"
+
+
+async def request_device_authorization(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
+    resource: str,
+    scopes: tuple[str, ...],
+) -> DeviceAuthorization:
+    """A code for the user. Raises TokenError, Unsafe, Unreachable."""
+    endpoint = document.device_authorization_endpoint
+    if not endpoint:
+        raise EndpointUnreachable(
+            f"The authorization server {document.issuer[:200]} does not offer to sign in by a code."
+        )
+    form = {"resource": resource, **({"scope": " ".join(scopes)} if scopes else {})}
+    headers = authenticate_client(client, form)
+    reply = await http.post_form(endpoint, form, "device authorization endpoint", headers)
+    members = reply.json_members()
+    code, user_code, address = (members.get(name) for name in ("device_code", "user_code", "verification_uri"))
+    if not (
+        reply.is_success and isinstance(code, str) and isinstance(user_code, str) and isinstance(address, str) and code
+    ):
+        raise TokenError.from_response(
+            reply, f"The authorization server {document.issuer[:200]} gave no code", "there was no code in its answer."
+        )
+    register_server_secret(code)
+    await http.check_url(address, "verification address")
+    return DeviceAuthorization(
+        code,
+        sanitize(user_code[:_MAX_USER_CODE_LENGTH], keep_newlines=False),
+        address,
+        parse_lifetime(members.get("expires_in")),
+        min(max(parse_lifetime(members.get("interval", DEFAULT_INTERVAL)), MIN_INTERVAL), MAX_INTERVAL),
+        _check_complete_uri(members.get("verification_uri_complete"), address, user_code),
+    )
+
+
+def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
+    """The complete address, when it leads where the other one leads and has the code that is shown; else ""."""
+    if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
+        return ""
+    try:
+        return uri if url_origin(check_url(uri, "verification address")) == url_origin(verification_uri) else ""
+    except UnsafeUrl:
+        return ""
+
+
+async def poll_token(
+    http: OAuthHttpClient,
+    document: AuthorizationServerMetadata,
+    client: OAuthClient,
+    resource: str,
+    authorization: DeviceAuthorization,
+    on_poll: Callable[[int, float, bool], None],
+    signer: JwtSigner | None = None,
+) -> TokenSet:
+    """Ask until the user is done, never faster than told. Raises TokenError, Unreachable; may be cancelled.
+
+    `asked` hears after each time how often that was, after how many seconds it is asked again, and whether that is
+    longer than at first.
+    """
+    interval, until, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
+    form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
+    while True:
+        await anyio.sleep(interval)
+        try:
+            with anyio.CancelScope(shield=True):
+                return await request_tokens(http, document, client, resource, form, signer=signer)
+        except TokenError as error:
+            if error.code == "slow_down":
+                interval = min(interval + DEFAULT_INTERVAL, MAX_INTERVAL)
+            elif error.code != "authorization_pending":
+                raise
+        except EndpointUnreachable:
+            interval = min(interval * 2, MAX_INTERVAL)  # RFC 8628, section 3.5
+        polls += 1
+        on_poll(polls, interval, interval > authorization.interval)
+        if time.monotonic() > until:
+            raise TokenError("The code was not entered in time.", "Sign in again.", code="expired_token")
 
 
 async def run_device_flow(

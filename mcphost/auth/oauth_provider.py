@@ -9,31 +9,67 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from shlex import quote
+from typing import Protocol
 
 import anyio
 
 from mcphost.auth import token_refresh
-from mcphost.auth.account import FETCHED_ON_DEMAND, Account
+from mcphost.auth.accounts import FETCHED_ON_DEMAND, Account
 from mcphost.auth.authorization_flow import AuthorizationFlow
 from mcphost.auth.client_grants import ClientGrant, fetch_token
-from mcphost.auth.discovery import discover_resource
-from mcphost.auth.jwt_proofs import USE_DPOP_NONCE, JwtSigner
+from mcphost.auth.discovery import discover_resource, select_challenge
+from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.rejected_request import ProbeResult, RejectedRequest, probe_server
-from mcphost.auth.sign_in_target import SignInTarget
-from mcphost.auth.stored_sign_in import StoredSignIn
-from mcphost.auth.token_store import TokenStore
-from mcphost.auth.tokens import split_scopes
-from mcphost.auth.user_interaction import (
+from mcphost.auth.sign_in import (
     ProgressCallback,
     SignInFailed,
     SignInInteraction,
     SignInProgress,
+    SignInTarget,
     ignore_progress,
 )
-from mcphost.auth.www_authenticate import select_challenge
+from mcphost.auth.token_store import StoredSignIn, TokenStore
+from mcphost.auth.tokens import split_scopes
 from mcphost.errors import McpHostError, SignInRequired
-from mcphost.serialization import replace
+from mcphost.serialization import Struct, replace
+
+_PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+class RejectedRequest(Protocol):
+    """A 401 or 403, as the transport saw it; `sent` is the Authorization header of the refused request."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def www_authenticate(self) -> str: ...
+
+    @property
+    def authorization(self) -> str: ...
+
+    @property
+    def dpop_nonce(self) -> str: ...
+
+
+class ProbeResult(Struct, frozen=True):
+    """The refusal of a question that we asked to be refused."""
+
+    status: int
+    www_authenticate: str
+    authorization: str
+    dpop_nonce: str = ""
+
+    def __repr__(self) -> str:
+        return f"ProbeResult({self.status})"
+
+
+async def probe_server(http: OAuthHttpClient, url: str) -> ProbeResult:
+    """What the server says to somebody it does not know. Raises UnsafeUrl, Unreachable."""
+    headers = {"accept": "application/json, text/event-stream"}
+    reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
+    return ProbeResult(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
+
 
 _log = logging.getLogger(__name__)
 MAX_SIGN_INS = 2

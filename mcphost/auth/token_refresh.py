@@ -5,10 +5,9 @@ from collections.abc import Callable
 import anyio
 
 from mcphost.auth.discovery import AuthorizationServerMetadata
-from mcphost.auth.jwt_proofs import JwtSigner
+from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.stored_sign_in import StoredSignIn
-from mcphost.auth.token_store import TokenStore
+from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import TokenError, authenticate_client, refresh_tokens
 from mcphost.errors import SignInRequired
 from mcphost.serialization import replace

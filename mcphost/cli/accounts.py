@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.auth.account import Account
+    from mcphost.auth.accounts import Account
     from mcphost.auth.oauth_provider import OAuthProvider
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.token_store import TokenStore
@@ -78,7 +78,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 
 async def _login(options: "Options", args: argparse.Namespace) -> int:
-    from mcphost.auth.account import FETCHED_ON_DEMAND
+    from mcphost.auth.accounts import FETCHED_ON_DEMAND
     from mcphost.auth.authorization_flow import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
     from mcphost.cli.offline_store import open_grants_and_audit
@@ -120,7 +120,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
     """Also of a server that is not configured any more: what is kept says where its tokens are revoked."""
-    from mcphost.auth.account import account_key
+    from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text

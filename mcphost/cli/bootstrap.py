@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from mcphost.auth.oauth_registry import OAuthRegistry
-    from mcphost.auth.user_interaction import SignInProgress
+    from mcphost.auth.sign_in import SignInProgress
     from mcphost.llm.worker_client import WorkerProcess
 
 _log = logging.getLogger(__name__)
@@ -219,8 +219,8 @@ def create_oauth_registry(
     from mcphost.auth.keyring_backend import KeyringBackend
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.secret_store import SecretStorage
+    from mcphost.auth.sign_in import ignore_progress
     from mcphost.auth.token_store import TokenStore
-    from mcphost.auth.user_interaction import ignore_progress
 
     can_ask = ChooseSecretStorage.KIND in frontend.kinds
 

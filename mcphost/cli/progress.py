@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from mcphost.cli.output import print_note
 
 if TYPE_CHECKING:
-    from mcphost.auth.user_interaction import SignInProgress
+    from mcphost.auth.sign_in import SignInProgress
 
 
 def format_polling(progress: "SignInProgress") -> str:

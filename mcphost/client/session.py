@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from mcphost.auth.account import Account, StoredAccount
+from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConnectionLost
 from mcphost.protocol.base import ClientRequest, Notification

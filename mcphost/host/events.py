@@ -42,7 +42,7 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
 
 
 class SignInUpdated(HostEvent, frozen=True, tag="signing_in", kw_only=True):
-    """Progress of a sign-in; fields and steps as in auth.user_interaction, "over" when it ended."""
+    """Progress of a sign-in; fields and steps as in auth.sign_in, "over" when it ended."""
 
     server: str
     step: str

@@ -3,7 +3,7 @@
 from time import monotonic
 from typing import Any
 
-from mcphost.auth.account import Account, StoredAccount
+from mcphost.auth.accounts import Account, StoredAccount
 from mcphost.config.rules import Rule, exact_pattern, parse_rule
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.host.questions.form_fields import Field, Option

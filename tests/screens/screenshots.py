@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 from time import monotonic
 from typing import Any
 
-from mcphost.auth.sign_in_warnings import sign_in_warnings
+from mcphost.auth.interactive_flow import sign_in_warnings
 from mcphost.config.rules import Rule
 from mcphost.config.schema import RootConfig
 from mcphost.host import events

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.account import Account, DiscoverySummary, StoredAccount
+from mcphost.auth.accounts import Account, DiscoverySummary, StoredAccount
 from mcphost.errors import SignInRequired
 from mcphost.host.events import ServerState, SignInUpdated
 from mcphost.host.questions.questions import ShareRoots

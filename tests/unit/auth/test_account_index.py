@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.account import Account
-from mcphost.auth.account_index import INDEX_FILE, AccountIndex
+from mcphost.auth.accounts import INDEX_FILE, Account, AccountIndex
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
 

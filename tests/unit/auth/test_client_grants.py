@@ -14,16 +14,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from mcphost import redact
 from mcphost.auth.client_grants import ID_JAG_TOKEN_TYPE, JWT_BEARER, ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
-from mcphost.auth.jwt_proofs import JwtSigner
+from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.secret_store import SecretStorage
-from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.sign_in import SignInFailed, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.tokens import InvalidScopes, TokenError
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, Refused, create_oauth, run_peer, send_request

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import device_authorization
+from mcphost.auth import device_flow
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.oauth_http import EndpointUnreachable
+from mcphost.auth.sign_in import SignInFailed
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
-from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, run_peer
 from tests.unit.transport.raw_http import ReceivedRequest
@@ -61,8 +61,8 @@ class Reader:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
 
 
 async def login(said: list[str], person: Reader, **code: Any) -> Counter:
@@ -96,7 +96,7 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
     assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
     assert "the-device-code" not in str(shown)
     assert one.paths().count("/token") == 4
-    assert device_authorization.DEVICE_CODE_GRANT_TYPE in one.clients["client-0"]["grant_types"]
+    assert device_flow.DEVICE_CODE_GRANT_TYPE in one.clients["client-0"]["grant_types"]
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:

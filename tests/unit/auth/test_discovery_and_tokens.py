@@ -7,7 +7,7 @@ import time
 import pytest
 
 from mcphost import redact
-from mcphost.auth.client_registration import OAuthClient, choose_authentication_method, make_metadata_document_client
+from mcphost.auth.code_flow import AuthorizationAttempt, s256_challenge
 from mcphost.auth.discovery import (
     AuthorizationServerMetadata,
     UntrustedMetadata,
@@ -16,7 +16,7 @@ from mcphost.auth.discovery import (
     resource_metadata_urls,
 )
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthResponse
-from mcphost.auth.pkce import AuthorizationAttempt, s256_challenge
+from mcphost.auth.registration import OAuthClient, choose_authentication_method, make_metadata_document_client
 from mcphost.auth.tokens import (
     TokenError,
     TokenSet,

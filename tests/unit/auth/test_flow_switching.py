@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import device_authorization
-from mcphost.auth.sign_in_target import DEFAULT_TIMEOUT
+from mcphost.auth import device_flow
+from mcphost.auth.sign_in import DEFAULT_TIMEOUT, SignInFailed
 from mcphost.auth.tokens import TokenError
-from mcphost.auth.user_interaction import SignInFailed
 from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer
 from tests.unit.auth.test_device_flow import Counter
@@ -18,8 +17,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
 
 
 class Changing(BrowserUser):

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcphost.auth.callback_server import parse_authorization_response
-from mcphost.auth.client_registration import describe_oauth_error
 from mcphost.auth.discovery import AuthorizationServerMetadata, ProtectedResourceMetadata, _parse_metadata
 from mcphost.auth.oauth_http import MAX_BODY_BYTES, EndpointUnreachable, OAuthResponse, _decompress, _read_response
+from mcphost.auth.registration import describe_oauth_error
 from mcphost.auth.tokens import TokenSet, parse_lifetime, parse_token_response
 from mcphost.auth.url_policy import check_url, resource_covers, url_origin
 from mcphost.errors import SignInRequired

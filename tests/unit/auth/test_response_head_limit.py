@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.response_head_limit import MAX_HEAD_BYTES, MAX_INTERIM_RESPONSES
+from mcphost.auth.oauth_http import MAX_HEAD_BYTES, MAX_INTERIM_RESPONSES, EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.url_policy import UrlPolicy
 from tests.unit.transport.certificates import CertificateAuthority
 

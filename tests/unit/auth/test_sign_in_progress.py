@@ -7,14 +7,13 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth import device_authorization
+from mcphost.auth import device_flow
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
-from mcphost.auth.sign_in_target import SignInTarget
+from mcphost.auth.sign_in import SignInFailed, SignInProgress, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.auth.user_interaction import SignInFailed, SignInProgress
 from mcphost.cli.progress import SignInProgressPrinter
 from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
@@ -44,8 +43,8 @@ async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
 async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_authorization, "DEFAULT_INTERVAL", 0.05)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
     heard: list[SignInProgress] = []
     async with run_peer(kind=Counter) as one:
         assert isinstance(one, Counter)

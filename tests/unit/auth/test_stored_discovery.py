@@ -6,8 +6,7 @@ from time import time
 
 import pytest
 
-from mcphost.auth.account import Account, DiscoverySummary
-from mcphost.auth.account_index import INDEX_FILE
+from mcphost.auth.accounts import INDEX_FILE, Account, DiscoverySummary
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_discovery

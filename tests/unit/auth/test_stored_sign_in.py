@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth.client_registration import OAuthClient
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
 from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import resolve_reference
-from mcphost.auth.stored_sign_in import make_entry_name
-from mcphost.auth.token_store import TokenStore
+from mcphost.auth.token_store import TokenStore, make_entry_name
 from mcphost.serialization import encode, replace
 from tests.unit.auth.oauth_peer import BrowserUser, Refused, create_oauth, run_peer, send_with_sign_in
 

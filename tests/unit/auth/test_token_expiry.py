@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcphost.auth import account
+from mcphost.auth import accounts
 from mcphost.auth import tokens as tokens_of
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.token_expiry import TokenAges, suspend_aware_time
@@ -62,7 +62,7 @@ async def test_a_clock_that_is_set_back_does_not_keep_a_token_beyond_its_end(clo
 async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
     clocks: Clocks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(account, "suspend_aware_time", lambda: clocks.ran)
+    monkeypatch.setattr(accounts, "suspend_aware_time", lambda: clocks.ran)
     keep = TokenStore(MemoryBackend(), tmp_path)
     async with run_peer(refresh=False) as one:
         auth = create_oauth(one, BrowserUser(), keep)

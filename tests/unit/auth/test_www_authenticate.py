@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcphost.auth.discovery import parse_challenges, select_challenge
 from mcphost.auth.oauth_http import OAuthResponse
-from mcphost.auth.rejected_request import probe_server
-from mcphost.auth.www_authenticate import parse_challenges, select_challenge
+from mcphost.auth.oauth_provider import probe_server
 
 METADATA = "https://mcp.example/.well-known/oauth-protected-resource"
 

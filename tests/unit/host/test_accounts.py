@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from mcphost.auth.account import Account
+from mcphost.auth.accounts import Account
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore

@@ -14,14 +14,13 @@ import pytest
 
 import mcphost.auth
 from mcphost import redact
-from mcphost.auth import device_authorization
+from mcphost.auth import device_flow
 from mcphost.auth.client_grants import ClientGrant
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
-from mcphost.auth.sign_in_target import SignInTarget
-from mcphost.auth.stored_sign_in import StoredSignIn
-from mcphost.auth.token_store import TokenStore
+from mcphost.auth.sign_in import SignInTarget
+from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
@@ -223,14 +222,14 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_authorization, "MIN_INTERVAL", 0.01)
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     async with run_peer(kind=Counter) as one:
         assert isinstance(one, Counter)
         one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         keep = TokenStore(MemoryBackend(), None)
         auth = create_oauth(one, Reader(), keep)
         sinks.show(*inside(auth, await auth.login(use_device_code=True), keep))
-        code = device_authorization.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
+        code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
         sinks.show(code)
     nothing_leaked(sinks, one, more=("a-device-code-77",), least=3)
 
