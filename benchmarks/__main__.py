@@ -3,6 +3,8 @@
 uv run python -m benchmarks [NAME ...] [--rounds N] [--again N]
 """
 
+# pyright: basic
+
 import argparse
 import json
 import os

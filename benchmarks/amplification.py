@@ -15,6 +15,8 @@ nothing away. Cases register themselves:
 in any module `benchmarks.amplification_NAME`; all of them are loaded. Import what is measured inside the function.
 """
 
+# pyright: basic
+
 import argparse
 import asyncio
 import contextlib
@@ -237,7 +239,7 @@ def _row(name: str, found: Figures | str, *, markdown: bool) -> str:
 
 def main() -> int:
     """Measure what the arguments ask for; 1 when a bound is broken."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--list", action="store_true", help="print the names")
     parser.add_argument("--markdown", action="store_true", help="print the table of docs/security.md")

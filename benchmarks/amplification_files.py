@@ -1,5 +1,7 @@
 """Hostile documents: sign-in answers, challenges, front matter and configuration (see `amplification`)."""
 
+# pyright: basic
+
 from collections.abc import Callable
 from functools import partial
 

@@ -1,5 +1,7 @@
 """Hostile input of providers, subscriptions, tool lists and sign-in servers (see `amplification`)."""
 
+# pyright: basic
+
 import asyncio
 import contextlib
 import gzip

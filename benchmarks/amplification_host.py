@@ -1,5 +1,7 @@
 """What results, models, questions and texts of strangers cost in the host, the model worker and the screen."""
 
+# pyright: basic
+
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,5 +1,7 @@
 """Hostile replies of authorization servers and tasks, and audit rows that are read back (see `amplification`)."""
 
+# pyright: basic
+
 import json
 import tempfile
 from collections.abc import Callable

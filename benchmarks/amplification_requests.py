@@ -1,5 +1,7 @@
 """What servers ask, tell of their tools and tasks, and what is read back from disk (see `amplification`)."""
 
+# pyright: basic
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Hostile input to a session: lists, prompts, resources, notices, instructions (see `amplification`)."""
 
+# pyright: basic
+
 from typing import Any
 
 from benchmarks.amplification import MB, Meter, case

@@ -1,5 +1,7 @@
 """Hostile input to the wire: lines, JSON-RPC, event streams and HTTP bodies (see `amplification`)."""
 
+# pyright: basic
+
 import contextlib
 import json
 import subprocess

@@ -1,5 +1,7 @@
 """The bounds of `bounds.toml`, and the verdicts on measured ratios."""
 
+# pyright: basic
+
 import json
 import math
 import tomllib

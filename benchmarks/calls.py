@@ -7,6 +7,8 @@ process alone: its ratio is of the best rounds, because load only adds; those of
 over 1 means that mcphost needs less.
 """
 
+# pyright: basic
+
 import argparse
 import asyncio
 import json
@@ -14,12 +16,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks import bounds
+
+if TYPE_CHECKING:
+    from mcphost.client.session import Session
 
 HERE = Path(__file__).resolve().parent
 ECHO = str(HERE / "echo_server.py")
@@ -37,34 +42,24 @@ Call = Callable[[int], Awaitable[str]]
 
 
 @asynccontextmanager
-async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> Any:
-    """A session of ours with the echo server on a pipe, or at an address when `words` is one."""
+async def opened(words: list[str], era: str = "stateless", limit: int | None = None) -> "AsyncGenerator[Session]":
+    """Open a session of ours with the echo server on a pipe, or at a URL when *words* is one."""
     from mcphost.client.connect import ClientSessionOpener
     from mcphost.config.schema import ServerConfig
     from mcphost.transport.line_splitter import MESSAGE_LIMIT
-
-    class Nobody:
-        capabilities: dict[str, Any] = {}  # noqa: RUF012
-
-        async def answer(self, ask: object, context: object) -> Any:
-            raise NotImplementedError
-
-        def stderr(self, line: str) -> None: ...
-
-        def warn(self, text: str) -> None:
-            print(text, file=sys.stderr)
+    from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
     if words[0].startswith("http:"):
         config = ServerConfig(name="echo", url=words[0], era=era)  # type: ignore[arg-type]
     else:
         config = ServerConfig(name="echo", command=sys.executable, args=("-S", "-E", ECHO, *words), era=era)  # type: ignore[arg-type]
     opener = ClientSessionOpener(expand=str, message_limit=limit or MESSAGE_LIMIT)
-    async with opener.open(config, Nobody(), Nobody()) as session:
+    async with opener.open(config, FakeRequestHandler(), RecordingObserver()) as session:
         yield session
 
 
 @asynccontextmanager
-async def ours(target: str, era: str) -> Any:
+async def ours(target: str, era: str) -> AsyncGenerator[Call]:
     from mcphost.protocol.tools import CallTool
 
     # Fifty megabytes on a pipe are over the default limit; HTTP is measured as it comes.
@@ -77,7 +72,7 @@ async def ours(target: str, era: str) -> Any:
 
 
 @asynccontextmanager
-async def sdk(target: str, era: str) -> Any:
+async def sdk(target: str, era: str) -> AsyncGenerator[Call]:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters
 
@@ -146,7 +141,7 @@ def one_round(name: str, transport: str, era: str, cells: list[tuple[int, int, i
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--transports", default="stdio,json,sse")
     parser.add_argument("--era", choices=["stateless", "handshake"], default="stateless")

@@ -6,6 +6,8 @@ Ready means that the Host knows their tools. A server that never answers `server
 probe of the newer era must not cost a time limit.
 """
 
+# pyright: basic
+
 import argparse
 import json
 import statistics
@@ -83,7 +85,7 @@ async def ready(count: int, more: list[str]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--servers", type=int, default=10)
     parser.add_argument("--ratios", default="", help="write the ratios to this file, as JSON")

@@ -1,5 +1,7 @@
 """A server that costs as little as Python allows: `stdio [TOOLS]`, or `http [--sse]` (prints its port)."""
 
+# pyright: basic
+
 import asyncio
 import json
 import os

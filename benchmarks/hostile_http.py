@@ -3,6 +3,8 @@
 python hostile_http.py FILE
 """
 
+# pyright: basic
+
 import socket
 import sys
 from contextlib import suppress

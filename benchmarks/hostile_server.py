@@ -5,6 +5,8 @@
 `%N%` in a file becomes the number of the answer. A METHOD of "after" is printed behind the handshake.
 """
 
+# pyright: basic
+
 import json
 import sys
 from pathlib import Path

@@ -5,6 +5,8 @@
 Each contender is a process of its own. Memory is what the process holds more than before while it keeps the list.
 """
 
+# pyright: basic
+
 import argparse
 import asyncio
 import gc
@@ -55,7 +57,7 @@ CONTENDERS = {"mcphost": ours, "mcp SDK": sdk}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tools", type=int, default=10_000)
     parser.add_argument("--worker", help=argparse.SUPPRESS)

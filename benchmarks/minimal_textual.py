@@ -1,5 +1,7 @@
 """The smallest Textual app worth the name: what any start-up is measured against."""
 
+# pyright: basic
+
 from typing import ClassVar
 
 from textual.app import App, ComposeResult

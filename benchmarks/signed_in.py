@@ -5,6 +5,8 @@
 The same server is asked by the official SDK's client with its own OAuth, which holds a lock for each whole request.
 """
 
+# pyright: basic
+
 import argparse
 import statistics
 import sys

@@ -8,6 +8,8 @@ frame: exec until the composer's placeholder is written. key: exec until a chara
 Ratios of times are of the best rounds, because load only adds; memory is a median.
 """
 
+# pyright: basic
+
 import argparse
 import contextlib
 import json
@@ -126,7 +128,7 @@ def contenders(folder: Path, servers: int) -> dict[str, tuple[list[str], dict[st
 
 def main() -> int:
     """Measure, print figures and ratios; 1 when a bound is broken."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--servers", type=int, default=10)
     parser.add_argument("--json", action="store_true", help="every figure of every round")

@@ -5,6 +5,8 @@
 Each contender runs in a process of its own, by turns; medians of the rounds. Only the ratios mean something.
 """
 
+# pyright: basic
+
 import argparse
 import asyncio
 import json
