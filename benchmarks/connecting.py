@@ -54,7 +54,7 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
     """A Host with that many servers, not entered yet."""
     from mcphost.cli.session_opener import LazySessionOpener
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.host import Host
+    from mcphost.host.bootstrap import build_host
     from mcphost.host.questions.frontend import RefusingFrontend
     from mcphost.store.database import Database
     from mcphost.store.grants import GrantStore
@@ -67,7 +67,13 @@ async def hosting(servers: int, more: list[str]) -> AsyncIterator[Any]:
         database = Database(Path(folder, "store.db"))
         opener = LazySessionOpener(HostConfig().limits, GrantStore(database))
         config = HostConfig(servers=entries)
-        host = Host(config, store=database, opener=opener, model_factory=lambda _: None, frontend=RefusingFrontend())  # type: ignore[arg-type]
+        host = build_host(
+            config,
+            store=database,
+            opener=opener,
+            model_factory=lambda _: None,  # type: ignore[arg-type]
+            frontend=RefusingFrontend(),
+        )
         yield host, [entry.name for entry in entries]
         await opener.close()
         await database.close()

@@ -20,6 +20,7 @@ from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerCo
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
+from mcphost.host.bootstrap import build_host
 from mcphost.host.events import SignInUpdated
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
@@ -68,7 +69,7 @@ async def open_host(
 
     def on_sign_in_progress(progress: "SignInProgress") -> None:
         for host in hosts:
-            host.update_sign_in(SignInUpdated(**to_builtins(progress)))
+            host.servers.update_sign_in(SignInUpdated(**to_builtins(progress)))
 
     def report_store_error(text: str, hint: str) -> None:
         for listener in told:
@@ -91,12 +92,12 @@ async def open_host(
             return found
 
         opener = LazySessionOpener(config.limits, grants, create_registry)
-        host = Host(
+        host = build_host(
             config, store=database, opener=opener, model_factory=models.create, frontend=frontend, open_url=open_url,
-            journal=journal, results=results,
+            audit=journal, results=results,
         )  # fmt: skip
         hosts.append(host)
-        told.append(lambda text, hint: host.notify("error", text, hint))
+        told.append(lambda text, hint: host.events.notify("error", text, hint))
         async with anyio.create_task_group() as tasks:
             beside.append(tasks)
             tasks.start_soon(results.delete_expired, name="old results")

@@ -75,7 +75,7 @@ def _print_refused_requests(host: "Host", server: str) -> None:
     from mcphost.cli.output import print_note
     from mcphost.client.client_info import NO_USER_HINT
 
-    for line in host.server(server).log:
+    for line in host.servers.view(server).log:
         if line.source == "client" and NO_USER_HINT in line.text:
             print_note(line.text)
 
@@ -86,14 +86,14 @@ async def _call(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.json_output import call_exit_code, call_json
 
     parse_pairs(args.pairs)  # a mistake here should not cost a connection
-    view = await host.ensure_ready(args.server)
+    view = await host.servers.ensure_ready(args.server)
     tool = next((tool for tool in view.catalog.tools if tool.name == args.name), None)
     if tool is None:
         names = ", ".join(sorted(tool.name for tool in view.catalog.tools)[:20]) or "none"
         raise UsageError(
             f"The server {args.server!r} has no tool named {args.name!r}.", f"Its tools: {names}. {HIDDEN_TOOLS_HINT}"
         )
-    called = await host.call_tool(args.server, args.name, parse_arguments(args.pairs, args.args, tool.input_schema))
+    called = await host.tools.call(args.server, args.name, parse_arguments(args.pairs, args.args, tool.input_schema))
     if args.json:
         print_json(call_json(called))
     else:
@@ -109,7 +109,7 @@ async def _prompt(host: "Host", args: argparse.Namespace) -> int:
     from mcphost.headless.json_output import prompt_json
     from mcphost.host.results.presentation import render_block
 
-    prompt = await host.get_prompt(args.server, args.name, parse_pairs(args.pairs))
+    prompt = await host.features.get_prompt(args.server, args.name, parse_pairs(args.pairs))
     if args.json:
         print_json(prompt_json(prompt))
         return 0
@@ -160,7 +160,7 @@ async def _read(host: "Host", args: argparse.Namespace) -> int:
 
     values = parse_pairs(args.pairs)
     uri = host.features.expand_template(args.uri, values) if values else args.uri
-    read = await host.read_resource(args.server, uri)
+    read = await host.features.read_resource(args.server, uri)
     if args.output:
         return _write_resource(read, args.output)
     if args.json:

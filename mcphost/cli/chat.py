@@ -137,8 +137,8 @@ async def _run_host(
                 await resume_conversation(host, options.resume)
             app.attach(host, front)
             await user_left.wait()
-            if host.conversation_id:
-                conversation_ids.append(host.conversation_id)
+            if host.conversation.id:
+                conversation_ids.append(host.conversation.id)
     except Exception as error:  # noqa: BLE001 - raised again when the terminal is the user's again
         failures.append(error)
         app.request_quit()

@@ -58,13 +58,17 @@ async def open_host_for_server(options: Options, name: str, frontend: Frontend |
 
 async def resume_conversation(host: Host, id_prefix: str) -> None:
     """Open the conversation whose id begins so, or the latest one for "". Raises UsageError, StoreError."""
-    found = await host.list_conversations(prefix=id_prefix) if id_prefix else await host.list_conversations(limit=1)
+    found = (
+        await host.conversation.list_stored(prefix=id_prefix)
+        if id_prefix
+        else await host.conversation.list_stored(limit=1)
+    )
     ids = [row.id for row in found]
     if not ids:
         raise conversation_not_found(id_prefix)
     if id_prefix and len(ids) > 1 and id_prefix not in ids:
         raise UsageError(f"{len(ids)} conversations begin with {id_prefix!r}.", "Give more of its id: mcphost sessions")
-    await host.open_conversation(id_prefix if id_prefix in ids else ids[0])
+    await host.conversation.open(id_prefix if id_prefix in ids else ids[0])
 
 
 def remove_model(config: HostConfig) -> HostConfig:

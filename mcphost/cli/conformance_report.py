@@ -81,6 +81,7 @@ def _declared_capabilities() -> dict[str, Any]:
     from mcphost.headless.question_answers import PipeFrontend
     from mcphost.host.audit.audit_log import create_in_memory_log
     from mcphost.host.events import EventBus
+    from mcphost.host.lifetime import Lifetime
     from mcphost.host.model_selection import ModelSelection
     from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
     from mcphost.host.server_requests.roots import Roots
@@ -93,7 +94,7 @@ def _declared_capabilities() -> dict[str, Any]:
     def refuse_model(config: ModelConfig) -> ChatModel:
         raise UsageError(f"Nobody asks {config.name} here.")
 
-    models = SamplingModels(ModelSelection(refuse_model, ModelConfig(), EventBus()), SamplingConfig(), tuple)
+    models = SamplingModels(ModelSelection(refuse_model, ModelConfig(), EventBus(), Lifetime()), SamplingConfig())
     return (
         ServerRequestHandlerFactory(PipeFrontend(), models, Roots(()), ignore_notice, create_in_memory_log())
         .create("")

@@ -40,15 +40,15 @@ async def connect_servers(
 
     `known` is awaited with each answer as soon as there is one.
     """
-    wanted = names or [view.name for view in host.servers() if not view.config.disabled]
+    wanted = names or [view.name for view in host.servers.views() if not view.config.disabled]
     answers: dict[str, ServerConnectResult] = {}
 
     async def connect(name: str) -> None:
         began = time.monotonic()
         try:
-            view, error = await host.ensure_ready(name), None
+            view, error = await host.servers.ensure_ready(name), None
         except McpHostError as caught:
-            view, error = host.server(name), caught
+            view, error = host.servers.view(name), caught
         answer = answers[name] = ServerConnectResult(view, error, time.monotonic() - began)
         if on_result is not None:
             await on_result(answer)

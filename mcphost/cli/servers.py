@@ -235,7 +235,7 @@ async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
         elif as_json:
             print_config_problems(host.config, options)
         broken = {} if name else invalid_entries(host.config)
-        widths = _column_widths([*broken, *([name] if name else [view.name for view in host.servers()])])
+        widths = _column_widths([*broken, *([name] if name else [view.name for view in host.servers.views()])])
         if not as_json:
             for entry, problem in broken.items():
                 print_row((entry, "invalid", "", "", problem), widths)

@@ -38,7 +38,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
         async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
             if args.action == "list":
-                rows = await host.list_conversations()
+                rows = await host.conversation.list_stored()
                 if args.json:
                     print_json({"sessions": [to_builtins(row) for row in rows]})
                 else:
@@ -49,17 +49,22 @@ def run(command: str, args: argparse.Namespace) -> int:
                     if not rows and not options.quiet:
                         print_note("There are no saved conversations yet.")
                 return 0
-            found = await host.list_conversations(prefix=args.id)
+            found = await host.conversation.list_stored(prefix=args.id)
             exact = [row for row in found if row.id == args.id] or list(found)
             if len(exact) != 1:
                 what = "There is no conversation" if not exact else f"{len(exact)} conversations begin with"
                 raise UsageError(f"{what} {args.id!r}.", "List them with: mcphost sessions")
-            await host.open_conversation(exact[0].id)
+            await host.conversation.open(exact[0].id)
             if args.json:
-                print_json({**to_builtins(exact[0]), "messages": [to_builtins(message) for message in host.messages]})
+                print_json(
+                    {
+                        **to_builtins(exact[0]),
+                        "messages": [to_builtins(message) for message in host.conversation.messages],
+                    }
+                )
             else:
                 print_text(f"{exact[0].title}\n{_format_time(exact[0].created)}, {exact[0].model or 'no model'}")
-                for message in host.messages:
+                for message in host.conversation.messages:
                     print_text("\n" + _format_message(message))
         return 0
 

@@ -28,7 +28,7 @@ class PipeServer:
         self._frontend = frontend
         self._stdin = stdin
         self._writer = LineWriter(stdout)
-        self._events = host.subscribe()
+        self._events = host.events.subscribe()
         self._running_ids: set[str | int] = set()
         self._idle = anyio.Event()
         self._dropped_events = 0

@@ -56,9 +56,9 @@ class PipeCommands:
 
     async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
         name = get_text(message, "server")
-        if self._host.server(name).state in ("failed", "stopped", "untrusted", "sign_in"):
-            self._host.restart(name)
-        return json_output.server_json(await self._host.ensure_ready(name)), 0
+        if self._host.servers.view(name).state in ("failed", "stopped", "untrusted", "sign_in"):
+            self._host.servers.restart(name)
+        return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
 
     async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
         """With `account` under that name, which is used from then on."""
@@ -94,11 +94,11 @@ class PipeCommands:
         name = get_text(message, "server")
         if message.get("refresh") is True:
             await self._host.features.refresh(name)
-        view = await self._host.ensure_ready(name)
+        view = await self._host.servers.ensure_ready(name)
         return {kind: json_output.catalog_json(view, kind)}, 0
 
     async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
-        called = await self._host.call_tool(
+        called = await self._host.tools.call(
             get_text(message, "server"), get_text(message, "tool"), get_object(message, "arguments")
         )
         return json_output.call_json(called), json_output.call_exit_code(called)
@@ -108,9 +108,9 @@ class PipeCommands:
         server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
         if not isinstance(on, bool):
             raise UsageError('"on" is true or false.')
-        if all(one.name != tool for one in (await self._host.ensure_ready(server)).catalog.tools):
+        if all(one.name != tool for one in (await self._host.servers.ensure_ready(server)).catalog.tools):
             raise UsageError(f"The server {server!r} has no tool named {tool!r}.", "The command list names them.")
-        await self._host.set_tool_enabled(server, tool, enabled=on)
+        await self._host.servers.set_tool_enabled(server, tool, enabled=on)
         return {"server": server, "tool": tool, "on": on}, 0
 
     async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -127,7 +127,7 @@ class PipeCommands:
 
     async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
         arguments = get_texts(message, "arguments")
-        filled = await self._host.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
+        filled = await self._host.features.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
         return json_output.prompt_json(filled), 0
 
     async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
@@ -189,13 +189,13 @@ class PipeCommands:
         return json_output.verification_json(found), 0 if found.is_intact else 5
 
     async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
-        result = await self._host.send(get_text(message, "text"))
+        result = await self._host.conversation.send(get_text(message, "text"))
         if result.error:
             raise TurnFailed(result.error, result.hint, result.exit_code)
         return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
 
     async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
-        return {"stopped": self._host.stop()}, 0
+        return {"stopped": self._host.conversation.stop()}, 0
 
     async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
         """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""
@@ -206,7 +206,7 @@ class PipeCommands:
             {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"
         )
         for server in tools:
-            await self._host.ensure_ready(server)
+            await self._host.servers.ensure_ready(server)
         running = self._host.auto_approval.start([(server, tool) for server in tools for tool in tools[server]], budget)
         return json_output.to_json(running), 0
 
@@ -214,7 +214,7 @@ class PipeCommands:
         try:
             name, answer = get_text(message, "question"), message.get("answer")
             edited = self._frontend.edited_call(name, answer)
-            misfit = edited and await self._host.validate_arguments(*edited)
+            misfit = edited and await self._host.tools.validate(*edited)
             if misfit:
                 raise UsageError(misfit.sentence, "Correct them and answer again.")
             self._frontend.answer(name, answer)
@@ -255,7 +255,7 @@ class PipeCommands:
             await roots.add(get_text(message, "add"), name, keep)
         elif "remove" in message:
             await roots.remove(get_text(message, "remove"), keep)
-        return json_output.roots_json(await roots.refresh(), self._host.servers()), 0
+        return json_output.roots_json(await roots.refresh(), self._host.servers.views()), 0
 
 
 class TurnFailed(McpHostError):

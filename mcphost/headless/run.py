@@ -106,11 +106,11 @@ async def run_turn(host: Host, prompt: str, *, output: OutputFormat, quiet: bool
     Only servers of which something may run are started. The host is entered and not started. `yes`: every call may
     run. Raises ConfigError without a model, Declined for a server that is not approved.
     """
-    if host.model is None:
+    if host.model_selection.model is None:
         place = host.config.settings_file
         raise ConfigError("No model is chosen.", f"Use --model PROVIDER/MODEL, or set [model] name in {place}.")
     teller = _EventPrinter(output, quiet=quiet)
-    feed = host.subscribe()
+    feed = host.events.subscribe()
     result = TurnResult("failed", "")
     async with anyio.create_task_group() as tasks:
 
@@ -119,7 +119,7 @@ async def run_turn(host: Host, prompt: str, *, output: OutputFormat, quiet: bool
                 teller.handle(event)
 
         tasks.start_soon(listen)
-        wanted = [view.name for view in host.servers() if yes or await can_run_any_tool(host, view)]
+        wanted = [view.name for view in host.servers.views() if yes or await can_run_any_tool(host, view)]
         host.start(resume_orphaned_tasks=False, only=wanted)
         untrusted = await wait_for_servers(host, wanted, teller.print_message)
         if untrusted:
@@ -127,7 +127,7 @@ async def run_turn(host: Host, prompt: str, *, output: OutputFormat, quiet: bool
                 teller.handle(event)
             tasks.cancel_scope.cancel()
             raise not_approved_error(untrusted)
-        result = await host.send(prompt)
+        result = await host.conversation.send(prompt)
         for event in feed.drain():
             teller.handle(event)
         tasks.cancel_scope.cancel()
@@ -150,14 +150,14 @@ async def wait_for_servers(host: Host, wanted: Container[str], print_message: Ca
 
     `people` gets which servers are waited for, once that takes longer than a second, and which are not used.
     """
-    enabled = [view.name for view in host.servers() if not view.config.disabled]
+    enabled = [view.name for view in host.servers.views() if not view.config.disabled]
     unused = [name for name in enabled if name not in wanted]
-    untrusted = [name for name in unused if not await host.is_server_approved(name)]
+    untrusted = [name for name in unused if not await host.servers.is_approved(name)]
     starting = {name for name in enabled if name in wanted}
 
     async def wait_ready(name: str) -> None:
         try:
-            await host.ensure_ready(name)
+            await host.servers.ensure_ready(name)
         except ConsentDenied:
             untrusted.append(name)
         except McpHostError:
@@ -278,7 +278,7 @@ class _EventPrinter:
 
     def print_result(self, host: Host, result: TurnResult) -> None:
         """The last of the output."""
-        model = host.model
+        model = host.model_selection.model
         if self._output == "events":
             _print_json_line(RunFinished(
                 exit_code=result.exit_code, outcome=result.outcome, text=result.text, declined=result.declined,
@@ -288,7 +288,7 @@ class _EventPrinter:
             _print_json(RunReport(
                 outcome=result.outcome, text=result.text, exit_code=result.exit_code, declined=result.declined,
                 error=result.error, hint=result.hint, model=model.name if model else "",
-                conversation=host.conversation_id, calls=tuple(self._calls), usage=self._usage,
+                conversation=host.conversation.id, calls=tuple(self._calls), usage=self._usage,
             ))  # fmt: skip
         else:
             self._print_text_result(result)

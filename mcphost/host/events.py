@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import anyio
 
+from mcphost.errors import McpHostError
 from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, replace
@@ -265,10 +266,13 @@ class TurnFinished(HostEvent, frozen=True, tag="turn_finished"):
     hint: str = ""
 
 
+NoticeLevel = Literal["info", "warning", "error"]
+
+
 class NoticeEvent(HostEvent, frozen=True, tag="told"):
     """A sentence for the user, with the next step."""
 
-    level: Literal["info", "warning", "error"]
+    level: NoticeLevel
     text: str
     hint: str = ""
 
@@ -429,6 +433,14 @@ class EventBus:
         """Add an event to every queue."""
         for queue in tuple(self._queues):
             queue.put(event)
+
+    def notify(self, level: NoticeLevel, text: str, hint: str = "") -> None:
+        """Publish one sentence for the user."""
+        self.publish(NoticeEvent(level, text, hint))
+
+    def report_error(self, error: McpHostError) -> None:
+        """Publish an error that stops nothing, such as one of the store."""
+        self.notify("error", error.message, error.hint)
 
     def close(self) -> None:
         """Close every queue."""

@@ -2,26 +2,26 @@
 
 from collections.abc import Callable
 
-from anyio.abc import TaskGroup
-
 from mcphost.config.schema import ModelConfig
 from mcphost.errors import ModelError
 from mcphost.host.events import EventBus, ModelChanged
+from mcphost.host.lifetime import Lifetime
 from mcphost.llm.model import ChatModel
 
 CreateModelFn = Callable[[ModelConfig], ChatModel]
 
 
 class ModelSelection:
-    """The selected model; `set_task_group` sets the group in which models are prepared and closed."""
+    """The selected model."""
 
-    def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus) -> None:
+    def __init__(self, factory: CreateModelFn, config: ModelConfig, events: EventBus, lifetime: Lifetime) -> None:
         self.config = config
         self.model: ChatModel | None = factory(config) if config.name else None
         self._factory = factory
         self._cached_models: dict[ModelConfig, ChatModel] = {}
         self._events = events
-        self._tasks: TaskGroup | None = None
+        self._lifetime = lifetime
+        lifetime.on_close(self.close)
 
     def get_model(self, config: ModelConfig) -> ChatModel:
         """Return a model for use outside the conversation; created once and closed with the others."""
@@ -31,16 +31,12 @@ class ModelSelection:
             self._cached_models[config] = self._factory(config)
         return self._cached_models[config]
 
-    def set_task_group(self, tasks: TaskGroup) -> None:
-        """Set the task group of background preparation."""
-        self._tasks = tasks
-
     def select(self, config: ModelConfig) -> None:
         """Select another model and close the old one. Raises ModelError."""
         previous, self.model = self.model, self._factory(config) if config.name else None
         self.config = config
-        if previous is not None and self._tasks is not None:
-            self._tasks.start_soon(previous.close, name="close model")
+        if previous is not None:
+            self._lifetime.start_soon(previous.close, name="close model")
         self.prepare()
 
     def prepare(self) -> None:
@@ -48,9 +44,9 @@ class ModelSelection:
         model = self.model
         if model is None:
             self._events.publish(ModelChanged("", "", "none"))
-        elif self._tasks is not None:
+        else:
             self._events.publish(ModelChanged(model.name, model.label, "loading"))
-            self._tasks.start_soon(self._prepare, model, name="prepare model")
+            self._lifetime.start_soon(self._prepare, model, name="prepare model")
 
     async def close(self) -> None:
         """Close all models."""

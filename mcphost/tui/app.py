@@ -170,7 +170,7 @@ class McpHostApp(QuestionApp):
         self.update_question_cards()
 
     def _start_host(self) -> None:
-        self._feed = self.host.subscribe()
+        self._feed = self.host.events.subscribe()
         self.run_worker(partial(self._pump, self._feed), name="pump", group="pump")
         self.host.start()
         self._is_started = True
@@ -390,7 +390,7 @@ class McpHostApp(QuestionApp):
         from mcphost.errors import McpHostError
 
         try:
-            self.host.new_conversation()
+            self.host.conversation.open_new()
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False)
             return
@@ -409,7 +409,7 @@ class McpHostApp(QuestionApp):
 
     def action_stop(self) -> None:
         """Stop the turn; outside a turn, focus the composer."""
-        if self.host.stop() or self.chat.stop_manual_calls():
+        if self.host.conversation.stop() or self.chat.stop_manual_calls():
             self.notify("Stopping…", markup=False, timeout=2)
         elif self.screen is self.chat:
             self.chat.query_one("#prompt").focus()

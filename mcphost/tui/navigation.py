@@ -145,6 +145,6 @@ class NavigationApp(InputGuardApp):
         from mcphost.errors import McpHostError
 
         try:
-            await self.host.open_conversation(ident)
+            await self.host.conversation.open(ident)
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)

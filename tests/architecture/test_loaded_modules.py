@@ -73,7 +73,7 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.servers.command_risks",
     "mcphost.host.servers.features",
     "mcphost.host.servers.skills",
-    "mcphost.host.conversation.assembly",
+    "mcphost.host.conversation.model_request",
     "mcphost.host.conversation.turn",
     "mcphost.llm.chat_completions",
     "mcphost.llm.errors",

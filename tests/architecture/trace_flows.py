@@ -34,7 +34,7 @@ from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 DOCUMENT = Path(__file__).parents[2] / "ARCHITECTURE.md"
 MESSAGE_LANDMARKS = (
-    "host/host:Host.send",
+    "host/conversation/controller:ConversationController.send",
     "llm/demo_model:DemoModel.stream",
     "store/conversations:ConversationStore.append",
     "host/servers/tool_registry:ToolRegistry.resolve",
@@ -79,7 +79,11 @@ SIGN_IN_LANDMARKS = (
 PARTICIPANTS = {
     "tui": "Screen",
     "tui/app:McpHostApp._pump": "EventBus",
+    "host/active_conversation": "Store",
+    "host/bootstrap": "Host",
+    "host/conversation/controller": "Host",
     "host/host": "Host",
+    "host/model_selection": "Host",
     "host/conversation": "Turn",
     "host/events": "EventBus",
     "host/tools": "ToolPipeline",
@@ -133,7 +137,7 @@ async def trace_message() -> FlowTrace:
                         while not is_true():
                             await pilot.pause(0.02)
 
-                await until(lambda: host.server("demo").state == "ready")
+                await until(lambda: host.servers.view("demo").state == "ready")
                 app.chat.query_one(Composer).set_text("add 2 and 40", "typed")
                 with trace.recording():
                     await pilot.press("enter")
@@ -144,7 +148,7 @@ async def trace_message() -> FlowTrace:
                         lambda: app.screen is not app.chat and not app.screen.guard.is_blocking(0, is_letter=True)
                     )
                     await pilot.press("a")
-                    await until(lambda: not host.is_busy)
+                    await until(lambda: not host.conversation.is_busy)
                     await pilot.pause()
                 app.request_quit()
     return trace

@@ -23,6 +23,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
+from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import Accept, FillForm
@@ -90,28 +91,30 @@ async def list_features(host: Host, view: ServerView) -> None:
 async def use_everything(host: Host, view: ServerView) -> None:
     """Call every tool, read every resource, fill every prompt."""
     for tool in view.catalog.tools:
-        await host.call_tool(SERVER_NAME, tool.name, stub_arguments(tool))
+        await host.tools.call(SERVER_NAME, tool.name, stub_arguments(tool))
     for resource in view.catalog.resources:
-        await host.read_resource(SERVER_NAME, resource.uri)
+        await host.features.read_resource(SERVER_NAME, resource.uri)
     for prompt in view.catalog.prompts:
-        await host.get_prompt(SERVER_NAME, prompt.name, {argument.name: "text" for argument in prompt.arguments})
+        await host.features.get_prompt(
+            SERVER_NAME, prompt.name, {argument.name: "text" for argument in prompt.arguments}
+        )
 
 
 async def call_context_tools(host: Host, view: ServerView) -> None:
     """The calls of the scenario's context."""
     for call in CONTEXT["toolCalls"]:
-        await host.call_tool(SERVER_NAME, call["name"], call["arguments"])
+        await host.tools.call(SERVER_NAME, call["name"], call["arguments"])
 
 
 async def add_numbers(host: Host, view: ServerView) -> None:
     """One call with two numbers."""
-    await host.call_tool(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
+    await host.tools.call(SERVER_NAME, "add_numbers", {"a": 5, "b": 3})
 
 
 async def echo_schema(host: Host, view: ServerView) -> None:
     """Send a schema back exactly as it was listed."""
     tool = next(tool for tool in view.catalog.tools if tool.name == "json_schema_2020_12_tool")
-    await host.call_tool(SERVER_NAME, "json_schema_echo", {"schema": loads(tool.input_schema)})
+    await host.tools.call(SERVER_NAME, "json_schema_echo", {"schema": loads(tool.input_schema)})
 
 
 async def list_skills(host: Host, view: ServerView) -> None:
@@ -197,7 +200,7 @@ async def main(url: str) -> int:
     with tempfile.TemporaryDirectory() as folder:
         database = Database(Path(folder, "store.db"))
         opener = LazySessionOpener(HostConfig().limits, GrantStore(database), create_oauth_registry)
-        host = Host(
+        host = build_host(
             HostConfig(servers=(server,)),
             store=database,
             opener=opener,
@@ -206,7 +209,7 @@ async def main(url: str) -> int:
         )
         try:
             async with host:
-                view = await host.ensure_ready(SERVER_NAME)
+                view = await host.servers.ensure_ready(SERVER_NAME)
                 await SCENARIOS.get(scenario, use_everything)(host, view)
         except McpHostError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)

@@ -11,6 +11,7 @@ import pytest
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.bootstrap import build_host
 from mcphost.host.events import EventQueue, HostEvent
 from mcphost.host.host import Host
 from mcphost.host.questions.sign_in import OpenUrl
@@ -48,14 +49,14 @@ def open_host(tmp_path: Path) -> OpenHost:
         config = HostConfig(servers=servers, model=model_config, limits=limits, **more)
         database = Database(tmp_path / "store.db")
         opener = LazySessionOpener(limits, GrantStore(database))
-        host = Host(
+        host = build_host(
             config,
             store=database,
             opener=opener,
             model_factory=lambda _: model or ScriptedModel(),
             frontend=front or ScriptedFrontend(),
             open_url=open_url,
-            journal=journal,
+            audit=journal,
         )
         async with host:
             yield host

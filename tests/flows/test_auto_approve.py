@@ -26,17 +26,17 @@ PICKED = [("demo", "add"), ("demo", "list_notes")]
 
 async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
     """One turn; what ran in it, and what allowed it."""
-    feed = host.subscribe()
+    feed = host.events.subscribe()
     with anyio.fail_after(20):
-        await host.send(text)
+        await host.conversation.send(text)
     return [(event.tool, event.by) for event in feed.drain() if isinstance(event, ToolStarted)]
 
 
 async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD, NOTE), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
         running = host.auto_approval.start(PICKED, AutoApprovalBudget(calls=5))
         assert (running.tools, running.servers) == (2, ("demo",))
         assert await turn(host) == [("add", "autonomy")]
@@ -48,7 +48,7 @@ async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(ope
 async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         assert await turn(host) == []
     assert len(front.asked) == 1
 
@@ -58,7 +58,7 @@ async def test_without_it_the_same_call_is_asked(open_host: OpenHost) -> None:
 )
 async def test_what_does_not_claim_to_be_read_only_cannot_be_picked(open_host: OpenHost, picked: Any) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         with pytest.raises(UsageError):
             host.auto_approval.start(picked, AutoApprovalBudget())
         assert host.auto_approval.status is None
@@ -76,7 +76,7 @@ async def test_what_does_not_claim_to_be_read_only_cannot_be_picked(open_host: O
 )
 async def test_a_budget_has_bounds(open_host: OpenHost, budget: AutoApprovalBudget) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         with pytest.raises(UsageError, match="budget"):
             host.auto_approval.start(PICKED, budget)
 
@@ -86,8 +86,8 @@ async def test_its_calls_end_it(open_host: OpenHost) -> None:
     async with open_host(
         ScriptedModel(tool_round(ADD), tool_round(ADD), tool_round(ADD), text_round("ok")), front
     ) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=2))
         assert await turn(host) == [("add", "autonomy"), ("add", "autonomy"), ("add", "once")]
         told = [event for event in feed.drain() if isinstance(event, AutoApprovalChanged)]
@@ -99,15 +99,15 @@ async def test_its_tokens_end_it(open_host: OpenHost) -> None:
     # Each round of the scripted model uses 27 tokens.
     front = ScriptedFrontend(AllowOnce())
     async with open_host(ScriptedModel(tool_round(ADD), tool_round(ADD), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(tokens=50))
         assert await turn(host) == [("add", "autonomy"), ("add", "once")]
 
 
 async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: OpenHost) -> None:
     async with open_host(ScriptedModel()) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
         host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=0.05))
         with anyio.fail_after(20):
             async for event in feed:
@@ -119,7 +119,7 @@ async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: Open
 async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, monkeypatch: pytest.MonkeyPatch) -> None:
     front, woken = ScriptedFrontend(Deny()), time.time() + 90
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(seconds=60))
         monkeypatch.setattr(time, "time", lambda: woken)
         running = host.auto_approval.status
@@ -133,9 +133,9 @@ async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, mo
 async def test_another_conversation_is_not_covered(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
-        host.new_conversation()
+        host.conversation.open_new()
         assert host.auto_approval.status is None
         assert await turn(host) == []
     assert len(front.asked) == 1
@@ -146,7 +146,7 @@ async def test_what_the_configuration_never_allows_stays_forbidden(open_host: Op
     async with open_host(
         ScriptedModel(tool_round(ADD), text_round("ok")), front, never_rules=(parse_rule("demo/add?a=1"),)
     ) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         assert await turn(host) == []
     assert front.asked == []
@@ -155,12 +155,12 @@ async def test_what_the_configuration_never_allows_stays_forbidden(open_host: Op
 async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
     model = ScriptedModel([HANG])
     async with open_host(model) as host, anyio.create_task_group() as tasks:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         results: list[Any] = []
 
         async def send() -> None:
-            results.append(await host.send("go"))
+            results.append(await host.conversation.send("go"))
 
         tasks.start_soon(send)
         with anyio.fail_after(20):
@@ -175,7 +175,7 @@ async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open
     front = ScriptedFrontend(Deny(), False)
     rounds = [tool_round(ADD)] * 6
     async with open_host(ScriptedModel(*rounds, text_round("ok")), front, limits=Limits(max_rounds=2)) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget(calls=3))
         ran = await turn(host)
     assert ran == [("add", "autonomy")] * 3
@@ -185,7 +185,7 @@ async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open
 async def test_the_same_tool_at_another_server_or_changed_is_asked(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         host.auto_approval.start(PICKED, AutoApprovalBudget())
         connection = next(iter(host.auto_approval.candidates())).connection
         listed = connection.listing.tools["add"]

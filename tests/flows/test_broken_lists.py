@@ -51,8 +51,8 @@ async def test_a_list_of_prompts_that_cannot_be_read_does_not_cost_the_tools(
 ) -> None:
     server = inline_server("s", LISTS, env={"LISTS": lists(**{"prompts/list": broken})})
     async with open_host(None, servers=(server,)) as host:
-        assert (await host.call_tool("s", "t", {})).text == "ran"
-        assert "list of prompts was left out" in host.server("s").catalog.left_out[0]
+        assert (await host.tools.call("s", "t", {})).text == "ran"
+        assert "list of prompts was left out" in host.servers.view("s").catalog.left_out[0]
 
 
 async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_host: OpenHost, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ async def test_a_tool_whose_schema_no_model_takes_is_left_out_and_named(open_hos
     file.write_text(lists(**{"tools/list": {"tools": tools}}))
     server = inline_server("s", LISTS, env={"LISTS_FILE": str(file)})
     async with open_host(None, servers=(server,)) as host:
-        view = await host.ensure_ready("s")
+        view = await host.servers.ensure_ready("s")
     assert [tool.name for tool in view.catalog.tools] == ["t"]
     assert ["'deep'" in text for text in view.catalog.left_out] == [True, False]
     assert "over 256 kB" in view.catalog.left_out[1]
@@ -74,8 +74,8 @@ async def test_a_changed_list_that_is_refused_does_not_cost_the_running_call(ope
     slow = {**TOOL, "name": "slow"}
     server = inline_server("s", LISTS, env={"LISTS": lists(**{"tools/list": {"tools": [slow]}})})
     async with open_host(None, servers=(server,)) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         with anyio.fail_after(10):
-            assert (await host.call_tool("s", "slow", {})).text == "done"
+            assert (await host.tools.call("s", "slow", {})).text == "done"
         assert any(isinstance(event, ServerLog) and "could not be read" in event.text for event in feed.drain())
-        assert host.server("s").state == "ready"
+        assert host.servers.view("s").state == "ready"

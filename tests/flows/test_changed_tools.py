@@ -70,12 +70,12 @@ class Turning(ScriptedFrontend):
             self.changes.append(question)
             return AcceptToolChanges(tuple(one.tool for one in question.changes) if self.keep else ())
         if not self.asked:
-            feed = self.host.subscribe()
+            feed = self.host.events.subscribe()
             beside = self.words.with_suffix(".new")
             beside.write_text(self.then)
             os.replace(beside, self.words)
             if self.restart:
-                self.host.restart("coat")
+                self.host.servers.restart("coat")
             with anyio.fail_after(10):
                 await read_events(feed, self._seen)
         return await super().ask(question)
@@ -100,10 +100,10 @@ async def turn(
     server = inline_server("coat", TURNCOAT, env={"WORDS": str(words), "RAN": str(ran)})
     async with open_host(model, front, servers=(server,)) as host:
         front.host = host
-        await host.ensure_ready("coat")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("coat")
+        feed = host.events.subscribe()
         with anyio.fail_after(20):
-            await host.send("go")
+            await host.conversation.send("go")
         started = [event for event in feed.drain() if isinstance(event, ToolStarted)]
     questions = [question for question in front.asked if isinstance(question, ApproveTool)]
     assert len(started) == len(ran.read_text().split())

@@ -20,11 +20,11 @@ async def test_always_in_a_store_that_fails_counts_for_this_run_and_is_said(
     add = tool_round(("demo__add", {"a": 1, "b": 1}))
     front = ScriptedFrontend(AllowAlways())
     async with open_host(ScriptedModel(add, add, text_round("both ran")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         with sqlite3.connect(tmp_path / "store.db") as db:
             db.execute("DROP TABLE grants")
-        feed = host.subscribe()
-        result = await host.send("twice")
+        feed = host.events.subscribe()
+        result = await host.conversation.send("twice")
         told = [event for event in feed.drain() if isinstance(event, NoticeEvent)]
     assert (result.outcome, result.text, len(front.asked)) == ("done", "both ran", 1)
     assert told

@@ -56,17 +56,17 @@ async def test_a_silent_server_delays_neither_the_others_nor_the_first_prompt(op
     async with open_host(model, servers=(silent, DEMO)) as host:
         host.start()
         with anyio.fail_after(20):
-            assert (await host.send("hi")).text == "here"
-            await host.ensure_ready("demo")
-        assert host.server("silent").state == "connecting"
+            assert (await host.conversation.send("hi")).text == "here"
+            await host.servers.ensure_ready("demo")
+        assert host.servers.view("silent").state == "connecting"
 
 
 async def test_a_missing_command_is_named_before_the_connect_limit(open_host: OpenHost) -> None:
     missing = ServerConfig(name="gone", command="no-such-program-here", source="flag")
     async with open_host(servers=(missing,)) as host:
         with anyio.fail_after(20), pytest.raises(StartupError, match="no-such-program-here"):
-            await host.ensure_ready("gone")
-        assert host.server("gone").state == "failed"
+            await host.servers.ensure_ready("gone")
+        assert host.servers.view("gone").state == "failed"
 
 
 async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host: OpenHost) -> None:
@@ -74,19 +74,21 @@ async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host
     async with open_host(servers=(dying, DEMO)) as host:
         host.start()
         with anyio.fail_after(20), pytest.raises(ServerError, match="no licence found"):
-            await host.ensure_ready("dying")
-        await host.ensure_ready("demo")
-        assert [line.text for line in host.server("dying").log if line.source == "stderr"][-1] == "no licence found"
+            await host.servers.ensure_ready("dying")
+        await host.servers.ensure_ready("demo")
+        assert [line.text for line in host.servers.view("dying").log if line.source == "stderr"][
+            -1
+        ] == "no licence found"
 
 
 async def test_a_server_that_dies_in_a_call_fails_the_call_and_comes_back(open_host: OpenHost) -> None:
     dying = server("dying", call='print("out of luck", file=sys.stderr); os._exit(3)')
     model = ScriptedModel(tool_round(("dying__t", {})), text_round("I see."))
     async with open_host(model, servers=(dying,)) as host:
-        await host.ensure_ready("dying")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("dying")
+        feed = host.events.subscribe()
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
-            await host.call_tool("dying", "t", {})
+            await host.tools.call("dying", "t", {})
         with anyio.fail_after(10):
             await read_events(feed, state("dying", "ready"))
 
@@ -99,8 +101,8 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
         call='print("DEBUG hello"); answer({"content": [{"type": "text", "text": "fine"}]})',
     )
     async with open_host(servers=(noisy,)) as host:
-        assert (await host.call_tool("noisy", "t", {})).text == "fine"
-        warnings = [line.text for line in host.server("noisy").log if line.source == "client"]
+        assert (await host.tools.call("noisy", "t", {})).text == "fine"
+        warnings = [line.text for line in host.servers.view("noisy").log if line.source == "client"]
         assert len(warnings) == 1
 
 
@@ -108,11 +110,11 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
 async def test_a_message_without_end_stops_the_server_and_says_so(open_host: OpenHost) -> None:
     flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
     async with open_host(servers=(flood, DEMO)) as host:
-        await host.ensure_ready("demo")
-        await host.ensure_ready("flood")
+        await host.servers.ensure_ready("demo")
+        await host.servers.ensure_ready("flood")
         with anyio.fail_after(10), pytest.raises(ServerError, match="16 MB"):
-            await host.call_tool("flood", "t", {})
-        assert "42" in (await host.call_tool("demo", "add", {"a": 2, "b": 40})).text
+            await host.tools.call("flood", "t", {})
+        assert "42" in (await host.tools.call("demo", "add", {"a": 2, "b": 40})).text
 
 
 @pytest.mark.req("stdio.shutdown.escalate")
@@ -130,7 +132,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
     # After end of input it goes on for ever.
     stubborn = replace(stubborn, args=("-c", stubborn.args[1] + "\ntime.sleep(300)"))
     async with open_host(servers=(stubborn,)) as host:
-        await host.ensure_ready("stubborn")
+        await host.servers.ensure_ready("stubborn")
         started = [int(pid) for pid in pids.read_text().split()]
         processes = [psutil.Process(pid) for pid in started]
         before = anyio.current_time()
@@ -165,13 +167,13 @@ for line in sys.stdin:
 """,
     )
     async with open_host(servers=(changing,)) as host:
-        await host.ensure_ready("changing")
-        feed = host.subscribe()
-        assert (await host.call_tool("changing", "same", {})).text == "1"
+        await host.servers.ensure_ready("changing")
+        feed = host.events.subscribe()
+        assert (await host.tools.call("changing", "same", {})).text == "1"
         with anyio.fail_after(20):
             events = await read_events(feed, lambda event: isinstance(event, CatalogChanged))
         assert events[-1] == CatalogChanged("changing", ("t2",), ("t1",), ("same",))
-        assert (await host.call_tool("changing", "t2", {})).text == "2"
+        assert (await host.tools.call("changing", "t2", {})).text == "2"
 
 
 @pytest.mark.req("sec.local.approve")
@@ -181,7 +183,7 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
     front = ScriptedFrontend(DoNotTrust())
     async with open_host(front=front, servers=(touching,)) as host:
         with pytest.raises(ConsentDenied, match="not approved"):
-            await host.ensure_ready("files")
+            await host.servers.ensure_ready("files")
     assert not mark.exists()
     question = front.asked[0]
     assert isinstance(question, TrustServer)
@@ -189,13 +191,13 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
     for answers, asked in (([TrustOnce()], 1), ([TrustAlways()], 1), ([], 0)):
         front = ScriptedFrontend(*answers)
         async with open_host(front=front, servers=(touching,)) as host:
-            await host.ensure_ready("files")
+            await host.servers.ensure_ready("files")
         assert len(front.asked) == asked
     changed = replace(touching, args=(*touching.args, "--more"))
     front = ScriptedFrontend(DoNotTrust())
     async with open_host(front=front, servers=(changed,)) as host:
         with pytest.raises(ConsentDenied):
-            await host.ensure_ready("files")
+            await host.servers.ensure_ready("files")
     assert isinstance(front.asked[0], TrustServer)
     assert front.asked[0].changed
 
@@ -203,12 +205,12 @@ async def test_a_configured_server_is_not_started_before_it_is_trusted(open_host
 async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_host: OpenHost) -> None:
     tells_pid = server("who", call='answer({"content": [{"type": "text", "text": str(os.getpid())}]})')
     async with open_host(servers=(tells_pid,)) as host:
-        first = (await host.call_tool("who", "t", {})).text
-        feed = host.subscribe()
-        host.restart("who")
+        first = (await host.tools.call("who", "t", {})).text
+        feed = host.events.subscribe()
+        host.servers.restart("who")
         with anyio.fail_after(10):
             await read_events(feed, state("who", "ready"))
-        second = (await host.call_tool("who", "t", {})).text
+        second = (await host.tools.call("who", "t", {})).text
     assert first != second
     assert not psutil.pid_exists(int(first))
 
@@ -216,32 +218,32 @@ async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_hos
 async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: OpenHost) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host(model, limits=Limits(tools_to_model=3)) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
-        await host.send("hi")
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        await host.conversation.send("hi")
         events = feed.drain()
     assert len(model.requests[0].tools) == 3
     assert [event.text for event in events if isinstance(event, NoticeEvent)] == [
-        f"{len(host.server('demo').catalog.tools) - 3} tools are not offered to the model: it gets 3 at most."
+        f"{len(host.servers.view('demo').catalog.tools) - 3} tools are not offered to the model: it gets 3 at most."
     ]
 
 
 async def test_an_unknown_server_or_tool_is_named_with_what_there_is(open_host: OpenHost) -> None:
     async with open_host() as host:
         with pytest.raises(UsageError, match="demo"):
-            await host.ensure_ready("nope")
+            await host.servers.ensure_ready("nope")
         with pytest.raises(UsageError, match="add"):
-            await host.call_tool("demo", "nope", {})
+            await host.tools.call("demo", "nope", {})
 
 
 async def test_what_a_server_logs_is_in_its_log_with_its_level(open_host: OpenHost) -> None:
     note = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "warning", "data": "low disk"}}'
     logging = server("logging", call=f"send({note}); answer({{'content': []}})")
     async with open_host(servers=(logging,)) as host:
-        await host.call_tool("logging", "t", {})
-        feed = host.subscribe()
-        await host.call_tool("logging", "t", {})
-        log = host.server("logging").log
+        await host.tools.call("logging", "t", {})
+        feed = host.events.subscribe()
+        await host.tools.call("logging", "t", {})
+        log = host.servers.view("logging").log
         assert [(line.source, line.level, line.text) for line in log] == [("server", "warning", "low disk")] * 2
         assert [event for event in feed.drain() if isinstance(event, ServerLog)] == [log[1]]
 
@@ -252,7 +254,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
     async with open_host(servers=tuple(replace(DEMO, name=f"demo{n}") for n in range(5))) as host:
         host.start()
         for number in range(5):
-            await host.ensure_ready(f"demo{number}")
+            await host.servers.ensure_ready(f"demo{number}")
     assert {child.pid for child in me.children(recursive=True)} <= before
 
 
@@ -282,8 +284,8 @@ for line in sys.stdin:
         era="handshake",
     )
     async with open_host(servers=(hangs_once,), limits=Limits(ping_interval=0.15)) as host:
-        await host.ensure_ready("hangs")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("hangs")
+        feed = host.events.subscribe()
         with anyio.fail_after(15):
             events = await read_events(
                 feed, lambda event: isinstance(event, ServerState) and "pings in a row" in event.detail
@@ -292,4 +294,4 @@ for line in sys.stdin:
                 len([event for event in events if isinstance(event, ServerLog) and "missed a ping" in event.text]) == 3
             )
             await read_events(feed, state("hangs", "ready"))
-        assert host.server("hangs").counts["pings missed"] >= 3
+        assert host.servers.view("hangs").counts["pings missed"] >= 3

@@ -37,7 +37,7 @@ async def test_a_server_runs_behind_a_wrapper_with_few_rights_and_variables_and_
     behind = ("--no-new-privs", sys.executable, "-m", "mcphost.demo.server")
     config = ServerConfig(name="boxed", command=wrapper, args=behind, env={"GIVEN": "yes"}, source="flag")
     async with open_host(servers=(config,)) as host:
-        assert (await host.call_tool("boxed", "add", {"a": 2, "b": 40})).text.endswith("42")
+        assert (await host.tools.call("boxed", "add", {"a": 2, "b": 40})).text.endswith("42")
         process = server_process()
         assert "NoNewPrivs:\t1" in status(process)
         seen = process.environ()

@@ -76,14 +76,14 @@ def grown(before: int) -> float:
 
 async def call(host: Host, tool: str) -> str:
     with anyio.fail_after(20):
-        return (await host.call_tool("flood", tool, {})).text
+        return (await host.tools.call("flood", tool, {})).text
 
 
 @pytest.mark.req("prog.flood")
 async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
-        feed, before, begun = host.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
+        await host.servers.ensure_ready("flood")
+        feed, before, begun = host.events.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
         told = 0
         async with anyio.create_task_group() as group:
 
@@ -97,7 +97,7 @@ async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(op
             await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
         took = time.monotonic() - begun
-        counts = host.server("flood").counts
+        counts = host.servers.view("flood").counts
         assert 1 <= told <= 12 * took + 3
         assert counts["progress left out"] + counts.get("messages left out in a flood", 0) > 10_000
         assert grown(before) < 60
@@ -105,10 +105,10 @@ async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(op
 
 async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
-        feed, before = host.subscribe(), psutil.Process().memory_info().rss
+        await host.servers.ensure_ready("flood")
+        feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         await call(host, "logs")
-        view = host.server("flood")
+        view = host.servers.view("flood")
         assert 100 <= len(view.log) <= 1_000
         assert sum(isinstance(event, ServerLog) for event in feed.drain()) <= 1_001
         dropped = view.counts.get("messages left out in a flood", 0)
@@ -119,10 +119,10 @@ async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted
 
 async def test_what_belongs_to_nothing_is_counted_and_said_once(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
+        await host.servers.ensure_ready("flood")
         before = psutil.Process().memory_info().rss
         await call(host, "stray")
-        view = host.server("flood")
+        view = host.servers.view("flood")
         assert view.counts["answers nobody waits for"] == view.counts["broken messages"] == 20_000
         assert len([line for line in view.log if line.source == "client"]) <= 2
         assert grown(before) < 30
@@ -131,7 +131,7 @@ async def test_what_belongs_to_nothing_is_counted_and_said_once(open_host: OpenH
 @pytest.mark.req("tools.list-changed.legacy")
 async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
+        await host.servers.ensure_ready("flood")
         listed = int(await call(host, "changes"))  # one at the start; while it floods, the server lists nothing
         await anyio.sleep(0.6)
         assert listed == 1
@@ -141,15 +141,15 @@ async def test_changes_without_end_cost_four_listings_a_second_at_most(open_host
 @pytest.mark.req("ping.answer")
 async def test_hundreds_of_pings_at_once_are_all_answered(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
+        await host.servers.ensure_ready("flood")
         assert await call(host, "burst") == "900"
-        assert host.server("flood").counts == {"pings answered": 900}
+        assert host.servers.view("flood").counts == {"pings answered": 900}
 
 
 async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
-        await host.ensure_ready("flood")
-        feed, before = host.subscribe(), psutil.Process().memory_info().rss
+        await host.servers.ensure_ready("flood")
+        feed, before = host.events.subscribe(), psutil.Process().memory_info().rss
         with pytest.raises(ConnectionLost, match="it was stopped"):
             await call(host, "pings")
         with anyio.fail_after(20):
@@ -162,7 +162,7 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
 async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: str, count: int, said: str) -> None:
     async with open_host(servers=(flooding(lists),)) as host:
         with anyio.fail_after(20):
-            view = await host.ensure_ready("flood")
+            view = await host.servers.ensure_ready("flood")
         assert len(view.catalog.tools) == count
         assert [said in problem for problem in view.catalog.left_out] == [True]
 
@@ -170,8 +170,8 @@ async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: st
 async def test_the_model_gets_so_many_tools_and_so_much_of_each_description(open_host: OpenHost) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host(model, servers=(flooding("words"),)) as host:
-        await host.ensure_ready("flood")
-        await host.send("hi")
+        await host.servers.ensure_ready("flood")
+        await host.conversation.send("hi")
     tools = model.requests[0].tools
     assert len(tools) == Limits().tools_to_model == 128
     assert {len(tool.description.encode()) for tool in tools} == {DESCRIPTION_LIMIT}

@@ -31,17 +31,17 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
     code = "import sys; print('one\\n\\ntwo\\n\\x1b[31mthree\\nBearer abcdefghijkl', file=sys.stderr); sys.exit(1)"
     async with open_host(servers=(inline_server("dying", code),)) as host:
         with anyio.fail_after(20), pytest.raises(StartupError) as caught:
-            await host.ensure_ready("dying")
+            await host.servers.ensure_ready("dying")
         cause = "exited with status 1; it last said: two | ␛[31mthree | Bearer [secret]."
         assert caught.value.message.endswith(cause)
-        assert host.server("dying").detail.endswith(cause)
+        assert host.servers.view("dying").detail.endswith(cause)
 
 
 async def test_a_server_that_never_answers_is_told_with_what_it_said_last(open_host: OpenHost) -> None:
     code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
     async with open_host(servers=(inline_server("stuck", code),), limits=Limits(connect_timeout=2)) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="it last said: waiting for the database"):
-            await host.ensure_ready("stuck")
+            await host.servers.ensure_ready("stuck")
 
 
 async def test_an_installer_has_more_time_and_is_not_called_silent(
@@ -55,17 +55,17 @@ async def test_an_installer_has_more_time_and_is_not_called_silent(
         "sys.argv = ['demo']; runpy.run_module('mcphost.demo.server', run_name='__main__')",
     )
     async with open_host(servers=(fetched,)) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         host.start()
         with anyio.fail_after(20):
             events = await read_events(feed, lambda event: isinstance(event, ServerState) and bool(event.detail))
             assert (events[-1].state, events[-1].detail) == (  # type: ignore[attr-defined]
                 "connecting", f"{fetched.command} may still be downloading the program.",
             )  # fmt: skip
-            assert host.server("fetched").starting_seconds > 0
+            assert host.servers.view("fetched").starting_seconds > 0
             gate.touch()
-            await host.ensure_ready("fetched")
-        assert host.server("fetched").starting_seconds == 0
+            await host.servers.ensure_ready("fetched")
+        assert host.servers.view("fetched").starting_seconds == 0
 
 
 @pytest.mark.parametrize(("chosen", "told"), [(Limits(), "within 1 s"), (Limits(connect_timeout=2), "within 2 s")])
@@ -78,7 +78,7 @@ async def test_a_time_to_connect_that_the_user_chose_holds_for_installers_too(
     monkeypatch.setattr(session_opener, "INSTALLER_START_TIMEOUT", 1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=chosen) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match=told):
-            await host.ensure_ready("fetched")
+            await host.servers.ensure_ready("fetched")
 
 
 async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_host: OpenHost, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ async def test_the_hard_limit_of_the_command_line_holds_for_installers_too(open_
     hard = replace(config.limits, request_timeout=1.0)
     async with open_host(servers=(installer(tmp_path, "import sys; sys.stdin.read()"),), limits=hard) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="within 1 s"):
-            await host.ensure_ready("fetched")
+            await host.servers.ensure_ready("fetched")
 
 
 async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_host: OpenHost, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_the_hint_of_a_start_that_fails_names_the_file_that_was_read(open_
     async with open_host(servers=(absent, nowhere)) as host:
         for name in ("absent", "nowhere"):
             with anyio.fail_after(20), pytest.raises(StartupError) as caught:
-                await host.ensure_ready(name)
+                await host.servers.ensure_ready(name)
             assert f"in {file}." in caught.value.hint
 
 
@@ -108,8 +108,8 @@ async def test_ten_servers_that_start_at_once_need_no_thread_each(open_host: Ope
     async with open_host(servers=tuple(inline_server(f"s{number}", code) for number in range(10))) as host:
         host.start()
         with anyio.fail_after(60):
-            for view in host.servers():
-                await host.ensure_ready(view.name)
+            for view in host.servers.views():
+                await host.servers.ensure_ready(view.name)
         started = sorted(thread.name for thread in set(threading.enumerate()) - before)
         assert len(started) <= 4, started
     assert not [thread for thread in threading.enumerate() if "waitpid" in thread.name]

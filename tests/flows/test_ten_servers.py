@@ -71,21 +71,21 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
     async with running(handlers) as (_, configs):
         dead = ServerConfig(name="dead", url="http://127.0.0.1:9/mcp", source="flag")
         async with open_host(servers=(*configs, dead), limits=Limits(connect_timeout=2.2)) as host:
-            feed = host.subscribe()
+            feed = host.events.subscribe()
             host.start()
             for number in range(7):
-                view = await host.ensure_ready(f"good {number}")
+                view = await host.servers.ensure_ready(f"good {number}")
                 assert [tool.name for tool in view.catalog.tools] == ["t"]
-            assert host.server("slow").facts is None
+            assert host.servers.view("slow").facts is None
             with pytest.raises(StartupError):
-                await host.ensure_ready("dead")
+                await host.servers.ensure_ready("dead")
             with anyio.fail_after(20):
                 await read_events(feed, becomes("silent", "silent"))
-                assert "No response for" in host.server("silent").detail
-                await host.ensure_ready("slow")
+                assert "No response for" in host.servers.view("silent").detail
+                await host.servers.ensure_ready("slow")
                 with pytest.raises(RequestTimeout):
-                    await host.ensure_ready("silent")
-            assert host.server("silent").state == "failed"
+                    await host.servers.ensure_ready("silent")
+            assert host.servers.view("silent").state == "failed"
 
 
 async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_does(
@@ -98,14 +98,14 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
         return await (never if silent else legacy(lists))(one)
 
     async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         host.start()
         with anyio.fail_after(20):
             await read_events(feed, becomes("s", "silent"))
             silent = False
-            host.restart("s")
-            await host.ensure_ready("s")
-        assert host.server("s").state == "ready"
+            host.servers.restart("s")
+            await host.servers.ensure_ready("s")
+        assert host.servers.view("s").state == "ready"
 
 
 @pytest.mark.req("base.conversation-private", "base.isolation")
@@ -126,8 +126,8 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
         open_host(model, front, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
-            await host.ensure_ready(name)
-        assert (await host.send("what-the-user-wrote")).text == "done-and-said"
+            await host.servers.ensure_ready(name)
+        assert (await host.conversation.send("what-the-user-wrote")).text == "done-and-said"
     for name, other in (("a", "b"), ("b", "a")):
         sent = b"".join(one.body for one in seen[name].seen)
         assert f"for-{name}".encode() in sent
@@ -149,14 +149,14 @@ async def test_a_stateless_process_serves_every_call_of_every_conversation(open_
     )
     front = ScriptedFrontend(AllowSession())
     async with open_host(model, front, servers=(replace(DEMO, era="stateless"),)) as host:
-        assert (await host.ensure_ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
+        assert (await host.servers.ensure_ready("demo")).facts.era == "stateless"  # type: ignore[union-attr]
         started = processes()
-        assert (await host.send("one")).text == "3"
-        host.new_conversation()
-        assert (await host.send("two")).text == "4"
+        assert (await host.conversation.send("one")).text == "3"
+        host.conversation.open_new()
+        assert (await host.conversation.send("two")).text == "4"
         async with anyio.create_task_group() as group:
             for number in range(5):
-                group.start_soon(host.call_tool, "demo", "add", {"a": number, "b": 1})
+                group.start_soon(host.tools.call, "demo", "add", {"a": number, "b": 1})
         assert processes() == started
         assert len(started) == 1
 
@@ -174,11 +174,11 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
         first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
         async with open_host(servers=(first, *configs[1:])) as host:
             for name in ("a", "b", "c"):
-                await host.ensure_ready(name)
+                await host.servers.ensure_ready(name)
             for _ in range(2):
-                await host.call_tool("a", "t", {"secret": "only-for-a"})
+                await host.tools.call("a", "t", {"secret": "only-for-a"})
             for name in ("b", "c"):
-                await host.call_tool(name, "t", {})
+                await host.tools.call(name, "t", {})
     sent = {
         name: b"".join(one.body + repr(one.headers).encode() for one in server.seen) for name, server in seen.items()
     }

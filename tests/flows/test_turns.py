@@ -9,8 +9,8 @@ import pytest
 
 from mcphost.config.schema import Limits
 from mcphost.errors import ConsentDenied, ModelError, UsageError
+from mcphost.host.conversation.controller import CONTINUE_PROMPT
 from mcphost.host.events import MessageFinished, TextDeltaEvent, ToolFinished, ToolProgress, ToolStarted, TurnFinished
-from mcphost.host.host import CONTINUE_PROMPT
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import (
     AcceptToolChanges,
@@ -47,9 +47,9 @@ async def test_an_approved_call_runs_and_its_result_reaches_the_model(open_host:
     model = ScriptedModel(tool_round(("demo__add", {"a": 2, "b": 40})), text_round("It is 42."))
     front = ScriptedFrontend(AllowOnce())
     async with open_host(model, front) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
-        result = await host.send("what is 2 + 40?")
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        result = await host.conversation.send("what is 2 + 40?")
         events = feed.drain()
     assert (result.outcome, result.text, result.exit_code) == ("done", "It is 42.", 0)
     question = front.asked[0]
@@ -74,8 +74,8 @@ async def test_a_declined_call_never_runs_and_the_model_reads_the_reason(open_ho
     )
     front = ScriptedFrontend(Deny("not that one"), AllowOnce())
     async with open_host(model, front) as host:
-        await host.ensure_ready("demo")
-        result = await host.send("note it")
+        await host.servers.ensure_ready("demo")
+        result = await host.conversation.send("note it")
     assert result.declined == 1
     assert result.exit_code == 5
     told = returned(model, 1)[0]
@@ -91,15 +91,15 @@ async def test_an_opened_conversation_shows_how_its_calls_ended_and_what_it_used
         text_round("Done."),
     )
     async with open_host(model, ScriptedFrontend(Deny("no"), AllowOnce())) as host:
-        await host.ensure_ready("demo")
-        await host.send("note it")
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("note it")
     async with open_host(model, ScriptedFrontend()) as host:
-        (row,) = await host.list_conversations()
-        await host.open_conversation(row.id)
-        cards = [block for block in build_blocks(host.messages) if isinstance(block, ToolCard)]
+        (row,) = await host.conversation.list_stored()
+        await host.conversation.open(row.id)
+        cards = [block for block in build_blocks(host.conversation.messages) if isinstance(block, ToolCard)]
         assert [card.state for card in cards] == ["declined", "ok", "failed"]
         figures = StatusModel()
-        figures.load_messages(host.messages)
+        figures.load_messages(host.conversation.messages)
         status = figures.build_status(host, (), phase="", pending_questions=0, demo=False)
     assert status.tokens == 20 + 7 + 10 + 5
     assert status.cost == pytest.approx(0.003)
@@ -116,9 +116,9 @@ async def test_parallel_calls_run_side_by_side_and_their_results_keep_the_order(
         text_round("done"),
     )
     async with open_host(model, ScriptedFrontend(AllowOnce(), AllowOnce(), AllowOnce())) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
-        await host.send("all three")
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        await host.conversation.send("all three")
         events = feed.drain()
     names = [part.name for part in returned(model)]
     assert names == ["demo__count_slowly", "demo__add", "demo__multiply"]
@@ -131,9 +131,9 @@ async def test_no_more_calls_run_side_by_side_than_the_user_allows(open_host: Op
     uses = [("demo__count_slowly", {"to": 1, "seconds": 0.01}) for _ in range(3)]
     model = ScriptedModel(tool_round(*uses), text_round("done"))
     async with open_host(model, ScriptedFrontend(*[AllowOnce()] * 3), limits=Limits(parallel_calls=1)) as host:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
-        await host.send("all three")
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        await host.conversation.send("all three")
         events = feed.drain()
     order = [type(event).__name__ for event in events if isinstance(event, ToolStarted | ToolFinished)]
     assert order == ["ToolStarted", "ToolFinished"] * 3
@@ -153,9 +153,9 @@ async def test_for_the_session_settles_the_question_about_the_same_tool_that_alr
     add = ("demo__add", {"a": 1, "b": 1})
     front = SecondAnswers()
     async with open_host(ScriptedModel(tool_round(add, add), tool_round(add), text_round("done")), front) as host:
-        await host.ensure_ready("demo")
+        await host.servers.ensure_ready("demo")
         with anyio.fail_after(10):
-            assert (await host.send("twice, then again")).outcome == "done"
+            assert (await host.conversation.send("twice, then again")).outcome == "done"
     assert len(front.asked) == 2
     assert front.waiting == 0
 
@@ -163,12 +163,12 @@ async def test_for_the_session_settles_the_question_about_the_same_tool_that_alr
 async def test_always_is_remembered_by_the_next_host_until_the_definition_changes(open_host: OpenHost) -> None:
     add = ("demo__add", {"a": 1, "b": 1})
     async with open_host(ScriptedModel(tool_round(add), text_round("a")), ScriptedFrontend(AllowAlways())) as host:
-        await host.ensure_ready("demo")
-        await host.send("one")
+        await host.servers.ensure_ready("demo")
+        await host.conversation.send("one")
     front = ScriptedFrontend()
     async with open_host(ScriptedModel(tool_round(add), text_round("b")), front) as host:
-        await host.ensure_ready("demo")
-        assert (await host.send("two")).outcome == "done"
+        await host.servers.ensure_ready("demo")
+        assert (await host.conversation.send("two")).outcome == "done"
         assert front.asked == []
 
 
@@ -204,9 +204,9 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
         front = ScriptedFrontend(*answers)
         model = ScriptedModel(tool_round(("shape__t", {})), text_round("ok"))
         async with open_host(model, front, servers=(server,)) as host:
-            await host.ensure_ready("shape")
+            await host.servers.ensure_ready("shape")
             with anyio.fail_after(10):
-                await host.send("go")
+                await host.conversation.send("go")
         result = model.requests[-1].messages[-1].parts[0]
         assert isinstance(result, ToolReturnPart)
         return front.asked, [tool.name for tool in model.requests[0].tools], result.text
@@ -220,7 +220,7 @@ async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is
     assert "quarantined" in said
     async with open_host(None, servers=(server,)) as host:
         with pytest.raises(ConsentDenied, match="is quarantined"):
-            await host.call_tool("shape", "t", {})
+            await host.tools.call("shape", "t", {})
     # Nobody was asked there, and it is still held back: keeping it moves "always" along.
     asked, _, said = await turn("kind, now with a hook", AcceptToolChanges(("t",)))
     assert ([type(one) for one in asked], said) == ([ReviewToolChanges], "ran")
@@ -233,8 +233,8 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
     model = ScriptedModel(add, add, add, add, text_round("never reached"))
     front = ScriptedFrontend(AllowSession(), lambda question: True, lambda question: False)
     async with open_host(model, front, limits=Limits(max_rounds=2)) as host:
-        await host.ensure_ready("demo")
-        result = await host.send("for ever")
+        await host.servers.ensure_ready("demo")
+        result = await host.conversation.send("for ever")
     assert result.outcome == "rounds"
     assert [question.rounds for question in front.asked if isinstance(question, ContinueTurn)] == [2, 4]
     assert len(model.requests) == 4
@@ -243,23 +243,23 @@ async def test_the_round_limit_asks_and_no_ends_the_turn(open_host: OpenHost) ->
 async def test_stopping_in_a_stream_closes_it_and_keeps_what_was_said(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("half an ans"), HANG])
     async with open_host(model, servers=()) as host, anyio.create_task_group() as tasks:
-        feed = host.subscribe()
-        tasks.start_soon(host.send, "tell me")
+        feed = host.events.subscribe()
+        tasks.start_soon(host.conversation.send, "tell me")
         with anyio.fail_after(20):
             await model.hanging.wait()
-        assert host.is_busy
-        assert host.stop()
+        assert host.conversation.is_busy
+        assert host.conversation.stop()
         with anyio.fail_after(20):
             events = await read_events(feed, lambda event: isinstance(event, TurnFinished))
         assert [event.outcome for event in events if isinstance(event, TurnFinished)] == ["stopped"]
         assert model.open_streams == 0
-        assert host.messages[-1].text == "half an ans"
-        assert host.messages[-1].cut
-        ident = host.conversation_id
+        assert host.conversation.messages[-1].text == "half an ans"
+        assert host.conversation.messages[-1].cut
+        ident = host.conversation.id
     async with open_host(ScriptedModel(text_round("again")), servers=()) as host:
-        await host.open_conversation(ident)
-        assert [message.text for message in host.messages] == ["tell me", "half an ans"]
-        assert (await host.send("go on")).text == "again"
+        await host.conversation.open(ident)
+        assert [message.text for message in host.conversation.messages] == ["tell me", "half an ans"]
+        assert (await host.conversation.send("go on")).text == "again"
 
 
 @pytest.mark.req("tools.cancelled-result")
@@ -272,21 +272,21 @@ async def test_stopping_in_a_call_tells_the_server_and_closes_every_open_call(op
     )
     front = ScriptedFrontend(AllowSession(), AllowSession())
     async with open_host(model, front) as host, anyio.create_task_group() as tasks:
-        await host.ensure_ready("demo")
-        feed = host.subscribe()
-        tasks.start_soon(host.send, "count")
+        await host.servers.ensure_ready("demo")
+        feed = host.events.subscribe()
+        tasks.start_soon(host.conversation.send, "count")
         with anyio.fail_after(10):
             await read_events(feed, lambda event: isinstance(event, ToolProgress))
-        host.stop()
+        host.conversation.stop()
         with anyio.fail_after(10):
             events = await read_events(feed, lambda event: isinstance(event, TurnFinished))
         assert isinstance(events[-1], TurnFinished)
         assert events[-1].outcome == "stopped"
         assert any(isinstance(event, ToolFinished) and event.outcome == "stopped" for event in events)
-        parts = host.messages[-1].parts
+        parts = host.conversation.messages[-1].parts
         assert [part.use_id for part in parts if isinstance(part, ToolReturnPart)] == ["use-1", "use-2"]
         # The session is still good.
-        assert "5" in (await host.call_tool("demo", "add", {"a": 2, "b": 3})).text
+        assert "5" in (await host.tools.call("demo", "add", {"a": 2, "b": 3})).text
 
 
 @pytest.mark.req("tools.call.arguments-object")
@@ -295,8 +295,8 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
     model = ScriptedModel(broken, tool_round(("demo__nothing_like_that", {})), broken, text_round("never"))
     front = ScriptedFrontend()
     async with open_host(model, front) as host:
-        await host.ensure_ready("demo")
-        result = await host.send("go")
+        await host.servers.ensure_ready("demo")
+        result = await host.conversation.send("go")
     assert result.outcome == "failed"
     assert result.exit_code == 7
     assert front.asked == []
@@ -307,11 +307,11 @@ async def test_arguments_that_do_not_parse_are_returned_and_three_such_rounds_en
 async def test_a_model_that_fails_ends_the_turn_with_what_to_do_and_keeps_the_message(open_host: OpenHost) -> None:
     model = ScriptedModel([Text("begin"), ModelError("The key is wrong.", "Set OPENAI_API_KEY.", model_kind="auth")])
     async with open_host(model, servers=()) as host:
-        feed = host.subscribe()
-        result = await host.send("hi")
+        feed = host.events.subscribe()
+        result = await host.conversation.send("hi")
         events = feed.drain()
         assert (result.exit_code, result.error, result.hint) == (7, "The key is wrong.", "Set OPENAI_API_KEY.")
-        assert [message.text for message in host.messages] == ["hi", "begin"]
+        assert [message.text for message in host.conversation.messages] == ["hi", "begin"]
     assert any(isinstance(event, MessageFinished) and event.message.cut for event in events)
 
 
@@ -326,18 +326,18 @@ async def test_an_answer_that_was_cut_by_the_other_side_is_not_passed_off_as_who
     ]
     model = ScriptedModel(cut, text_round("whole"))
     async with open_host(model, servers=()) as host:
-        feed = host.subscribe()
-        result = await host.send("hi")
+        feed = host.events.subscribe()
+        result = await host.conversation.send("hi")
         assert (result.text, result.outcome, result.exit_code) == ("half an", "failed", 7)
         (finished,) = [event for event in feed.drain() if isinstance(event, TurnFinished)]
         assert (finished.outcome, finished.error) == ("failed", result.error)
-        assert [(message.text, message.cut, message.tool_uses) for message in host.messages] == [
+        assert [(message.text, message.cut, message.tool_uses) for message in host.conversation.messages] == [
             ("hi", False, ()), ("half an", True, ()),
         ]  # fmt: skip
-        assert (await host.continue_turn()).exit_code == 0
-        assert [message.text for message in host.messages] == ["hi", "half an", CONTINUE_PROMPT, "whole"]
+        assert (await host.conversation.continue_turn()).exit_code == 0
+        assert [message.text for message in host.conversation.messages] == ["hi", "half an", CONTINUE_PROMPT, "whole"]
         with pytest.raises(UsageError, match="no answer that was cut off"):
-            await host.continue_turn()
+            await host.conversation.continue_turn()
 
 
 async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_without_saying_anything_twice(
@@ -345,27 +345,27 @@ async def test_an_answer_that_was_cut_before_anything_came_is_asked_for_again_wi
 ) -> None:
     model = ScriptedModel([StreamFinished("unknown")], text_round("whole"))
     async with open_host(model, servers=()) as host:
-        result = await host.send("hi")
+        result = await host.conversation.send("hi")
         assert (result.exit_code, result.error) == (7, "The model's answer was cut off before anything came.")
-        assert [message.text for message in host.messages] == ["hi"]
-        assert (await host.continue_turn()).text == "whole"
-        assert [message.text for message in host.messages] == ["hi", "whole"]
+        assert [message.text for message in host.conversation.messages] == ["hi"]
+        assert (await host.conversation.continue_turn()).text == "whole"
+        assert [message.text for message in host.conversation.messages] == ["hi", "whole"]
     assert model.requests[0].messages == model.requests[1].messages
 
 
 async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open_host: OpenHost) -> None:
     async with open_host(None, servers=()) as host:
-        result = await host.send("hi")
+        result = await host.conversation.send("hi")
         assert result.exit_code == 3
         assert "--model" in result.hint
-        assert host.messages[0].text == "hi"
+        assert host.conversation.messages[0].text == "hi"
 
 
 async def test_a_call_by_hand_asks_nothing_and_is_told_as_the_users_own(open_host: OpenHost) -> None:
     front = ScriptedFrontend()
     async with open_host(None, front) as host:
-        feed = host.subscribe()
-        outcome = await host.call_tool("demo", "multiply", {"a": 6, "b": 7})
+        feed = host.events.subscribe()
+        outcome = await host.tools.call("demo", "multiply", {"a": 6, "b": 7})
         events = feed.drain()
     assert "42" in outcome.text
     assert front.asked == []

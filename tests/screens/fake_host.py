@@ -11,7 +11,7 @@ import jsonschema_rs
 
 from mcphost.client.session import ServerFacts, StoredAccount
 from mcphost.config.rules import Rule
-from mcphost.config.schema import HostConfig, ModelConfig, ServerConfig
+from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import UnsupportedCapability, UsageError
 from mcphost.host import events
 from mcphost.host.audit.audit_log import create_in_memory_log
@@ -160,6 +160,17 @@ class FakeServerFeatures:
         del self.watching[server, uri]
         return True
 
+    async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
+        text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
+        mime = "application/json" if uri.endswith("json") else "text/markdown"
+        return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
+
+    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
+        text = f"Please {name} " + ", ".join(f"{key} {value}" for key, value in arguments.items())
+        return GetPromptResult(
+            messages=(PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),)
+        )
+
     async def complete(self, server: str, ref: Any, argument: str, value: str, context: dict[str, str]) -> Completion:
         self.asked.append((ref, argument, value, context))
         if argument not in self.suggestions:
@@ -259,6 +270,163 @@ class FakeAccounts:
         return True
 
 
+class FakeServers:
+    """The servers of the host."""
+
+    def __init__(self, host: "FakeHost") -> None:
+        self._host = host
+
+    def views(self) -> tuple[ServerView, ...]:
+        return self._host.views
+
+    def view(self, name: str) -> ServerView:
+        for view in self._host.views:
+            if view.name == name:
+                return view
+        raise UsageError(f"There is no server {name}.")
+
+    def restart(self, server: str) -> None:
+        self._host.restarted.append(server)
+
+    async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
+        view = self.view(server)
+        if enabled and tool in view.config.disabled_tools:
+            raise UsageError(f"The tool {tool!r} is switched off by a file.", "Take it out there.")
+        off = tuple(one for one in view.disabled_tools if one != tool) if enabled else (*view.disabled_tools, tool)
+        self._host.views = tuple(
+            replace(one, disabled_tools=off) if one.name == server else one for one in self._host.views
+        )
+        self._host.put(events.ToolToggled(server, tool, enabled))
+
+
+class FakeManualCalls:
+    """The user's own calls."""
+
+    def __init__(self, host: "FakeHost") -> None:
+        self._host = host
+
+    async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
+        self._host.called.append((server, tool, arguments))
+        call = f"hand-{len(self._host.called)}"
+        self._host.put(events.ToolStarted(call, server, tool, arguments, "user"))
+        outcome: Any = "stopped"
+        text = ""
+        try:
+            await self._host.by_hand(call)
+            outcome, text = "ok", f"{tool} gave {arguments}"
+        except UsageError as error:
+            outcome, text = "failed", error.message
+            raise
+        finally:
+            self._host.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
+        return ManualCallResult(CallToolResult(), text, 0.1)
+
+    async def validate(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
+        found = validate(jsonschema_rs, bytes(self._host.schema), encode(arguments)).get("faults", [])
+        faults = tuple(SchemaViolation(path, text) for path, text in found)
+        return SchemaErrors("; ".join(f"{fault.path}: {fault.message}" for fault in faults), faults)
+
+
+class FakeConversation:
+    """The conversation, whose turns are scripted."""
+
+    def __init__(self, host: "FakeHost") -> None:
+        self._host = host
+        self._messages: tuple[Message, ...] = ()
+        self._turns = 0
+        self._task: asyncio.Task[Any] | None = None
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return self._messages
+
+    @messages.setter
+    def messages(self, value: tuple[Message, ...]) -> None:
+        self._messages = value
+
+    @property
+    def id(self) -> str:
+        return "c1" if self._messages else ""
+
+    async def continue_turn(self) -> TurnResult:
+        self._host.gone_on += 1
+        self._host.put(events.TurnStarted(self._turns + 1, self._messages[-1], again=True))
+        return TurnResult("done", "")
+
+    async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
+        self._host.sent.append((text, tuple(attachments)))
+        self._turns += 1
+        turn = self._turns
+        self._task = asyncio.current_task()
+        message = Message(role="user", parts=(TextPart(text), *attachments), at=time())
+        self._messages += (message,)
+        self._host.put(events.TurnStarted(turn, message))
+        outcome: Any = "done"
+        try:
+            self._host.put(events.RoundStarted(turn, 1, "scripted/one", "claude-sonnet"))
+            said = await self._host.turn(self._host, turn, text)
+        except asyncio.CancelledError:
+            outcome, said = "stopped", ""
+        finally:
+            self._task = None
+        answer = Message(role="assistant", parts=(TextPart(said),), at=time(), model="scripted/one")
+        self._messages += (answer,)
+        usage = Usage(input_tokens=1200, output_tokens=80, cost=0.012)
+        self._host.put(events.MessageFinished(turn, answer, usage))
+        self._host.put(events.TurnFinished(turn, outcome, usage))
+        return TurnResult(outcome=outcome, text=said)
+
+    def stop(self) -> bool:
+        if self._task is None:
+            return False
+        self._task.cancel()
+        return True
+
+    @property
+    def is_busy(self) -> bool:
+        return self._task is not None
+
+    async def list_stored(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
+        return tuple(self._host.stored[:limit])
+
+    async def open(self, conversation_id: str) -> None:
+        info = next(info for info in self._host.stored if info.id == conversation_id)
+        self._messages = (
+            Message(role="user", parts=(TextPart("What was said before"),), at=info.created),
+            Message(
+                role="assistant",
+                parts=(
+                    TextPart("An *earlier* answer."),
+                    ToolUsePart("u1", "files__search_files", {"pattern": "TODO"}),
+                ),
+                at=info.created,
+                model="scripted/one",
+            ),
+            Message(
+                role="tool",
+                parts=(ToolReturnPart("u1", "files__search_files", "14 matches", server="files", tool="search_files"),),
+            ),
+        )
+        self._host.put(events.ConversationOpened(info.id, info.title, len(self._messages)))
+
+    def open_new(self) -> None:
+        if self.is_busy:
+            raise UsageError("A turn is running.", "Stop it first.")
+        self._messages = ()
+
+
+class FakeEvents:
+    """The events of the host."""
+
+    def __init__(self, host: "FakeHost") -> None:
+        self._host = host
+
+    def subscribe(self) -> FakeEventQueue:
+        feed = FakeEventQueue()
+        self._host.feeds.append(feed)
+        return feed
+
+
 class FakeHost:
     """What the TUI may use of a Host, scripted."""
 
@@ -282,7 +450,11 @@ class FakeHost:
         self.config = HostConfig()
         self.frontend = frontend
         self.turn = turn or answer_with_tool
-        self._model = None if no_model else model or FakeModel()
+        self.model_selection = SimpleNamespace(model=None if no_model else model or FakeModel())
+        self.servers = FakeServers(self)
+        self.tools = FakeManualCalls(self)
+        self.conversation = FakeConversation(self)
+        self.events = FakeEvents(self)
         self.views = views or (
             sample_server("files"),
             sample_server("github"),
@@ -296,11 +468,8 @@ class FakeHost:
         self.restarted: list[str] = []
         self.gone_on = 0
         self.stored: list[ConversationInfo] = []
-        self._messages: tuple[Message, ...] = ()
         self.auto_approval = FakeAutoApproval()
         self.halted = 0
-        self._turns = 0
-        self._task: asyncio.Task[Any] | None = None
 
     @property
     def auto_approval_status(self) -> AutoApprovalStatus | None:
@@ -319,154 +488,13 @@ class FakeHost:
 
     def start(self) -> None:
         self.started = True
-        if self._model is not None:
-            self.put(events.ModelChanged(self._model.name, self._model.label, "ready"))
-
-    def subscribe(self) -> FakeEventQueue:
-        feed = FakeEventQueue()
-        self.feeds.append(feed)
-        return feed
-
-    def servers(self) -> tuple[ServerView, ...]:
-        return self.views
-
-    def server(self, name: str) -> ServerView:
-        for view in self.views:
-            if view.name == name:
-                return view
-        raise UsageError(f"There is no server {name}.")
-
-    def restart(self, server: str) -> None:
-        self.restarted.append(server)
+        model = self.model_selection.model
+        if model is not None:
+            self.put(events.ModelChanged(model.name, model.label, "ready"))
 
     @property
     def tool_toggles(self) -> Any:
         return SimpleNamespace(disabled_by=lambda config, tool: "file" if tool in config.disabled_tools else "user")
-
-    async def set_tool_enabled(self, server: str, tool: str, *, enabled: bool) -> None:
-        view = self.server(server)
-        if enabled and tool in view.config.disabled_tools:
-            raise UsageError(f"The tool {tool!r} is switched off by a file.", "Take it out there.")
-        off = tuple(one for one in view.disabled_tools if one != tool) if enabled else (*view.disabled_tools, tool)
-        self.views = tuple(replace(one, disabled_tools=off) if one.name == server else one for one in self.views)
-        self.put(events.ToolToggled(server, tool, enabled))
-
-    async def call_tool(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
-        self.called.append((server, tool, arguments))
-        call = f"hand-{len(self.called)}"
-        self.put(events.ToolStarted(call, server, tool, arguments, "user"))
-        outcome: Any = "stopped"
-        text = ""
-        try:
-            await self.by_hand(call)
-            outcome, text = "ok", f"{tool} gave {arguments}"
-        except UsageError as error:
-            outcome, text = "failed", error.message
-            raise
-        finally:
-            self.put(events.ToolFinished(call, server, tool, outcome, text, 0.1))
-        return ManualCallResult(CallToolResult(), text, 0.1)
-
-    async def validate_arguments(self, server: str, tool: str, arguments: dict[str, Any]) -> SchemaErrors:
-        found = validate(jsonschema_rs, bytes(self.schema), encode(arguments)).get("faults", [])
-        faults = tuple(SchemaViolation(path, text) for path, text in found)
-        return SchemaErrors("; ".join(f"{fault.path}: {fault.message}" for fault in faults), faults)
-
-    async def read_resource(self, server: str, uri: str) -> ReadResourceResult:
-        text = '{"a": [1, 2]}' if uri.endswith("json") else "# A project\n\nIt reads files.\n"
-        mime = "application/json" if uri.endswith("json") else "text/markdown"
-        return ReadResourceResult(contents=(ResourceContents(uri=uri, mime_type=mime, text=text),))
-
-    async def get_prompt(self, server: str, name: str, arguments: dict[str, str]) -> GetPromptResult:
-        text = f"Please {name} " + ", ".join(f"{key} {value}" for key, value in arguments.items())
-        return GetPromptResult(
-            messages=(PromptMessage(role="user", content=Raw(b'{"type":"text","text":"%s"}' % text.encode())),)
-        )
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        return self._messages
-
-    @messages.setter
-    def messages(self, value: tuple[Message, ...]) -> None:
-        self._messages = value
-
-    @property
-    def conversation_id(self) -> str:
-        return "c1" if self._messages else ""
-
-    async def continue_turn(self) -> TurnResult:
-        self.gone_on += 1
-        self.put(events.TurnStarted(self._turns + 1, self._messages[-1], again=True))
-        return TurnResult("done", "")
-
-    async def send(self, text: str, attachments: Sequence[Part] = ()) -> TurnResult:
-        self.sent.append((text, tuple(attachments)))
-        self._turns += 1
-        turn = self._turns
-        self._task = asyncio.current_task()
-        message = Message(role="user", parts=(TextPart(text), *attachments), at=time())
-        self._messages += (message,)
-        self.put(events.TurnStarted(turn, message))
-        outcome: Any = "done"
-        try:
-            self.put(events.RoundStarted(turn, 1, "scripted/one", "claude-sonnet"))
-            said = await self.turn(self, turn, text)
-        except asyncio.CancelledError:
-            outcome, said = "stopped", ""
-        finally:
-            self._task = None
-        answer = Message(role="assistant", parts=(TextPart(said),), at=time(), model="scripted/one")
-        self._messages += (answer,)
-        usage = Usage(input_tokens=1200, output_tokens=80, cost=0.012)
-        self.put(events.MessageFinished(turn, answer, usage))
-        self.put(events.TurnFinished(turn, outcome, usage))
-        return TurnResult(outcome=outcome, text=said)
-
-    def stop(self) -> bool:
-        if self._task is None:
-            return False
-        self._task.cancel()
-        return True
-
-    @property
-    def is_busy(self) -> bool:
-        return self._task is not None
-
-    async def list_conversations(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
-        return tuple(self.stored[:limit])
-
-    async def open_conversation(self, ident: str) -> None:
-        info = next(info for info in self.stored if info.id == ident)
-        self._messages = (
-            Message(role="user", parts=(TextPart("What was said before"),), at=info.created),
-            Message(
-                role="assistant",
-                parts=(
-                    TextPart("An *earlier* answer."),
-                    ToolUsePart("u1", "files__search_files", {"pattern": "TODO"}),
-                ),
-                at=info.created,
-                model="scripted/one",
-            ),
-            Message(
-                role="tool",
-                parts=(ToolReturnPart("u1", "files__search_files", "14 matches", server="files", tool="search_files"),),
-            ),
-        )
-        self.put(events.ConversationOpened(info.id, info.title, len(self._messages)))
-
-    def new_conversation(self) -> None:
-        if self.is_busy:
-            raise UsageError("A turn is running.", "Stop it first.")
-        self._messages = ()
-
-    @property
-    def model(self) -> Any:
-        return self._model
-
-    def select_model(self, config: ModelConfig) -> None:
-        raise NotImplementedError
 
     # -- pieces for scripts
 

@@ -208,7 +208,7 @@ async def image_resource(pilot: Any, host: FakeHost) -> None:
             contents=(ResourceContents(uri=uri, mime_type="image/png", blob=sunset_image().data),)
         )
 
-    host.read_resource = read  # type: ignore[method-assign]
+    host.features.read_resource = read  # type: ignore[method-assign]
     await pilot.press("f4")
     await _settle(pilot)
 

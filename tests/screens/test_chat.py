@@ -16,7 +16,7 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar
 from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.conftest import Run
-from tests.screens.fake_host import FakeHost
+from tests.screens.fake_host import FakeConversation, FakeHost
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,9 @@ async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run
         for text in ("one", "two"):
             await it.type(text)
             await it.pilot.press("enter")
-            await it.until(lambda text=text: f"You said: {text}" in it.transcript() and not it.host.is_busy)
+            await it.until(
+                lambda text=text: f"You said: {text}" in it.transcript() and not it.host.conversation.is_busy
+            )
         await it.type("draft")
         prompt = it.app.query_one(Composer).composer_input
         seen = []
@@ -74,12 +76,12 @@ async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run
 
 
 async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:
-    class Refusing(FakeHost):
+    class Refusing(FakeConversation):
         async def send(self, text: str, attachments: Any = ()) -> Any:
             raise UsageError("The model is not ready.", "Wait a moment.")
 
     async with run(turn=echo) as it:
-        it.host.__class__ = Refusing
+        it.host.conversation.__class__ = Refusing
         await it.type("keep me")
         await it.pilot.press("enter")
         await it.until(lambda: "The model is not ready." in it.transcript())
@@ -97,7 +99,7 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await it.pilot.press("enter")
         await it.until(lambda: "working" in it.transcript())
         await it.pilot.press("escape")
-        await it.until(lambda: not it.host.is_busy)
+        await it.until(lambda: not it.host.conversation.is_busy)
 
 
 async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
@@ -118,7 +120,7 @@ async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Ru
         assert it.app.query_one(Composer).composer_input.text == "next"
         assert len(it.host.sent) == 1
         release.set()
-        await it.until(lambda: not it.host.is_busy)
+        await it.until(lambda: not it.host.conversation.is_busy)
 
 
 async def test_without_a_model_the_screen_says_how_to_choose_one_and_keeps_the_text(run: Run) -> None:
@@ -253,7 +255,7 @@ async def test_hostile_text_from_a_server_never_reaches_the_screen_as_it_is(run:
     async with run(turn=turn, size=(120, 40)) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: not it.host.is_busy and it.host.sent)
+        await it.until(lambda: not it.host.conversation.is_busy and it.host.sent)
         await it.pilot.pause()
         shown = it.text() + it.transcript()
         assert "␛" in shown
@@ -299,7 +301,7 @@ async def test_a_new_conversation_starts_empty(run: Run) -> None:
     async with run(turn=echo) as it:
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.is_busy)
+        await it.until(lambda: "You said: hello" in it.transcript() and not it.host.conversation.is_busy)
         await it.pilot.press("ctrl+n")
         await it.until(lambda: it.transcript() == "")
 
@@ -348,7 +350,7 @@ async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Run) -> None:
     async with run(turn=long) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.is_busy)
+        await it.until(lambda: "Paragraph 99" in it.text() and not it.host.conversation.is_busy)
         await it.pilot.press("ctrl+t", "pageup", "pageup")
         await it.until(lambda: "Paragraph 99" not in it.text())
         before = it.text()

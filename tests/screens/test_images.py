@@ -217,7 +217,7 @@ async def test_a_flood_of_pictures_is_bounded(run: Run) -> None:
 
 async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_covered_by_it(run: Run) -> None:
     async with run() as it:
-        read = it.host.read_resource
+        read = it.host.features.read_resource
 
         async def picture(server: str, uri: str) -> ReadResourceResult:
             if not uri.endswith("md"):
@@ -226,7 +226,7 @@ async def test_a_resource_that_is_a_picture_is_drawn_and_the_next_one_is_not_cov
                 contents=(ResourceContents(uri=uri, mime_type="image/png", blob=part(400, 300).data),)
             )
 
-        it.host.read_resource = picture
+        it.host.features.read_resource = picture
         await it.pilot.press("f4")
         await it.until(lambda: {RED, BLUE} <= colours(it), "the picture")
         assert "README.md: image/png" in it.text()

@@ -199,7 +199,7 @@ async def test_a_prompt_the_server_refuses_is_said_at_the_form_which_keeps_what_
         raise RequestRefused(f"The path is {arguments['path']!r}\x1b[2J, not a file.", code=code)
 
     async with run(size=(100, 30)) as it:
-        it.host.get_prompt = refuses
+        it.host.features.get_prompt = refuses
         await it.pilot.press("f5", "enter")
         await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
         await it.type("main.py")
@@ -231,7 +231,7 @@ async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run
         return ReadResourceResult(contents=parts)
 
     async with run(size=(120, 40)) as it:
-        it.host.read_resource = hostile
+        it.host.features.read_resource = hostile
         await it.pilot.press("f4")
         await it.until(lambda: "red ␛[31m and ‹U+202E› back" in it.text(), "the text, harmless")
         assert "text/plain, 4 bytes]" in it.text()
@@ -246,7 +246,7 @@ async def test_a_watched_resource_that_changes_is_read_again_and_said_once(run: 
         async def read(server: str, uri: str) -> ReadResourceResult:
             return ReadResourceResult(contents=(ResourceContents(uri=uri, text=words),))
 
-        it.host.read_resource = read
+        it.host.features.read_resource = read
         await it.pilot.press("f4")
         await it.until(lambda: "as it was" in it.text(), "the preview")
         await it.pilot.press("w")

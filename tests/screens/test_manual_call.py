@@ -61,7 +61,7 @@ async def test_a_task_that_an_earlier_run_left_has_a_card_until_it_is_over(run: 
         assert "0  half way" not in it.transcript()
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: it.host.sent and not it.host.is_busy, "the answer")
+        await it.until(lambda: it.host.sent and not it.host.conversation.is_busy, "the answer")
         await it.pilot.pause(0.05)
         assert [card.state for card in cards(it)] == ["running"]  # a turn that ends is none of its
         it.host.put(events.ToolFinished("left-1", "files", "index", "ok", "12 files", 3.0))
@@ -86,7 +86,7 @@ async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_b
         await call(it)
         await it.type("hello")
         await it.pilot.press("enter")
-        await it.until(lambda: it.host.sent and not it.host.is_busy)
+        await it.until(lambda: it.host.sent and not it.host.conversation.is_busy)
         await it.pilot.pause(0.05)
         assert [card.state for card in cards(it)] == ["running"]
         await it.pilot.press("ctrl+n")

@@ -13,7 +13,7 @@ from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.draft import Draft, describe_origin
 from tests.screens.conftest import GUARD_SECONDS, Run
-from tests.screens.fake_host import FakeHost
+from tests.screens.fake_host import FakeServerFeatures
 from tests.screens.test_chat import echo
 from tests.screens.test_every_dialog import Clock
 from tests.screens.test_shell_before_host import attached, shell
@@ -64,12 +64,12 @@ def notices(it: Any) -> str:
 async def filled(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of a server's prompt is in the composer."""
 
-    async def gets(host: FakeHost, *_: Any) -> GetPromptResult:
+    async def gets(host: FakeServerFeatures, *_: Any) -> GetPromptResult:
         del host
         content = Raw(json.dumps({"type": "text", "text": text}).encode())
         return GetPromptResult(messages=(PromptMessage(role="user", content=content),))
 
-    monkeypatch.setattr(FakeHost, "get_prompt", gets)
+    monkeypatch.setattr(FakeServerFeatures, "get_prompt", gets)
     await it.type("/files:gre")
     await it.pilot.press("enter")
     await it.until(lambda: type(it.app.screen).__name__ == "PromptArgumentsForm", "the form")
@@ -186,7 +186,7 @@ async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
 
 async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
     async with run(turn=echo) as it:
-        it.host.messages = (Message(role="user", parts=(TextPart(LINE),)),)
+        it.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
         it.app.chat.load_conversation()
         await it.pilot.press("up")
         await it.until(lambda: prompt(it).text == LINE)
@@ -198,7 +198,7 @@ async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) 
     async with run(turn=echo) as it:
         await paste(it, LINE)
         await sends(it, LINE)
-        await it.until(lambda: not it.host.is_busy)
+        await it.until(lambda: not it.host.conversation.is_busy)
         await it.pilot.press("up", "enter")
         await it.until(lambda: len(it.host.sent) == 2, "the second message")
         assert it.host.called == []
@@ -206,7 +206,7 @@ async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) 
 
 async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Run) -> None:
     async with run(turn=echo) as it:
-        it.host.messages = (Message(role="user", parts=(TextPart("one"),)),)
+        it.host.conversation.messages = (Message(role="user", parts=(TextPart("one"),)),)
         it.app.chat.load_conversation()
         await paste(it, LINE)
         await it.pilot.press("up", "down")

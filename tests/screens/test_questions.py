@@ -340,6 +340,6 @@ async def test_a_stopped_turn_takes_its_question_away(run: Run) -> None:
         await it.pilot.press("enter")
         await it.enter_question()
         host: FakeHost = it.host
-        host.stop()
+        host.conversation.stop()
         await it.until(lambda: it.app.screen is it.app.chat and not it.front.pending_questions, "the chat")
         assert "stopped" in it.transcript()

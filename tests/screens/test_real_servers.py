@@ -53,7 +53,7 @@ class Real(AppDriver):
 
     async def listen(self) -> None:
         """Keep what calls gave."""
-        async for event in self.host.subscribe():
+        async for event in self.host.events.subscribe():
             if isinstance(event, ToolFinished):
                 self.finished.append(event)
             elif isinstance(event, NoticeEvent):
@@ -63,7 +63,7 @@ class Real(AppDriver):
         """Wait until the server is there with all its tools, some of which it adds after the handshake."""
 
         def is_there() -> bool:
-            view = self.host.server("peer")
+            view = self.host.servers.view("peer")
             return view.state == "ready" and view.facts is not None and len(view.catalog.tools) == tools
 
         await self.until(is_there, f"{tools} tools")
@@ -163,7 +163,7 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
     @asynccontextmanager
     async def opened(*roots: str) -> AsyncIterator[Real]:
         async with real(node.everything_command(), 19) as it:
-            sharing = it.host._servers.find("peer")._request_handler.root_sharing
+            sharing = it.host.servers.find("peer")._request_handler.root_sharing
             await it.until(lambda: sharing.is_waiting, "that the server asked")
             assert not it.is_asked
             first = it.call
@@ -382,7 +382,7 @@ async def _answered(it: Real, tool: str, **keys: tuple[str, ...]) -> list[str]:
 async def test_an_sdk_server_of_2026_gets_all_it_asks_for_in_one_round_or_several(real: Open, tmp_path: Path) -> None:
     folders = f"file://{tmp_path}/al%20pha | file://{tmp_path}/b"
     async with real([sys.executable, SDK, "stdio"], 12, era="stateless") as it:
-        assert it.host.server("peer").facts.revision == "2026-07-28"
+        assert it.host.servers.view("peer").facts.revision == "2026-07-28"
         seen = await _answered(it, "survey")
         assert sorted(seen) == sorted(kind.__name__ for kind in AGREED)
         given = (await it.result()).text

@@ -32,13 +32,13 @@ async def test_a_template_is_filled_in_and_its_resource_attached(run: Run) -> No
 
 async def test_a_preview_that_comes_late_does_not_appear_under_another_entry(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        read, gate = it.host.read_resource, asyncio.Event()
+        read, gate = it.host.features.read_resource, asyncio.Event()
 
         async def slow(server: str, uri: str) -> Any:
             await gate.wait()
             return await read(server, uri)
 
-        it.host.read_resource = slow
+        it.host.features.read_resource = slow
         await it.pilot.press("f4")
         await it.until(lambda: "reading" in it.text(), "the wait")
         await it.pilot.press("down", "down")

@@ -75,7 +75,7 @@ async def test_a_text_that_was_left_is_not_looked_at_any_more(run: Run) -> None:
 async def test_keys_that_come_while_the_program_ends_do_nothing(run: Run) -> None:
     async with run() as it:
         stopped: list[bool] = []
-        it.host.stop = lambda: bool(stopped.append(True))
+        it.host.conversation.stop = lambda: bool(stopped.append(True))
         it.app.request_quit()
         late = Key("escape", "\x1b")
         late._set_forwarded()  # nobody below had a use for it

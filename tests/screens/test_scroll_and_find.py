@@ -40,7 +40,7 @@ async def test_page_up_and_down_scroll_the_conversation_while_a_message_is_writt
         view = it.app.query_one(Transcript)
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.is_busy, "the answer")
+        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.conversation.is_busy, "the answer")
         await it.type("next")
         end = view.scroll_offset.y
         await it.pilot.press("pageup")
@@ -91,7 +91,7 @@ async def test_reading_marks_one_block_with_a_bar_and_shows_its_own_keys(run: Ru
     async with run(turn=long_answer, size=(80, 24)) as it:
         await it.type("go")
         await it.pilot.press("enter")
-        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.is_busy, "the answer")
+        await it.until(lambda: "Paragraph 59" in it.text() and not it.host.conversation.is_busy, "the answer")
         assert "▌" not in it.text()
         await it.pilot.press("ctrl+t")
         await it.until(lambda: "▌" in it.text(), "the bar")

@@ -29,7 +29,7 @@ async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Run) -> 
 
     async with run(turn=forever) as it:
         await send(it)
-        await it.until(lambda: it.host.is_busy)
+        await it.until(lambda: it.host.conversation.is_busy)
         await it.pilot.press("escape")
         await it.until(lambda: "Stopped." in it.transcript(), "the end")
 
@@ -64,7 +64,7 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
 
     async with run(turn=quiet) as it:
         await send(it, "my words")
-        await it.until(lambda: not it.host.is_busy)
+        await it.until(lambda: not it.host.conversation.is_busy)
         it.host.put(events.TurnFinished(2, "failed", error="The model is down.", hint="Wait."))
         await it.until(lambda: "Wait. Your message is one Up key away." in it.transcript(), "the hint")
         await it.pilot.press("up")
@@ -79,7 +79,7 @@ async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run
 
     async with run(turn=quiet) as it:
         await send(it, "my words")
-        await it.until(lambda: not it.host.is_busy)
+        await it.until(lambda: not it.host.conversation.is_busy)
         if said:
             message = Message(role="assistant", parts=(TextPart(said),), cut=True)
             it.host.put(events.MessageFinished(2, message, Usage()))

@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from mcphost.config.schema import AuditConfig
 from mcphost.errors import ConsentDenied
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_summary import (
     answer_details,
     answer_label,
@@ -66,10 +67,15 @@ class AuditLog:
 
     def __init__(self, ledger: AuditStore, config: AuditConfig) -> None:
         self.store = ledger
-        self.conversation_id: Callable[[], str] = lambda: ""
-        """Returns the id of the open conversation."""
+        self.conversation: ActiveConversation | None = None
+        """The conversation whose id is in the rows, None without a host."""
         self._config = config
         self._has_queued = anyio.Event()
+
+    @property
+    def conversation_id(self) -> str:
+        """The id of the open conversation, "" for none."""
+        return self.conversation.id if self.conversation is not None else ""
 
     # -- questions
     def wrap_frontend(self, frontend: Frontend) -> "AuditingFrontend":
@@ -192,7 +198,7 @@ class AuditLog:
         detail: Mapping[str, Any] | None = None,
     ) -> Callable[[], AuditRecord]:  # fmt: skip
         """Return a function that makes the row about *subject* when it is written."""
-        at, conversation = current_microseconds(), self.conversation_id()
+        at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
             details = dict(detail or {})
@@ -221,7 +227,7 @@ class AuditLog:
     def _make_question_record(
         self, question: Question[Any], event: str, decision: str, who: str, seconds: float, answer: Any
     ) -> Callable[[], AuditRecord]:
-        at, conversation = current_microseconds(), self.conversation_id()
+        at, conversation = current_microseconds(), self.conversation_id
 
         def make() -> AuditRecord:
             details: dict[str, Any] = {
@@ -277,7 +283,7 @@ class AuditSpan:
         if entry is None:
             return
         at, milliseconds = current_microseconds(), round((time.monotonic() - self._started_at) * 1000)
-        subject, conversation = self._subject, self._audit.conversation_id()
+        subject, conversation = self._subject, self._audit.conversation_id
 
         def make() -> AuditRecord:
             return AuditRecord(

@@ -1,17 +1,18 @@
 """Auto-approve: selected tools run without a question in one conversation, within a budget."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from mcphost.errors import UsageError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.tool_identity import ToolIdentity, has_read_only_hint, identify_tool
 from mcphost.host.events import AutoApprovalChanged, EventBus
-from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.lifetime import Lifetime
+from mcphost.host.servers.tool_registry import OfferedTool, ToolRegistry
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, replace
 
@@ -50,29 +51,22 @@ class AutoApproval:
 
     def __init__(
         self,
-        offered_tools: Callable[[], Iterable[OfferedTool]],
-        conversation: Callable[[], object],
+        tool_registry: ToolRegistry,
+        conversation: ActiveConversation,
         events: EventBus,
         audit: AuditLog,
+        lifetime: Lifetime,
     ) -> None:
-        """*offered_tools* returns the tools of the model now.
-
-        *conversation* returns the open conversation, compared by identity.
-        """
-        self._offered_tools = offered_tools
+        self._tool_registry = tool_registry
         self._conversation = conversation
         self._events = events
         self._audit = audit
-        self._tasks: TaskGroup | None = None
+        self._lifetime = lifetime
         self._selected: frozenset[_Key] = frozenset()
         self._budget = self._remaining = AutoApprovalBudget()
         self._deadline = self._wall_deadline = 0.0
         self._bound_conversation: object = None
         self._scope: anyio.CancelScope | None = None
-
-    def set_task_group(self, tasks: TaskGroup) -> None:
-        """Set the task group of the timer."""
-        self._tasks = tasks
 
     @property
     def status(self) -> AutoApprovalStatus | None:
@@ -85,12 +79,14 @@ class AutoApproval:
 
     def candidates(self) -> tuple[OfferedTool, ...]:
         """Return the tools that can be selected: claimed read-only, and not quarantined."""
-        return tuple(tool for tool in self._offered_tools() if has_read_only_hint(tool.definition.tool))
+        return tuple(
+            tool for tool in self._tool_registry.available_tools().values() if has_read_only_hint(tool.definition.tool)
+        )
 
     def start(self, tools: Iterable[tuple[str, str]], budget: AutoApprovalBudget) -> AutoApprovalStatus:
         """Auto-approve these tools, by server and name. Raises UsageError, without any effect then."""
         _check_budget(budget)
-        if self._tasks is None:
+        if not self._lifetime.is_open:
             raise UsageError("The host is not running.", "Enter it with `async with` first.")
         known = {
             (candidate.connection.config.name, candidate.definition.name): candidate for candidate in self.candidates()
@@ -108,9 +104,9 @@ class AutoApproval:
         self._selected = frozenset(_key(identify_tool(known[candidate])) for candidate in selected)
         self._budget = self._remaining = budget
         self._deadline, self._wall_deadline = time.monotonic() + budget.seconds, time.time() + budget.seconds
-        self._bound_conversation = self._conversation()
+        self._bound_conversation = self._conversation.current
         self._scope = anyio.CancelScope()
-        self._tasks.start_soon(self._expire, self._scope, name="autonomy")
+        self._lifetime.start_soon(self._expire, self._scope, name="autonomy")
         names = [f"{server}/{tool}" for server, tool in selected]
         self._record("on", {"tools": names, "calls": budget.calls, "seconds": budget.seconds, "tokens": budget.tokens})
         self._publish("")
@@ -158,7 +154,7 @@ class AutoApproval:
         return not why
 
     def _end_reason(self) -> str:
-        if self._bound_conversation is not self._conversation():
+        if self._bound_conversation is not self._conversation.current:
             return "another conversation"
         if self._remaining.calls <= 0:
             return f"{self._budget.calls} calls were made"

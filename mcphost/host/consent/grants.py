@@ -10,6 +10,7 @@ import anyio
 
 from mcphost.config.rules import Rule
 from mcphost.errors import StoreError, UsageError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.consent.tool_identity import ToolIdentity
@@ -54,16 +55,13 @@ class ActiveGrants:
         self,
         grants: GrantStore,
         matcher: RuleMatcher,
-        conversation: Callable[[], str],
+        conversation: ActiveConversation,
         on_store_error: Callable[[StoreError], None],
     ) -> None:
-        """*conversation* returns the id of the open conversation.
-
-        *on_store_error* receives failures of the store; stored grants allow nothing then.
-        """
+        """*on_store_error* receives failures of the store; stored grants allow nothing then."""
         self._grants = grants
         self._matcher = matcher
-        self.conversation_id = conversation
+        self.conversation = conversation
         self._on_store_error = on_store_error
         self._project_folder = project_folder()
         self._session_grants: list[Grant] = []
@@ -105,7 +103,7 @@ class ActiveGrants:
 
     async def grant_persistent(self, grant: Grant) -> Grant:
         """Store a grant; if the store fails, grant for this session."""
-        places = {"conversation": self.conversation_id(), "project": self._project_folder}
+        places = {"conversation": self.conversation.id, "project": self._project_folder}
         grant = replace(grant, place=places.get(grant.rule.scope, ""))
         try:
             return await self._grants.add(grant)
@@ -209,7 +207,7 @@ class ActiveGrants:
             self._on_store_error(error)
 
     async def _covers(self, grant: Grant, identity: ToolIdentity, arguments: dict[str, Any], newest: float) -> bool:
-        places = {"conversation": self.conversation_id(), "project": self._project_folder}
+        places = {"conversation": self.conversation.id, "project": self._project_folder}
         applies = (
             grant.server_digest == identity.server_digest
             and grant.tools.get(identity.tool) == identity.digest
@@ -402,7 +400,7 @@ class GrantRegistry:
             return GrantStatus(grant, "elsewhere", SERVER_CHANGED)
         if grant.account is not None and connection.account and grant.account != connection.account:
             return GrantStatus(grant, "elsewhere", OTHER_ACCOUNT)
-        if grant.rule.scope == "conversation" and grant.place != self._active_grants.conversation_id():
+        if grant.rule.scope == "conversation" and grant.place != self._active_grants.conversation.id:
             return GrantStatus(grant, "elsewhere", "it is for another conversation")
         if grant.rule.scope == "project" and grant.place != project_folder():
             return GrantStatus(grant, "elsewhere", "it is for another folder")

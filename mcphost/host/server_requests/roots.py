@@ -91,7 +91,7 @@ class Roots:
         stored_folders: FolderEditStore | None = None,
         audit: AuditLog | None = None,
         *,
-        put: Callable[[HostEvent], None] = lambda event: None,
+        publish: Callable[[HostEvent], None] = lambda event: None,
     ) -> None:
         """Without *stored_folders*, every edit ends with the run."""
         self.version = 0
@@ -103,7 +103,7 @@ class Roots:
         self._configured = configured
         self._stored_folders = stored_folders
         self._audit = audit
-        self.publish = put
+        self.publish = publish
         self._run_edits: dict[str, FolderEdit] = {}
         self._last_folders: RootFolders | None = None
         self._inspection_numbers = itertools.count()

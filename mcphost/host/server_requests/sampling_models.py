@@ -10,9 +10,9 @@ import anyio
 
 from mcphost.config.schema import SamplingConfig
 from mcphost.errors import ModelError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.questions.questions import ModelCandidate
-from mcphost.llm.messages import Message
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import sanitize
 from mcphost.serialization import is_number
@@ -28,7 +28,7 @@ class SamplingModels:
     """The conversation's model and the models configured for sampling."""
 
     def __init__(
-        self, model_selection: ModelSelection, config: SamplingConfig, conversation: Callable[[], Sequence[Message]]
+        self, model_selection: ModelSelection, config: SamplingConfig, conversation: ActiveConversation | None = None
     ) -> None:
         self.limits = config.limits
         self._model_selection = model_selection
@@ -74,9 +74,8 @@ class SamplingModels:
 
     def conversation_text(self) -> str:
         """Return the text of the user and the model, without tool results."""
-        texts = [
-            (message.role, message.text) for message in self._conversation() if message.role in ("user", "assistant")
-        ]
+        messages = self._conversation.messages if self._conversation is not None else ()
+        texts = [(message.role, message.text) for message in messages if message.role in ("user", "assistant")]
         return "\n\n".join(f"{role}: {text}" for role, text in texts if text.strip())[-MAX_CONVERSATION:]
 
 

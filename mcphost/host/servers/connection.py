@@ -10,7 +10,7 @@ import time
 from collections import Counter, deque
 from contextlib import suppress
 from shlex import quote
-from typing import cast
+from typing import NamedTuple, cast
 
 import anyio
 
@@ -54,30 +54,36 @@ LOGGED_SIZE = 7_000
 _PERMANENT_ERRORS = (SignInRequired, UnsupportedRevision, ConfigError)
 
 
+class ConnectionParts(NamedTuple):
+    """What all connections use."""
+
+    opener: SessionOpener
+    approvals: ServerApprovals
+    events: EventBus
+    handler_factory: ServerRequestHandlerFactory
+    orphaned_tasks: OrphanedTasks
+    tracker_factory: ToolChangeTrackerFactory
+
+
 class ServerConnection:
     """One configured server; `run` is its task, and any task of the host may call the rest."""
 
     def __init__(
         self,
         server: ServerConfig,
-        *,
-        opener: SessionOpener,
-        approvals: ServerApprovals,
-        events: EventBus,
-        handler_factory: ServerRequestHandlerFactory,
-        orphaned_tasks: OrphanedTasks,
-        tracker_factory: ToolChangeTrackerFactory,
+        parts: ConnectionParts,
     ) -> None:
-        self._orphaned_tasks = orphaned_tasks
-        self.tool_changes = tracker_factory.create(server, self._on_changes_accepted)
+        events = parts.events
+        self._orphaned_tasks = parts.orphaned_tasks
+        self.tool_changes = parts.tracker_factory.create(server, self._on_changes_accepted)
         self.config = server
-        self._request_handler = handler_factory.create(
+        self._request_handler = parts.handler_factory.create(
             server.name, server.sampling_limits, lambda: self.account, lambda: self.digest
         )
         self.is_started = False
         self.listing = ServerListing()
-        self._opener = opener
-        self._approvals = approvals
+        self._opener = parts.opener
+        self._approvals = parts.approvals
         self._events = events
         self._session: Session | None = None
         self._status = ServerStatus(

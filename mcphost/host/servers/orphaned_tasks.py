@@ -7,14 +7,14 @@ connection died, the next connection to the same server requests the result.
 import itertools
 import os
 import time
-from collections.abc import Callable
 
 import anyio
-from anyio.abc import TaskGroup
 
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, McpHostError, RequestTimeout, StoreError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.events import EventBus, ToolFinished, ToolProgress, ToolStarted
+from mcphost.host.lifetime import Lifetime
 from mcphost.protocol.base import Notification
 from mcphost.protocol.notifications import ProgressNotification
 from mcphost.protocol.tasks import ResumeTask, Task, TaskStatusNotification
@@ -77,23 +77,19 @@ class TrackedTask:
 
 
 class OrphanedTasks:
-    """The stored tasks of all servers.
-
-    `conversation_id` returns the id of the open conversation; `on_store_error` receives failures of the store.
-    """
+    """The stored tasks of all servers."""
 
     def __init__(
         self,
         stored_tasks: TaskStore,
         events: EventBus,
-        conversation_id: Callable[[], str],
-        on_store_error: Callable[[StoreError], None],
+        conversation: ActiveConversation,
+        lifetime: Lifetime,
     ) -> None:
         self._stored_tasks = stored_tasks
         self._events = events
-        self._conversation_id = conversation_id
-        self._on_store_error = on_store_error
-        self._group: TaskGroup | None = None
+        self._conversation = conversation
+        self._lifetime = lifetime
         self._active_tasks: set[tuple[str, str]] = set()
         self._pending_writes: dict[tuple[str, str], StoredTask | None] = {}  # None forgets the task
         self._is_writing = False
@@ -101,13 +97,9 @@ class OrphanedTasks:
         self.is_resuming_enabled = False
         """Whether this run shows the results; otherwise the tasks are left for a run that does."""
 
-    def set_task_group(self, tasks: TaskGroup) -> None:
-        """Set the group in which the store is written."""
-        self._group = tasks
-
     def track(self, server: str, digest: str, tool: str) -> TrackedTask:
         """Return the tracker of a call that is about to be sent."""
-        return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation_id()))
+        return TrackedTask(self, StoredTask(server, digest, "", tool, self._conversation.id))
 
     def save(self, task: StoredTask) -> None:
         """Store the task; return at once."""
@@ -131,7 +123,7 @@ class OrphanedTasks:
         try:
             claimed = await self._stored_tasks.claim(digest, os.getpid(), _is_alive)
         except StoreError as error:
-            self._on_store_error(error)
+            self._events.report_error(error)
             return
         orphaned = [task for task in claimed if (task.server_digest, task.task_id) not in self._active_tasks]
         async with anyio.create_task_group() as group:
@@ -174,9 +166,9 @@ class OrphanedTasks:
     def _queue_write(self, task: StoredTask, state: StoredTask | None) -> None:
         """Queue the newest state of a task; a server may report thousands of changes a second."""
         self._pending_writes[(task.server_digest, task.task_id)] = state
-        if self._group is not None and not self._is_writing:
+        if not self._is_writing:
             self._is_writing = True
-            self._group.start_soon(self._write, name="keep tasks")
+            self._lifetime.start_soon(self._write, name="keep tasks")
 
     async def _write(self) -> None:
         try:
@@ -189,7 +181,7 @@ class OrphanedTasks:
                     else:
                         await self._stored_tasks.save(state, os.getpid())
                 except StoreError as error:
-                    self._on_store_error(error)
+                    self._events.report_error(error)
         finally:
             self._is_writing = False
 

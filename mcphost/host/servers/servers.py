@@ -1,21 +1,19 @@
 """All server connections, started concurrently; the startup wait of a turn; quarantined tools."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import anyio
-from anyio.abc import TaskGroup
 
-from mcphost.client.session import SessionOpener
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.events import EventBus
+from mcphost.host.events import EventBus, SignInUpdated
+from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
-from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
-from mcphost.host.servers.approval import ServerApprovals
-from mcphost.host.servers.connection import ServerConnection
-from mcphost.host.servers.orphaned_tasks import OrphanedTasks
-from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
+from mcphost.host.servers.connection import ConnectionParts, ServerConnection
 from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.host.views import ServerView
+from mcphost.serialization import replace
 
 
 class Servers:
@@ -24,31 +22,14 @@ class Servers:
     def __init__(
         self,
         configs: tuple[ServerConfig, ...],
-        *,
-        opener: SessionOpener,
-        approvals: ServerApprovals,
-        events: EventBus,
-        handler_factory: ServerRequestHandlerFactory,
-        orphaned_tasks: OrphanedTasks,
-        tracker_factory: ToolChangeTrackerFactory,
+        connection_parts: ConnectionParts,
+        tool_toggles: ToolToggles,
+        lifetime: Lifetime,
     ) -> None:
-        self._connections = {
-            config.name: ServerConnection(
-                config,
-                opener=opener,
-                approvals=approvals,
-                events=events,
-                handler_factory=handler_factory,
-                orphaned_tasks=orphaned_tasks,
-                tracker_factory=tracker_factory,
-            )
-            for config in configs
-        }
-        self._tasks: TaskGroup | None = None
-
-    def set_task_group(self, tasks: TaskGroup) -> None:
-        """Set the task group of the connections; all connections end with it."""
-        self._tasks = tasks
+        self._approvals = connection_parts.approvals
+        self._tool_toggles = tool_toggles
+        self._lifetime = lifetime
+        self._connections = {config.name: ServerConnection(config, connection_parts) for config in configs}
 
     def __iter__(self) -> Iterator[ServerConnection]:
         return iter(self._connections.values())
@@ -64,9 +45,9 @@ class Servers:
     def start(self, name: str) -> ServerConnection:
         """Start one connection's task unless it is started, and return it. Raises UsageError."""
         connection = self.find(name)
-        if self._tasks is not None and not connection.is_started and not connection.config.disabled:
+        if self._lifetime.is_open and not connection.is_started and not connection.config.disabled:
             connection.is_started = True
-            self._tasks.start_soon(connection.run, name=f"server {name}")
+            self._lifetime.start_soon(connection.run, name=f"server {name}")
         return connection
 
     def start_all(self, only: Container[str] | None = None) -> None:
@@ -74,6 +55,52 @@ class Servers:
         for name in self._connections:
             if only is None or name in only:
                 self.start(name)
+
+    def views(self) -> tuple[ServerView, ...]:
+        """Return all configured servers in order."""
+        return tuple(self._view(connection) for connection in self)
+
+    def view(self, name: str) -> ServerView:
+        """Return one server. Raises UsageError for an unknown name."""
+        return self._view(self.find(name))
+
+    def _view(self, connection: ServerConnection) -> ServerView:
+        view = connection.view()
+        disabled = self._tool_toggles.disabled_tools(view.config, view.catalog.tools)
+        return replace(view, disabled_tools=disabled) if disabled else view
+
+    async def ensure_ready(self, name: str) -> ServerView:
+        """Start the server if necessary and wait until it is ready.
+
+        Raises ServerError, ConsentDenied or UsageError.
+        """
+        connection = self.start(name)
+        await connection.session()
+        await self._tool_toggles.load()
+        return self._view(connection)
+
+    def restart(self, name: str) -> None:
+        """Close the connection and open it again; also retries a failed server. Raises UsageError."""
+        self.start(name).restart()
+
+    def update_sign_in(self, event: SignInUpdated) -> None:
+        """Update the progress of a sign-in."""
+        self.find(event.server).update_sign_in(event)
+
+    async def is_approved(self, name: str) -> bool:
+        """Return whether an approval covers the server as configured. Raises UsageError or StoreError."""
+        return await self._approvals.is_approved(self.find(name).config)
+
+    async def approve(self, name: str) -> None:
+        """Approve the server for the user until its command or address changes.
+
+        Raises UsageError or StoreError.
+        """
+        await self._approvals.approve(self.find(name).config)
+
+    async def set_tool_enabled(self, name: str, tool: str, *, enabled: bool) -> None:
+        """Switch a tool on or off for the model, also in later runs. Raises UsageError or ConsentDenied."""
+        await self._tool_toggles.set_enabled(self.find(name).config, tool, enabled=enabled)
 
     async def get_tool(self, server: str, tool: str) -> OfferedTool:
         """Return a tool of a server, waiting until the server is ready.
@@ -119,13 +146,11 @@ class Quarantine:
 class ServerStartup:
     """Startup wait: a turn begins without slow servers, and their tools join a later round."""
 
-    def __init__(
-        self, servers: Iterable[ServerConnection], seconds: float, notify: Callable[[str, str, str], None]
-    ) -> None:
-        """*seconds* is the longest wait for one server from its start; *notify* is Host.notify."""
+    def __init__(self, servers: Iterable[ServerConnection], seconds: float, events: EventBus) -> None:
+        """*seconds* is the longest wait for one server from its start."""
         self._servers = servers
         self._seconds = seconds
-        self._notify = notify
+        self._events = events
         self._late_servers: set[str] = set()
 
     async def wait(self) -> None:
@@ -137,7 +162,7 @@ class ServerStartup:
         newly_late = sorted(starting - self._late_servers)
         self._late_servers |= starting
         if newly_late:
-            self._notify(
+            self._events.notify(
                 "info",
                 f"Starting without {_join_names(newly_late)}, which is not ready.",
                 "Its tools join a later round.",
@@ -150,7 +175,7 @@ class ServerStartup:
         starting = {connection.config.name for connection in self._servers if connection.is_starting}
         self._late_servers &= starting - ready
         if joined:
-            self._notify("info", f"{_join_names(joined).capitalize()} joined; its tools are now available.", "")
+            self._events.notify("info", f"{_join_names(joined).capitalize()} joined; its tools are now available.")
 
 
 def _join_names(names: list[str]) -> str:

@@ -54,7 +54,7 @@ class ToolRegistry:
 
     def __init__(
         self,
-        connections: Callable[[], Iterable[ServerConnection]],
+        connections: Iterable[ServerConnection],
         disabled_by: Callable[[ServerConfig, str], str] = _never_disabled,
     ) -> None:
         """*disabled_by* returns who switched a tool off, "" if it is on."""
@@ -91,7 +91,7 @@ class ToolRegistry:
                 yield name, offered
 
     def _iter_all(self) -> Iterator[tuple[str, OfferedTool]]:
-        for connection in self._connections():
+        for connection in self._connections:
             if connection.is_ready:
                 # Servers may list in any order; another order of the same tools would invalidate the prompt cache.
                 for name, listed in sorted(connection.listing.tools.items()):
@@ -109,7 +109,7 @@ class ToolRegistry:
         return next(
             (
                 self._make_offered(connection, listed)
-                for connection in self._connections()
+                for connection in self._connections
                 if connection.config.name == key[0] and (listed := connection.tool(key[1])) is not None
             ),
             None,

@@ -1,10 +1,11 @@
 """The host's own tools for the model: skills, and the rest of truncated results."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from mcphost.errors import ConsentDenied, McpHostError, ServerError, StoreError
+from mcphost.host.active_conversation import ActiveConversation
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.consent.grants import ToolHistory
 from mcphost.host.consent.policy import Approval, ConsentPolicy
@@ -16,7 +17,7 @@ from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.result_review import ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome, make_tool_return
-from mcphost.llm.messages import Message, ToolReturnPart, ToolUsePart
+from mcphost.llm.messages import ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ToolSpec
 from mcphost.protocol.skills import Skill, contents_digest, parse_skill_files
 from mcphost.sanitize import strip_hidden_text
@@ -48,12 +49,12 @@ class ResultTool:
     def __init__(
         self,
         result_store: ResultStore,
-        messages: Callable[[], Iterable[Message]],
+        conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
     ) -> None:
         self._result_store = result_store
-        self._messages = messages
+        self._conversation = conversation
         self._events = events
         self._reviewer = reviewer
 
@@ -72,7 +73,7 @@ class ResultTool:
         return (_READ_RESULT_SPEC,) if any(True for _ in self._stored_results()) else ()
 
     def _stored_results(self) -> Iterable[ToolReturnPart]:
-        for message in self._messages():
+        for message in self._conversation.messages:
             if message.role == "tool":
                 for part in message.parts:
                     if isinstance(part, ToolReturnPart) and part.kept:
@@ -319,14 +320,13 @@ class BuiltinTools:
         skills: Skills,
         consent: ConsentPolicy,
         result_store: ResultStore,
-        messages: Callable[[], Iterable[Message]],
+        conversation: ActiveConversation,
         events: EventBus,
         reviewer: ResultReviewer,
         audit: AuditLog,
     ) -> None:
-        """*messages* returns the messages of the open conversation."""
         self.skill_tool = SkillTool(skills, consent, events, reviewer, audit)
-        self.result_tool = ResultTool(result_store, messages, events, reviewer)
+        self.result_tool = ResultTool(result_store, conversation, events, reviewer)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools that have something to do."""

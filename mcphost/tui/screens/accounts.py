@@ -124,7 +124,7 @@ class AccountsScreen(ListScreen):
         signed = {name for one in self._stored_accounts for name in one.servers}
         nobody = [
             view
-            for view in self.host.servers()
+            for view in self.host.servers.views()
             if view.name not in signed and (self.server == view.name if self.server else view.state == "sign_in")
         ]
         return [
@@ -164,7 +164,8 @@ class AccountsScreen(ListScreen):
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
         """Where a sign-in to one of them is."""
         return next(
-            (view.sign_in_status for view in self.host.servers() if view.name in servers and view.sign_in_status), ""
+            (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
+            "",
         )
 
     def _next_step(self, one: StoredAccount) -> str:
@@ -244,7 +245,7 @@ class AccountsScreen(ListScreen):
         return row.value.servers[0] if row.value.servers else ""
 
     def _sign_in(self, server: str, name: str | None) -> None:
-        if self.host.server(server).sign_in_status and self.host.accounts.cancel_sign_in(server):
+        if self.host.servers.view(server).sign_in_status and self.host.accounts.cancel_sign_in(server):
             return
         self.show_about(Content(f"Signing in to {server}… s stops that."))
         self.run_worker(

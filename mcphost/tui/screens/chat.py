@@ -142,13 +142,13 @@ class ChatScreen(Screen[None]):
         self._submit_early_drafts()
 
     def _show_greeting(self) -> None:
-        self.status_model.model_state = "none" if self.host.model is None else "loading"
-        if self.host.messages:
+        self.status_model.model_state = "none" if self.host.model_selection.model is None else "loading"
+        if self.host.conversation.messages:
             self.load_conversation()
         else:
             if self.greeting:
                 self.presenter.add_notice("info", self.greeting)
-            if self.host.model is None:
+            if self.host.model_selection.model is None:
                 self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
             elif not self.greeting:
                 self.presenter.add_notice("info", WELCOME)
@@ -178,7 +178,7 @@ class ChatScreen(Screen[None]):
 
     def load_conversation(self) -> None:
         """Show the open conversation from its messages."""
-        messages = self.host.messages
+        messages = self.host.conversation.messages
         self.presenter.load(messages)
         self.status_model.load_messages(messages)
         self.query_one(Composer).load_history([message.text for message in messages if message.role == "user"])
@@ -234,7 +234,7 @@ class ChatScreen(Screen[None]):
             self.set_timer(0.03, self._show_status)
 
     def _tick(self) -> None:
-        if self.host.is_busy or self._has_timed_state or self.query_one(AutoApprovalBar).state is not None:
+        if self.host.conversation.is_busy or self._has_timed_state or self.query_one(AutoApprovalBar).state is not None:
             self.refresh_status()
 
     def _show_status(self) -> None:
@@ -242,7 +242,7 @@ class ChatScreen(Screen[None]):
 
         self._is_status_stale = False
         self.query_one(AutoApprovalBar).state = self.host.auto_approval_status
-        views = self.host.servers()
+        views = self.host.servers.views()
         self._has_timed_state = any(has_expiring_sign_in(view) or view.starting_seconds for view in views)
         self.query_one(TopBar).status = self.status_model.build_status(
             self.host, views, phase=self.presenter.phase, pending_questions=self.pending_question_count, demo=self.demo
@@ -274,9 +274,9 @@ class ChatScreen(Screen[None]):
             self.notify(said, markup=False, timeout=8)
         elif is_typed and draft.is_call:
             self._start_manual_call(written)
-        elif self.host.model is None:
+        elif self.host.model_selection.model is None:
             self.presenter.add_notice("warning", NO_MODEL, NO_MODEL_HINT)
-        elif self.host.is_busy or self._is_sending:
+        elif self.host.conversation.is_busy or self._is_sending:
             self.notify("Still answering. Esc stops it; your text stays here.", markup=False, timeout=4)
         else:
             self.query_one(Composer).mark_sent()
@@ -295,7 +295,7 @@ class ChatScreen(Screen[None]):
 
     async def _send(self, text: str, attachments: "Sequence[Part]") -> None:
         try:
-            await self.host.send(text, attachments)
+            await self.host.conversation.send(text, attachments)
         except McpHostError as error:
             self._remove_pending_messages()
             composer = self.query_one(Composer)
@@ -307,14 +307,14 @@ class ChatScreen(Screen[None]):
 
     def continue_turn(self) -> None:
         """Have an answer that was cut off completed, or the model asked again."""
-        if self.host.is_busy:
+        if self.host.conversation.is_busy:
             self.notify("Still answering. Esc stops it.", markup=False, timeout=4)
         else:
             self.run_worker(self._continue_turn, group="turn")
 
     async def _continue_turn(self) -> None:
         try:
-            await self.host.continue_turn()
+            await self.host.conversation.continue_turn()
         except McpHostError as error:
             self.notify(f"{error.message} {error.hint}", markup=False, timeout=4)
         self.refresh_status()
@@ -343,7 +343,7 @@ class ChatScreen(Screen[None]):
     async def _run_manual_call(self, card: "ToolCard") -> None:
         self._manual_call_count += 1
         try:
-            await self.host.call_tool(card.server, card.tool, card.arguments or {})
+            await self.host.tools.call(card.server, card.tool, card.arguments or {})
         except McpHostError as error:
             self.presenter.fail_manual_call(card, "failed", str(error))
         except asyncio.CancelledError:
@@ -371,7 +371,7 @@ class ChatScreen(Screen[None]):
         from mcphost.llm.messages import ResourcePart
 
         try:
-            result = await self.host.read_resource(server, uri)
+            result = await self.host.features.read_resource(server, uri)
         except McpHostError as error:
             self.presenter.add_notice("error", error.message, error.hint)
             return
@@ -395,7 +395,7 @@ class ChatScreen(Screen[None]):
     def on_prompt_requested(self, message: PromptRequested) -> None:
         """A prompt chosen with /."""
         message.stop()
-        for view in self.host.servers():
+        for view in self.host.servers.views():
             for prompt in view.catalog.prompts:
                 if (view.name, prompt.name) == (message.server, message.prompt):
                     self.fill_prompt(view.name, prompt)
@@ -427,7 +427,7 @@ class ChatScreen(Screen[None]):
 
     def list_completions(self, kind: str) -> list[CompletionItem]:
         """What the composer's popups hold."""
-        return build_completions(kind, self._host.servers() if self._host is not None else ())
+        return build_completions(kind, self._host.servers.views() if self._host is not None else ())
 
     def on_descendant_focus(self, event: ui.DescendantFocus) -> None:
         """Show the keys of the place that has the focus."""

@@ -127,7 +127,7 @@ class FoldersScreen(ListScreen):
             )
         )
         lines = [_ROOTS_NOTICE, "", "Servers:"]
-        lines += [f"    {view.name}: {describe_folder_sharing(one, view)}" for view in self.host.servers()] or [
+        lines += [f"    {view.name}: {describe_folder_sharing(one, view)}" for view in self.host.servers.views()] or [
             "    none"
         ]
         self.query_one(LongText).show("\n".join(lines))

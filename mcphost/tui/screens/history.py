@@ -41,7 +41,7 @@ class HistoryScreen(ListScreen):
 
     async def _load_conversations(self) -> None:
         try:
-            self._conversations = await self.host.list_conversations()
+            self._conversations = await self.host.conversation.list_stored()
         except McpHostError as error:
             self.notify(str(error), severity="error", markup=False)
         self.reload()

@@ -63,7 +63,7 @@ def parse_manual_call(line: str) -> ManualCall:
 async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None:
     """Say what is wrong with arguments that somebody typed."""
     try:
-        fault = await host.validate_arguments(message.server, message.tool, message.arguments)
+        fault = await host.tools.validate(message.server, message.tool, message.arguments)
     except McpHostError as error:
         fault = SchemaErrors(error.message)
     message.on_checked(fault)

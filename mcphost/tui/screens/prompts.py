@@ -112,7 +112,7 @@ class PromptArgumentsForm(FormScreen[str]):
                 return
         self.show_fault("asking the server…")
         try:
-            result = await self.host.get_prompt(self.server, self.prompt.name, values)
+            result = await self.host.features.get_prompt(self.server, self.prompt.name, values)
         except McpHostError as error:
             self.show_fault(str(error))
             return
@@ -134,7 +134,7 @@ class PromptsScreen(ListScreen):
     def load(self) -> Sequence[ListRow]:
         return [
             ListRow((view.name, item), item.title or item.name, f"{view.name} · {item.name}  {item.description or ''}")
-            for view in self.host.servers()
+            for view in self.host.servers.views()
             for item in view.catalog.prompts
         ]
 

@@ -102,7 +102,7 @@ class ResourcesScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         out: list[ListRow] = []
-        for view in self.host.servers():
+        for view in self.host.servers.views():
             watched = set(self.host.features.subscribed_uris(view.name))
             out.extend(
                 ListRow(
@@ -132,7 +132,7 @@ class ResourcesScreen(ListScreen):
         self.show_icon(item.icons)
         if not isinstance(item, Resource):
             known = [("server", server), ("template", item.uri_template), ("about", item.description or "")]
-            known += describe_annotations(item, self.host.server(server).config.url)
+            known += describe_annotations(item, self.host.servers.view(server).config.url)
             self.show_about(clean_pairs([*known, ("", "enter asks for the address")]))
             self.query_one(LongText).show("")
             return
@@ -146,7 +146,7 @@ class ResourcesScreen(ListScreen):
                     ("size", f"{item.size:,.0f} bytes, about {item.size / 4:,.0f} tokens of text" if item.size else ""),
                     ("about", item.description or ""),
                     ("watched", "yes: you are told when it changes" if self._is_watched(server, item) else ""),
-                    *describe_annotations(item, self.host.server(server).config.url),
+                    *describe_annotations(item, self.host.servers.view(server).config.url),
                 ]
             )
         )
@@ -163,7 +163,7 @@ class ResourcesScreen(ListScreen):
         text = self.query_one(LongText)
         text.show("reading…")
         try:
-            result = await self.host.read_resource(server, item.uri)
+            result = await self.host.features.read_resource(server, item.uri)
         except McpHostError as error:
             text.show(str(error))
             return

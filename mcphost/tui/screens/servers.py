@@ -150,7 +150,7 @@ class ServersScreen(ListScreen):
 
     def load(self) -> Sequence[ListRow]:
         out: list[ListRow] = []
-        for view in self.host.servers():
+        for view in self.host.servers.views():
             mark, word, style = STATES.get(view.state, STATES["waiting"])
             off = f", {len(view.disabled_tools)} off" if view.disabled_tools else ""
             word = describe_starting(view.state, view.starting_seconds)
@@ -160,7 +160,7 @@ class ServersScreen(ListScreen):
         return out
 
     def show_details(self, row: ListRow) -> None:
-        view = self.host.server(row.value)
+        view = self.host.servers.view(row.value)
         known = view.facts
         config = view.config
         state = STATES.get(view.state, STATES["waiting"])[1] or "ready"
@@ -208,7 +208,7 @@ class ServersScreen(ListScreen):
     def action_sign_in(self) -> None:
         """Sign in anew, with the dialog over this page; while that goes on, end it."""
         if (row := self.current_row()) and not (
-            self.host.server(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
+            self.host.servers.view(row.value).sign_in_status and self.host.accounts.cancel_sign_in(row.value)
         ):
             self.run_worker(
                 partial(self._run_and_report, partial(self.host.accounts.sign_in, row.value)), group="sign-in"
@@ -248,7 +248,7 @@ class ServersScreen(ListScreen):
     def action_restart(self) -> None:
         """Close the connection and open it again."""
         if row := self.current_row():
-            self.host.restart(row.value)
+            self.host.servers.restart(row.value)
             self.show_about(Content(f"Restarting {row.title}…"))
 
     def action_grants(self) -> None:

@@ -51,10 +51,10 @@ class StatusModel:
         self, host: "Host", views: tuple[ServerView, ...], *, phase: str, pending_questions: int, demo: bool
     ) -> TopBarStatus:
         """The top line; `phase` is what the turn is at, `waiting` the number of open questions."""
-        model = host.model
+        model = host.model_selection.model
         window = model.facts.context_window if model is not None else 0
         elapsed = monotonic() - self._turn_started_at
-        activity = phase if host.is_busy else ""
+        activity = phase if host.conversation.is_busy else ""
         if activity and elapsed >= 1:
             activity = f"{activity} · {elapsed:.0f} s"
         return TopBarStatus(

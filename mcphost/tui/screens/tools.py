@@ -47,7 +47,7 @@ class ToolsScreen(ListScreen):
 
     @property
     def _server_view(self) -> ServerView:
-        return self.host.server(self.server)
+        return self.host.servers.view(self.server)
 
     def load(self) -> Sequence[ListRow]:
         view = self._server_view
@@ -92,6 +92,8 @@ class ToolsScreen(ListScreen):
 
     async def _toggle_tool(self, tool: str) -> None:
         try:
-            await self.host.set_tool_enabled(self.server, tool, enabled=tool in self._server_view.disabled_tools)
+            await self.host.servers.set_tool_enabled(
+                self.server, tool, enabled=tool in self._server_view.disabled_tools
+            )
         except McpHostError as error:
             self.notify(str(error), severity="warning", markup=False)

@@ -16,7 +16,7 @@ async def propose_calls(
     """A model that calls the tool, in a round for each of the arguments."""
     model = ScriptedModel(*(tool_round(("s__t", given)) for given in uses), text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", definition), **more) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     return model
 
 
@@ -135,7 +135,7 @@ async def answered_together(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[session, session])
     model = ScriptedModel(tool_round(("s__t", {}), ("s__wipe", {})), text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", "t", "wipe")) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("Answers typed ahead: a yes that was there before the question is the yes to the question before.", "tool t")
@@ -143,5 +143,5 @@ async def answered_ahead(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {"n": 1}), ("s__t", {"n": 2}), ("s__t", {"n": 3})), text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", "t")) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert len(front.asked) == 3

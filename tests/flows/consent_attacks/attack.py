@@ -139,7 +139,7 @@ class AttackSetup:
             ) as host:
                 if ready:
                     for server in servers:
-                        await host.ensure_ready(server.name)
+                        await host.servers.ensure_ready(server.name)
                 yield host
 
     async def open_url(self, url: str) -> bool:

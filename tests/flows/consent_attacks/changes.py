@@ -44,12 +44,12 @@ async def allow_in_earlier_run(scene: AttackSetup, server: ServerConfig, answer:
     async with scene.open_host(
         ScriptedModel(tool_round(("s__t", {})), text_round("ok")), front, server, **more
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 async def wait_for_relisting(host: Host, turn: Any) -> None:
     """Do that, and wait until the host has listed the tools anew."""
-    feed = host.subscribe()
+    feed = host.events.subscribe()
     turn()
     with anyio.fail_after(10):
         await read_events(feed, lambda event: isinstance(event, CatalogChanged))
@@ -62,7 +62,7 @@ async def drift_of_words(scene: AttackSetup) -> None:
     scene.write_plan("s", tool_definition("t", "evil"))
     front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     async with scene.open_host(call_twice(), front, server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert front.questions_of(ReviewToolChanges)
 
 
@@ -73,7 +73,7 @@ async def drift_of_the_unread(scene: AttackSetup) -> None:
     schema = {"type": "object", "properties": {"x": {"_meta": {"run": "rm"}}}}
     scene.write_plan("s", {**tool_definition("t"), "inputSchema": schema})
     async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A tool becomes another one and then again what it was, in the hope that the other one runs.", "tool t")
@@ -82,10 +82,10 @@ async def there_and_back(scene: AttackSetup) -> None:
     await allow_in_earlier_run(scene, server, AllowAlways())
     scene.write_plan("s", tool_definition("t", "evil"))
     async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     scene.write_plan("s", "t")
     async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack(
@@ -103,7 +103,7 @@ async def there_and_back_and_kept(scene: AttackSetup) -> None:
         assert await host.quarantine.accept("s", await host.quarantine.list_changes("s")) == ("t",)
         assert [one.state for one in await host.grants.list_grants()] == ["counts"]
     async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 LIST_CHANGED = {"method": "notifications/tools/list_changed"}
@@ -115,9 +115,9 @@ async def list_changed(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[AllowSession(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, front, server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
         await wait_for_relisting(host, lambda: scene.write_plan("s", tool_definition("t", "evil"), push=[LIST_CHANGED]))
-        await host.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("The tool becomes another one while its question is open: the yes was for what was shown.")
@@ -134,7 +134,7 @@ async def changed_under_the_question(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[late, AllowOnce()])
     async with scene.open_host(call_twice(), front, scene.stdio_server("s", "t")) as host:
         hosts.append(host)
-        await host.send("go")
+        await host.conversation.send("go")
     assert front.questions_of(ReviewToolChanges)
 
 
@@ -158,7 +158,7 @@ async def changed_while_recorded(scene: AttackSetup) -> None:
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", "t"), journal=journal) as host:
         hosts.append(host)
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("list_changed takes the tool away and brings another one of its name back.", "tool t")
@@ -166,12 +166,12 @@ async def away_and_back(scene: AttackSetup) -> None:
     server = scene.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
         await wait_for_relisting(host, lambda: scene.write_plan("s", "other", push=[LIST_CHANGED]))
         await wait_for_relisting(
             host, lambda: scene.write_plan("s", "other", tool_definition("t", "evil"), push=[LIST_CHANGED])
         )
-        await host.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("A tool that was kept out runs by hand all the same.")
@@ -182,7 +182,7 @@ async def by_hand_though_held(scene: AttackSetup) -> None:
     scene.write_plan("s", tool_definition("t", "evil"))
     async with scene.open_host(None, SelectiveFrontend(), server) as host:
         try:
-            await host.call_tool("s", "t", {})
+            await host.tools.call("s", "t", {})
         except ConsentDenied:
             return
     raise AssertionError("it ran")
@@ -205,8 +205,8 @@ async def changed_while_shown(scene: AttackSetup) -> None:
     front = SelectiveFrontend(tools_changed=[keep])
     async with scene.open_host(call_twice(), front, server, ready=False) as host:
         hosts.append(host)
-        await host.ensure_ready("s")
-        await host.send("go")
+        await host.servers.ensure_ready("s")
+        await host.conversation.send("go")
 
 
 @attack("A reconnect: the process is started anew and offers something else under the name.", "tool t")
@@ -214,12 +214,12 @@ async def reconnect(scene: AttackSetup) -> None:
     server = scene.stdio_server("s", "t")
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, SelectiveFrontend(approve_tool=[AllowSession()]), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
         scene.write_plan("s", tool_definition("t", "evil"))
-        feed = host.subscribe()
-        host.restart("s")
+        feed = host.events.subscribe()
+        host.servers.restart("s")
         await read_events(feed, lambda event: isinstance(event, ServerState) and event.state == "ready")
-        await host.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("The configuration is swapped: another command under the name of a server that was approved.", "tool t")
@@ -231,7 +231,7 @@ async def another_command(scene: AttackSetup) -> None:
         call_twice(), front, replace(server, args=(*server.args, "--evil")), ready=False
     ) as host:
         await expect_not_started(host)
-        await host.send("go")
+        await host.conversation.send("go")
     assert front.questions_of(TrustServer)[0].changed
     assert [effect["name"] for effect in scene.effects() if effect["what"] == "process"] == [server.args[0]]
 
@@ -239,7 +239,7 @@ async def another_command(scene: AttackSetup) -> None:
 async def expect_not_started(host: Host, server: str = "s") -> None:
     """The server is not started."""
     try:
-        await host.ensure_ready(server)
+        await host.servers.ensure_ready(server)
     except McpHostError:
         return
     raise AssertionError("it is ready")
@@ -274,7 +274,7 @@ async def grants_of_another_command(scene: AttackSetup) -> None:
     swapped = replace(server, args=(*server.args, "--evil"))
     front = SelectiveFrontend(trust_server=[TrustOnce()])
     async with scene.open_host(call_twice(), front, swapped) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert len(front.questions_of(ApproveTool)) == 2
 
 
@@ -288,7 +288,7 @@ async def by_hand_of_another_command(scene: AttackSetup) -> None:
     scene.write_plan("s", tool_definition("t", "evil"))
     async with scene.open_host(None, SelectiveFrontend(), replace(server, args=(*server.args, "--evil"))) as host:
         with pytest.raises(ConsentDenied, match="changed after it was allowed"):
-            await host.call_tool("s", "t", {})
+            await host.tools.call("s", "t", {})
 
 
 @attack("A server that nobody approved starts while its question is open.", may_start=False)
@@ -302,7 +302,7 @@ async def started_before_the_answer(scene: AttackSetup) -> None:
     front = SelectiveFrontend(trust_server=[late])
     async with scene.open_host(call_twice(), front, server, ready=False) as host:
         await expect_not_started(host)
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A server that was refused is tried again by the model, by a restart and by hand.", may_start=False)
@@ -311,10 +311,10 @@ async def refused_again(scene: AttackSetup) -> None:
         call_twice(), SelectiveFrontend(), scene.stdio_server("s", "t", source="user"), ready=False
     ) as host:
         await expect_not_started(host)
-        host.restart("s")
+        host.servers.restart("s")
         await expect_not_started(host)
-        await host.send("go")
-        for act in (host.call_tool("s", "t", {}), host.read_resource("s", "x:y")):
+        await host.conversation.send("go")
+        for act in (host.tools.call("s", "t", {}), host.features.read_resource("s", "x:y")):
             try:
                 await act
             except McpHostError:
@@ -329,7 +329,7 @@ async def address_not_approved(scene: AttackSetup) -> None:
         scene.open_host(call_twice(), SelectiveFrontend(), server, ready=False) as host,
     ):
         await expect_not_started(host)
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A front that answers the question about a server with something that is no answer.", may_start=False)
@@ -342,7 +342,7 @@ async def no_answer_about_a_server(scene: AttackSetup) -> None:
             ready=False,
         ) as host:
             await expect_not_started(host)
-            await host.send("go")
+            await host.conversation.send("go")
 
 
 @attack("A tool picked to run unasked becomes another one.", "tool t")
@@ -352,11 +352,11 @@ async def picked_and_changed(scene: AttackSetup) -> None:
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, SelectiveFrontend(), server) as host:
         host.auto_approval.start([("s", "t")], AutoApprovalBudget())
-        await host.send("go")
+        await host.conversation.send("go")
         await wait_for_relisting(
             host, lambda: scene.write_plan("s", tool_definition("t", "evil", **claims), push=[LIST_CHANGED])
         )
-        await host.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("More calls side by side than the budget of working on its own has left.", "tool t")
@@ -366,14 +366,14 @@ async def over_budget_at_once(scene: AttackSetup) -> None:
     model.rounds[0] = tool_round(("s__t", {}), ("s__t", {}), ("s__t", {}))
     async with scene.open_host(model, SelectiveFrontend(), server) as host:
         host.auto_approval.start([("s", "t")], AutoApprovalBudget(calls=1))
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A tool claims to read only, and nobody chose to believe that.")
 async def a_claim_alone(scene: AttackSetup) -> None:
     server = scene.stdio_server("s", tool_definition("t", annotations={"readOnlyHint": True, "destructiveHint": False}))
     async with scene.open_host(call_twice(), SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A tool claims to read only and to destroy, at a server whose claims are believed.")
@@ -384,7 +384,7 @@ async def a_claim_with_two_tongues(scene: AttackSetup) -> None:
         SelectiveFrontend(),
         scene.stdio_server("s", tool_definition("t", **claims), trust_annotations=True),
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("Two programs on one store: what one allowed for its session does not hold in the other.", "tool t", "tool t")
@@ -394,8 +394,8 @@ async def two_fronts_session(scene: AttackSetup) -> None:
         scene.open_host(call_twice(), SelectiveFrontend(approve_tool=[AllowSession()]), server) as one,
         scene.open_host(call_twice(), SelectiveFrontend(), server) as other,
     ):
-        await one.send("go")
-        await other.send("go")
+        await one.conversation.send("go")
+        await other.conversation.send("go")
 
 
 @attack("Two programs on one store: a grant that one revoked is used by the other, which runs still.", "tool t")
@@ -406,10 +406,10 @@ async def two_fronts_revoked(scene: AttackSetup) -> None:
         scene.open_host(model, SelectiveFrontend(approve_tool=[AllowAlways()]), server) as one,
         scene.open_host(ScriptedModel(), SelectiveFrontend(), server) as other,
     ):
-        await one.send("go")
+        await one.conversation.send("go")
         for permission in await other.grants.list_grants():
             await other.grants.revoke(permission.grant.id)
-        await one.send("go on")
+        await one.conversation.send("go on")
 
 
 @attack("Two programs on one store: a rule for this conversation is used in another one.", "tool t", "tool t")
@@ -420,8 +420,8 @@ async def two_fronts_conversation(scene: AttackSetup) -> None:
         scene.open_host(call_twice(), SelectiveFrontend(approve_tool=[rule]), server) as one,
         scene.open_host(call_twice(), SelectiveFrontend(), server) as other,
     ):
-        await one.send("go")
-        await other.send("go")
+        await one.conversation.send("go")
+        await other.conversation.send("go")
 
 
 @attack("The ledger cannot be written, and it is demanded: no call and no process goes unrecorded.", may_start=False)
@@ -431,7 +431,7 @@ async def no_ledger(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[AllowOnce()], trust_server=[TrustAlways()])
     async with scene.open_host(call_twice(), front, scene.stdio_server("s", "t"), ready=False, journal=journal) as host:
         await expect_not_started(host)
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("The ledger is replaced by an older copy while calls are made: what happens afterwards is in no file.",
@@ -440,14 +440,14 @@ async def ledger_replaced(scene: AttackSetup) -> None:
     front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", "t")) as host:
-        await host.send("go")
+        await host.conversation.send("go")
         copy = scene.folder / "copy"
         with sqlite3.connect(scene.ledger) as db:
             db.execute("VACUUM INTO ?", (str(copy),))
         for suffix in ("-wal", "-shm"):
             scene.ledger.with_name(scene.ledger.name + suffix).unlink(missing_ok=True)
         copy.rename(scene.ledger)
-        await host.send("go on")
+        await host.conversation.send("go on")
 
 
 @attack("An address that was approved sends the calls on to another server.", "tool t")
@@ -456,7 +456,7 @@ async def redirected(scene: AttackSetup) -> None:
         front = SelectiveFrontend(approve_tool=[AllowOnce(), AllowOnce()])
         model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"), tool_round(("s__t", {})), text_round("ok"))
         async with scene.open_host(model, front, server) as host:
-            await host.send("go")
+            await host.conversation.send("go")
             scene.write_plan("s", "t", revision=MODERN, redirect={"tools/call": evil.url})
-            await host.send("go on")
+            await host.conversation.send("go on")
     assert {effect["server"] for effect in scene.effects()} == {"s"}

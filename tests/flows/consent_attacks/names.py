@@ -31,7 +31,7 @@ async def run_with_one_allowed(
     async with scene.open_host(
         ScriptedModel(call_every_tool, call_every_tool, text_round("ok")), front, *servers
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     return front
 
 
@@ -77,7 +77,7 @@ async def the_hosts_own_tool(scene: AttackSetup) -> None:
     async with scene.open_host(
         model, front, scene.stdio_server("s", "load_skill"), scene.stdio_server("load", "skill")
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("A tool named like the mark that tells two equal names apart, computed beforehand.", "tool a.b", "tool a.b")
@@ -131,11 +131,11 @@ async def renamed(scene: AttackSetup) -> None:
         SelectiveFrontend(approve_tool=[AllowAlways()]),
         server,
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     scene.write_plan("s", "new")
     model = ScriptedModel(tool_round(("s__new", {}), ("s__old", {})), text_round("ok"))
     async with scene.open_host(model, SelectiveFrontend(), server) as host:
-        await host.send("go")
+        await host.conversation.send("go")
 
 
 @attack("The model calls what nobody offered: an unknown name, a wire name, a switched-off server's tool.")
@@ -148,8 +148,8 @@ async def never_offered(scene: AttackSetup) -> None:
         scene.stdio_server("s", "t"), off,
         ready=False,
     ) as host:  # fmt: skip
-        await host.ensure_ready("s")
-        await host.send("go")
+        await host.servers.ensure_ready("s")
+        await host.conversation.send("go")
     assert front.asked == []
 
 
@@ -161,4 +161,4 @@ async def one_id_for_two(scene: AttackSetup) -> None:
     )
     model = ScriptedModel([*uses, StreamFinished("tool_calls", Usage())], text_round("ok"))
     async with scene.open_host(model, front, scene.stdio_server("s", "t")) as host:
-        await host.send("go")
+        await host.conversation.send("go")

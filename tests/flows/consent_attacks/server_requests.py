@@ -57,7 +57,7 @@ async def call_manually(
     server = scene.stdio_server("s", "t", revision=revision, calls={"t": plan})
     async with scene.open_host(model, front, server, **more) as host:
         try:
-            await host.call_tool("s", "t", {})
+            await host.tools.call("s", "t", {})
         except McpHostError:
             return
 
@@ -156,7 +156,7 @@ async def questions_instead_of_a_list(scene: AttackSetup) -> None:
     server = scene.stdio_server("s", "t", revision=MODERN, list=answer)
     async with scene.open_host(None, front, server, ready=False) as host:
         with suppress(McpHostError):
-            await host.call_tool("s", "t", {})
+            await host.tools.call("s", "t", {})
     assert front.asked == []
 
 
@@ -299,7 +299,7 @@ async def asked_out_of_turn(scene: AttackSetup) -> None:
     async with scene.open_host(RecordingModel(scene, text_round("Paris")), SelectiveFrontend(), server) as host:
         scene.write_plan("s", "t", push=asks)
         await wait_for_refusals(scene, 3)
-        await host.call_tool("s", "t", {})
+        await host.tools.call("s", "t", {})
 
 
 async def wait_for_refusals(scene: AttackSetup, count: int) -> None:
@@ -317,7 +317,7 @@ async def the_hosts_own_requests(scene: AttackSetup) -> None:
     async with scene.open_host(None, SelectiveFrontend(fill_form=[Accept()]), server) as host:
         scene.write_plan("s", "t", push=asks)
         await wait_for_refusals(scene, len(methods))
-        await host.call_tool("s", "t", {})
+        await host.tools.call("s", "t", {})
 
 
 @attack("A form is taken back while it is shown, and the yes comes after that.", "tool t")
@@ -336,7 +336,7 @@ async def late_yes_to_a_form(scene: AttackSetup) -> None:
     async with scene.open_host(None, SelectiveFrontend(fill_form=[late]), server) as host:
         scene.write_plan("s", "t", push=[{"id": "x", "method": form_request()[0], "params": form_request("x")[1]}])
         await gone.wait()
-        await host.call_tool("s", "t", {})
+        await host.tools.call("s", "t", {})
 
 
 @attack("The turn is stopped while a call is shown, and the yes comes after that.")
@@ -344,7 +344,7 @@ async def late_yes_to_a_call(scene: AttackSetup) -> None:
     hosts: list[Any] = []
 
     async def late(_: Any) -> AllowOnce:
-        hosts[0].stop()
+        hosts[0].conversation.stop()
         with anyio.CancelScope(shield=True):
             await anyio.lowlevel.checkpoint()
         return AllowOnce()
@@ -352,4 +352,4 @@ async def late_yes_to_a_call(scene: AttackSetup) -> None:
     model = ScriptedModel(tool_round(("s__t", {})), text_round("ok"))
     async with scene.open_host(model, SelectiveFrontend(approve_tool=[late]), scene.stdio_server("s", "t")) as host:
         hosts.append(host)
-        await host.send("go")
+        await host.conversation.send("go")

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 
 from mcphost.config.schema import HostConfig, ModelConfig, RootConfig, ServerConfig
+from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
 from mcphost.protocol.jsonrpc import (
     JsonRpcErrorResponse,
@@ -159,19 +160,19 @@ async def open_asking_host(
         for name, peer in known.items()
     )  # fmt: skip
     database = Database(folder / "store.db")
-    host = Host(
+    host = build_host(
         HostConfig(servers=servers, model=ModelConfig(name="scripted" if model else ""), roots=roots, **more),
         store=database,
         opener=PeerOpener(dict(known)),
         model_factory=models or (lambda _: model or ScriptedModel()),
         frontend=front,
         open_url=open_url,
-        journal=journal,
+        audit=journal,
     )
     with anyio.fail_after(10):
         async with host:
             for name in known:
-                await host.ensure_ready(name)
+                await host.servers.ensure_ready(name)
             yield host
     await database.close()
 
@@ -182,5 +183,5 @@ async def collect_replies(
     """What the server got for its asks when the front answered so, and what the front was asked."""
     peer, front = AskingServer(revision, asks), ScriptedFrontend(*answers)
     async with open_asking_host(folder, peer, front, model, **more) as host:
-        outcome = await host.call_tool("peer", "ask", {})
+        outcome = await host.tools.call("peer", "ask", {})
     return json.loads(outcome.text), front.asked

@@ -12,6 +12,7 @@ from mcphost.client.session import SessionObserver
 from mcphost.config.rules import Rule
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
 from mcphost.protocol.jsonrpc import (
     ErrorData,
@@ -153,18 +154,18 @@ async def open_host_with(
     config = HostConfig(
         servers=servers, model=model_config, pass_rules=passes, never_rules=never, limits=limits or Limits()
     )
-    host = Host(
+    host = build_host(
         config,
         store=database,
         opener=PeerOpener(known),
         model_factory=lambda _: model or ScriptedModel(),
         frontend=front or ScriptedFrontend(),
         results=results or ResultStore(folder / "results"),
-        journal=journal,
+        audit=journal,
     )
     async with host:
         for name in known:
             if wait(name):
-                await host.ensure_ready(name)
+                await host.servers.ensure_ready(name)
         yield host
     await database.close()

@@ -9,6 +9,7 @@ import anyio
 
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.host.bootstrap import build_host
 from mcphost.host.host import Host
 from mcphost.store.database import Database
 from mcphost.transport.channel import Connector
@@ -43,7 +44,7 @@ async def open_peer_host(
     database = Database(folder / "store.db")
     server = ServerConfig(name="peer", command="" if url else "peer", url=url, source="flag", **config)
     async with CancellingTaskGroup() as tasks:
-        host = Host(
+        host = build_host(
             HostConfig(servers=(server,), model=ModelConfig(name="scripted" if model else "")),
             store=database,
             opener=ClientSessionOpener(expand=str) if url else PeerSequenceOpener(peers, tasks),

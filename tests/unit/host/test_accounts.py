@@ -15,6 +15,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
 from mcphost.errors import McpHostError, SignInRequired, UsageError
+from mcphost.host.bootstrap import build_host
 from mcphost.host.events import NoticeEvent, ServerState, SignInUpdated
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
@@ -71,7 +72,7 @@ async def hosting(folder: Path, one: OAuthPeer, front: ScriptedFrontend, account
     opener = ClientSessionOpener(expand=str, accounts=OAuthRegistry(TokenStore(MemoryBackend(), None), BrowserUser()))
     model = ScriptedModel(tool_round(("tracker__close", {})), text_round("done"))
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
+    async with build_host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         yield host
     await database.close()
 
@@ -82,10 +83,10 @@ async def test_a_call_is_approved_with_the_name_of_the_account_it_would_run_with
 ) -> None:
     front = ScriptedFrontend(AllowOnce())
     async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, configured) as host:
-        feed = host.subscribe()
-        await host.ensure_ready("tracker")
-        await host.send("close it")
-        view = host.server("tracker")
+        feed = host.events.subscribe()
+        await host.servers.ensure_ready("tracker")
+        await host.conversation.send("close it")
+        view = host.servers.view("tracker")
     heard = [event async for event in feed]
     (asked,) = front.asked
     assert isinstance(asked, ApproveTool)
@@ -99,23 +100,23 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
     front = ScriptedFrontend(AllowOnce())
     async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, front, "work") as host:
         one.open = True
-        await host.ensure_ready("tracker")
-        await host.send("close it")
-        assert host.server("tracker").account is None
+        await host.servers.ensure_ready("tracker")
+        await host.conversation.send("close it")
+        assert host.servers.view("tracker").account is None
     asked: Any = front.asked[0]
     assert asked.account == ""
 
 
 async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_wanted(tmp_path: Path) -> None:
     async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFrontend()) as host:
-        await host.ensure_ready("tracker")
+        await host.servers.ensure_ready("tracker")
         (token,) = one.valid
         assert await host.accounts.sign_out("tracker") is True
         assert token not in one.valid
-        view = host.server("tracker")
+        view = host.servers.view("tracker")
         assert (view.state, view.account) == ("sign_in", None)
         with pytest.raises(SignInRequired, match="You signed out"):
-            await host.call_tool("tracker", "close", {})
+            await host.tools.call("tracker", "close", {})
         with pytest.raises(UsageError, match="not signed in"):
             await host.accounts.sign_out("tracker")
         assert len(one.asked) == 1
@@ -157,12 +158,12 @@ async def test_what_a_server_asks_of_the_user_names_the_account_it_is_used_with(
     if ask is ROOTS:
         front = ScriptedFrontend(ShareOnce(), ShareOnce())  # a refusal would hold for the second call too
     async with open_asking_host(tmp_path, asker, front, ScriptedModel(), (RootConfig(str(tmp_path)),)) as host:
-        connection = host._servers.find("peer")
+        connection = host.servers.find("peer")
         with suppress(McpHostError):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
         connection.on_account_changed(Account(server="peer", url="u", issuer="i", account="work"))
         with suppress(McpHostError):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert [asked.account for asked in front.asked] == ["", "work"]
 
 
@@ -210,7 +211,7 @@ async def with_two(folder: Path, one: OAuthPeer, front: Any, **more: Any) -> Asy
         tool_round(("tracker__close", {})), text_round("done"), tool_round(("tracker__close", {})), text_round("done")
     )
     config = HostConfig(servers=(server,), model=ModelConfig(name="scripted"))
-    async with Host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
+    async with build_host(config, store=database, opener=opener, model_factory=lambda _: model, frontend=front) as host:
         await host.accounts.sign_in("tracker", "home")
         await host.accounts.sign_in("tracker", "work")
         yield host, keep
@@ -219,17 +220,17 @@ async def with_two(folder: Path, one: OAuthPeer, front: Any, **more: Any) -> Asy
 
 async def test_switching_connects_anew_as_the_other_account_and_says_so(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         secret = await tokens(host, keep, one)
-        connection = host._servers.find("tracker")
+        connection = host.servers.find("tracker")
         connection._watched_uris["file:///of-work"] = None
         await host.accounts.sign_in("tracker", "work")
         assert connection.watched_uris() == ("file:///of-work",), "the same account goes on watching"
         one.came.clear()
         await host.accounts.select_account("tracker", "home")
         assert connection.watched_uris() == ()
-        assert host.server("tracker").account is not None
-        assert (await host.call_tool("tracker", "close", {})).text == "closed"
+        assert host.servers.view("tracker").account is not None
+        assert (await host.tools.call("tracker", "close", {})).text == "closed"
         assert {token for _, token in one.came if token} == {secret["home"]}
         assert one.calls() == [secret["home"]]
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["home"]
@@ -254,7 +255,7 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
         async with with_two(tmp_path, one, Answering(answered)) as (host, keep):
             hosts = [host]
             secret = await tokens(host, keep, one)
-            await host.send("close it")
+            await host.conversation.send("close it")
         assert asked == ["work", "home"]
         assert one.calls() == [secret["home"]]
 
@@ -262,9 +263,9 @@ async def test_a_call_that_was_allowed_for_one_account_is_asked_about_again_for_
 async def test_what_was_allowed_for_one_account_is_asked_about_for_the_other(tmp_path: Path) -> None:
     front = ScriptedFrontend(AllowSession(), Deny())
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, front) as (host, _):
-        await host.send("close it")
+        await host.conversation.send("close it")
         await host.accounts.select_account("tracker", "home")
-        await host.send("close it")
+        await host.conversation.send("close it")
         assert [one.account for one in front.asked if isinstance(one, ApproveTool)] == ["work", "home"]
         assert len(one.calls()) == 1
 
@@ -275,7 +276,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
         assert await host.accounts.sign_out("tracker", "home")
         assert secret["home"] not in one.valid
         assert [kept.account.name for kept in await host.accounts.list_accounts()] == ["work"]
-        await host.call_tool("tracker", "close", {})
+        await host.tools.call("tracker", "close", {})
         assert one.calls() == [secret["work"]]
         with pytest.raises(UsageError, match="as 'home'"):
             await host.accounts.sign_out("tracker", "home")
@@ -286,24 +287,24 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
             await host.accounts.sign_in("tracker", name)
-        secret, feed = await tokens(host, keep, one), host.subscribe()
+        secret, feed = await tokens(host, keep, one), host.events.subscribe()
         assert await host.accounts.unused_accounts("tracker") == ()
         assert await host.accounts.sign_out("tracker")
         assert await host.accounts.unused_accounts("tracker") == ("default", "home")
         said = "Still signed in to tracker: default, home. Choose an account to use it."
         assert [event.text for event in feed.drain() if isinstance(event, NoticeEvent)] == [said]
-        assert said in host.server("tracker").hint
-        assert "mcphost accounts use tracker default" in host.server("tracker").hint
+        assert said in host.servers.view("tracker").hint
+        assert "mcphost accounts use tracker default" in host.servers.view("tracker").hint
         one.came.clear()
-        person: Any = host._servers.find("tracker")._opener._oauth_registry._interaction
+        person: Any = host.servers.find("tracker")._opener._oauth_registry._interaction
         person.answer, person.visit = None, False
-        host.restart("tracker")
+        host.servers.restart("tracker")
         with pytest.raises(SignInRequired):
-            await host.ensure_ready("tracker")
+            await host.servers.ensure_ready("tracker")
         assert person.terms[-1].other_accounts == ("default", "home")
         assert {token for _, token in one.came} == {""}
         assert (await host.accounts.select_account("tracker", "home")).state == "ready"
-        await host.call_tool("tracker", "close", {})
+        await host.tools.call("tracker", "close", {})
         assert one.calls() == [secret["home"]]
 
 
@@ -312,7 +313,7 @@ async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=one.url)
         alone = ClientSessionOpener(expand=str, accounts=OAuthRegistry(keep, None))
-        connection = host._servers.find("tracker")
+        connection = host.servers.find("tracker")
         with pytest.raises(SignInRequired) as caught:
             async with alone.open(server, connection._request_handler, connection):
                 pass
@@ -324,9 +325,9 @@ async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_
         for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):
                 await host.accounts.select_account("tracker", name)
-        assert host.server("tracker").account is not None
+        assert host.servers.view("tracker").account is not None
     async with run_peer(kind=Whose) as one, hosting(tmp_path / "b", one, ScriptedFrontend(), "work") as host:
-        await host.ensure_ready("tracker")
+        await host.servers.ensure_ready("tracker")
         (kept,) = await host.accounts.list_accounts()
         assert kept.configured_by == ("tracker",)
         with pytest.raises(UsageError, match="used with the account 'work'"):
@@ -336,11 +337,11 @@ async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_
 async def test_a_sign_in_under_another_name_that_is_refused_leaves_everything_as_it_was(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         secret = await tokens(host, keep, one)
-        host._servers.find("tracker")._opener._oauth_registry._interaction.answer = None
-        host._servers.find("tracker")._opener._oauth_registry._interaction.visit = False
+        host.servers.find("tracker")._opener._oauth_registry._interaction.answer = None
+        host.servers.find("tracker")._opener._oauth_registry._interaction.visit = False
         with pytest.raises(SignInRequired):
             await host.accounts.sign_in("tracker", "third")
-        await host.call_tool("tracker", "close", {})
+        await host.tools.call("tracker", "close", {})
         assert one.calls() == [secret["work"]]
         assert [kept.account.name for kept in await host.accounts.list_accounts() if kept.used_by] == ["work"]
 
@@ -349,18 +350,18 @@ async def test_another_programs_choice_counts_when_the_server_is_started_again(t
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         secret = await tokens(host, keep, one)
         await TokenStore(MemoryBackend(), tmp_path).choose_account(one.url, "home")
-        await host.call_tool("tracker", "close", {})
-        host.restart("tracker")
-        await host.call_tool("tracker", "close", {})
+        await host.tools.call("tracker", "close", {})
+        host.servers.restart("tracker")
+        await host.tools.call("tracker", "close", {})
         assert one.calls() == [secret["work"], secret["home"]]
 
 
 async def test_a_kept_sign_in_of_a_server_that_is_gone_is_shown_and_can_be_ended(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
-        opener, secret = host._servers.find("tracker")._opener, await tokens(host, keep, one)
+        opener, secret = host.servers.find("tracker")._opener, await tokens(host, keep, one)
         config = HostConfig(servers=(ServerConfig(name="other", url=f"{one.url}/other"),))
         database = Database(tmp_path / "second.db")
-        later = Host(
+        later = build_host(
             config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=ScriptedFrontend()
         )
         async with later:
@@ -388,7 +389,7 @@ async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Wai
     person = Waits(visit=False)
 
     def told(progress: Any) -> None:
-        hosts[0].update_sign_in(SignInUpdated(**to_builtins(progress)))
+        hosts[0].servers.update_sign_in(SignInUpdated(**to_builtins(progress)))
 
     server = ServerConfig(name="tracker", url=one.url, source="flag")
     database = Database(folder / "store.db")
@@ -397,7 +398,7 @@ async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Wai
     )
     config = HostConfig(servers=(server,))
     front = ScriptedFrontend()
-    async with Host(
+    async with build_host(
         config, store=database, opener=opener, model_factory=lambda _: ScriptedModel(), frontend=front
     ) as host:
         hosts.append(host)
@@ -407,20 +408,20 @@ async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Wai
 
 async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         assert not host.accounts.cancel_sign_in("tracker")
         host.start()
         with anyio.fail_after(20):
             await person.asked.wait()
-            view = host.server("tracker")
+            view = host.servers.view("tracker")
             assert (view.state, view.detail, view.sign_in_status) == (
                 "connecting", "Signing in: waiting for you.", "waiting for you",
             )  # fmt: skip
             assert host.accounts.cancel_sign_in("tracker")
             with pytest.raises(SignInRequired, match="You cancelled"):
-                await host.ensure_ready("tracker")
+                await host.servers.ensure_ready("tracker")
             await anyio.wait_all_tasks_blocked()
-        assert not host.server("tracker").sign_in_status
+        assert not host.servers.view("tracker").sign_in_status
         steps = [event.step for event in feed.drain() if isinstance(event, SignInUpdated)]
         assert steps == ["resource", "issuer", "client", "person", "over"]
 
@@ -428,7 +429,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
 async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, waiting(tmp_path, one) as (host, person):
         one.open = True
-        await host.ensure_ready("tracker")
+        await host.servers.ensure_ready("tracker")
         one.open = False
         errors: list[str] = []
 
@@ -442,9 +443,9 @@ async def test_a_sign_in_that_the_user_began_is_stopped_and_changes_nothing(tmp_
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(sign_in)
                 await person.asked.wait()
-                assert host.server("tracker").state == "ready"
-                assert host.server("tracker").sign_in_status == "waiting for you"
+                assert host.servers.view("tracker").state == "ready"
+                assert host.servers.view("tracker").sign_in_status == "waiting for you"
                 assert host.accounts.cancel_sign_in("tracker")
         assert errors == ["You cancelled the sign-in to 'tracker'; nothing was changed."]
-        assert host.server("tracker").state == "ready"
-        assert not host.server("tracker").sign_in_status
+        assert host.servers.view("tracker").state == "ready"
+        assert not host.servers.view("tracker").sign_in_status

@@ -36,12 +36,13 @@ class Mode:
 
     def __init__(self) -> None:
         self.events: list[Any] = []
-        self.conversation: object = object()
+        self.conversation = SimpleNamespace(current=object())
+        self.lifetime: Any = SimpleNamespace(is_open=False)
         self.journal = create_in_memory_log()
         feeds: Any = SimpleNamespace(publish=self.events.append)
-        self.autonomy = AutoApproval(
-            lambda: [offered(), offered("w", None)], lambda: self.conversation, feeds, self.journal
-        )
+        registry: Any = SimpleNamespace(available_tools=lambda: {"t": offered(), "w": offered("w", None)})
+        conversation: Any = self.conversation
+        self.autonomy = AutoApproval(registry, conversation, feeds, self.journal, self.lifetime)
 
     async def noted(self) -> list[str]:
         await self.journal.store.flush()
@@ -56,7 +57,7 @@ async def running(**budget: Any) -> AsyncIterator[Mode]:
     mode = Mode()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            mode.autonomy.set_task_group(tasks)
+            mode.lifetime.is_open, mode.lifetime.start_soon = True, tasks.start_soon
             mode.autonomy.start([("s", "t")], AutoApprovalBudget(**{"seconds": 1_000, **budget}))
             yield mode
             mode.autonomy.stop("the end")
@@ -76,7 +77,7 @@ async def test_only_exactly_what_was_picked_runs_unasked(other: dict[str, Any]) 
 
 async def test_another_conversation_ends_it_wherever_it_is_noticed_first() -> None:
     async with running() as mode:
-        mode.conversation = object()
+        mode.conversation.current = object()
         assert not mode.autonomy.can_continue()
         assert mode.autonomy.status is None
 
@@ -101,9 +102,9 @@ async def test_the_time_of_what_was_replaced_ends_nothing_when_it_is_over() -> N
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as earlier:
-                mode.autonomy.set_task_group(earlier)
+                mode.lifetime.is_open, mode.lifetime.start_soon = True, earlier.start_soon
                 mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=1_000))
-                mode.autonomy.set_task_group(tasks)
+                mode.lifetime.start_soon = tasks.start_soon
                 mode.autonomy.start([("s", "t")], AutoApprovalBudget(seconds=2_000))
             assert mode.autonomy.status is not None
             assert mode.autonomy.stop("the end")

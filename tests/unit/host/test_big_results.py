@@ -32,10 +32,10 @@ async def exchange(folder: Path, kept: Path | None, *rounds: Any, big: str = BIG
     model = ScriptedModel(tool_round(("peer__it", {})), *rounds, text_round("ok"))
     front = ScriptedFrontend(AllowOnce())
     async with open_host_with(folder, peer, model, front, results=ResultStore(kept)) as host:
-        feed = host.subscribe()
-        await host.send("go")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
         finished = [event for event in feed.drain() if isinstance(event, ToolFinished)]
-        byhand = await host.call_tool("peer", "it", {})
+        byhand = await host.tools.call("peer", "it", {})
     assert byhand.text == big
     return model, finished
 

@@ -101,22 +101,22 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
 ) -> None:
     server = Listed(revision)
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         if revision == "2026-07-28":
             await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         server.lists[kind] = ["new"]
         server.tell(CHANGED.format(kind), server.peer.ident if revision == "2026-07-28" else None)
         await until(feed, ServerState)
-        assert len(getattr(host.server("peer").catalog, kind)) == 1
+        assert len(getattr(host.servers.view("peer").catalog, kind)) == 1
     assert [method for method in LISTS for _ in range(server.count(method) - 1)] == again
 
 
 async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         for number in range(1_000):
             server.lists["tools"] = [f"tool {number}"]
             server.tell(CHANGED.format("tools"))
@@ -131,7 +131,7 @@ async def test_a_flood_of_changes_is_answered_four_times_a_second_at_most(
     monkeypatch.undo()
     server = Listed(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         began, told = anyio.current_time(), 0
         while anyio.current_time() - began < 1.1:
             server.tell(CHANGED.format("tools"))
@@ -156,7 +156,7 @@ async def test_a_listing_that_takes_long_is_repeated_more_rarely(
     monkeypatch.setattr(change_watcher, "LISTING_ALLOWANCE", 0)
     server = Listed(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         server.seconds = 0.05
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(slowly, server)
@@ -179,8 +179,8 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
     server.seconds = 0.05
     async with open_peer_host(tmp_path, server.peer) as host, anyio.create_task_group() as tasks:
         tasks.start_soon(slowly, server)
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         server.lists["tools"] = ["b"]
         server.tell(CHANGED.format("tools"))
         assert (await until(feed, CatalogChanged)).added == ("b",)
@@ -191,14 +191,14 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
 async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Path) -> None:
     server = Listed(tools=["a"])
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
         await until(feed, ServerLog)
-        assert "could not be read" in host.server("peer").log[0].text
-        assert [tool.name for tool in host.server("peer").catalog.tools] == ["a"]
-        assert host.server("peer").state == "ready"
+        assert "could not be read" in host.servers.view("peer").log[0].text
+        assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["a"]
+        assert host.servers.view("peer").state == "ready"
 
 
 # -- time to live
@@ -222,14 +222,14 @@ async def test_before_a_call_tools_are_listed_again_when_their_time_ran_out(
     server = Listed(revision, tools=["t"])
     server.ttl, server.acknowledges = ttl, told
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         if revision == "2026-07-28":
             await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
             await anyio.wait_all_tasks_blocked()
         before = server.count("tools/list")
         now += age
-        await host.call_tool("peer", "t", {})
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         assert server.count("tools/list") - before == asked
 
 
@@ -241,11 +241,11 @@ async def test_a_tool_that_became_another_without_a_word_is_found_out_before_it_
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         server.words = "does something else"
         now += 10
         with pytest.raises(ConsentDenied, match="changed after the call was approved"):
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
         assert server.count("tools/call") == 1
 
 
@@ -257,11 +257,11 @@ async def test_a_list_that_is_refused_before_a_call_does_not_stop_the_call(
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 5_000
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         now += 10
-        await host.call_tool("peer", "t", {})
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         assert server.count("tools/list") == 2
 
 
@@ -273,14 +273,14 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
     server = Listed("2026-07-28", tools=["t"])
     server.ttl = 3_600_000
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         server.refuse["tools/call"] = ErrorData(-32602, "unknown tool")
         with pytest.raises(RequestRefused):
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
         del server.refuse["tools/call"]
         before = server.count("tools/list")
-        await host.call_tool("peer", "t", {})
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         assert server.count("tools/list") == before + 1
 
 
@@ -294,12 +294,12 @@ async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first
     server = Listed("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         server.words = "does something else"
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(ConsentDenied, match="changed after the call was approved"):
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
     assert server.count("tools/call") == 1
 
 
@@ -320,18 +320,18 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
     server = Slow("2026-07-28", tools=["t"])
     server.ttl, server.acknowledges = 3_600_000, False
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         before = server.count("tools/list")
         for _ in range(20):
             server.tell(CHANGED.format("tools"))
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(ServerError, match="being listed again"):
-                await host.call_tool("peer", "t", {})
+                await host.tools.call("peer", "t", {})
         assert server.count("tools/list") == before
         assert server.count("tools/call") == 1
         now += 10
-        await host.call_tool("peer", "t", {})
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         assert server.count("tools/list") == before + 1
 
 
@@ -344,22 +344,22 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
     server.ttl = 3_600_000
     model = ScriptedModel(tool_round(("peer__t", {})), text_round("ok"))
     async with open_peer_host(tmp_path, server.peer, model=model) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         if revision == "2026-07-28":
             await server.peer.wait_until(lambda: server.count("subscriptions/listen") == 1)
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         server.words = "does something else"
         server.tell(CHANGED.format("tools"), server.peer.ident if revision == "2026-07-28" else None)
         await anyio.wait_all_tasks_blocked()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.send, "go")
+            tasks.start_soon(host.conversation.send, "go")
             assert "listed again" in (await until(feed, ToolProgress)).message
             assert (await until(feed, CatalogChanged)).changed == ("t",)
             await anyio.wait_all_tasks_blocked()
             assert not any(isinstance(event, ToolStarted) for event in feed.drain())
-            host.stop()
+            host.conversation.stop()
         with pytest.raises(ConsentDenied):
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
     assert server.count("tools/call") == 0
 
 
@@ -369,14 +369,14 @@ async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_o
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
     server = Listed(tools=["t"])
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(ServerError, match="being listed again"):
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
         del server.refuse["tools/list"]
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
     assert server.count("tools/call") == 1
 
 
@@ -387,13 +387,13 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
     first, second = Listed(revision), Listed(revision)
     stateless = revision == "2026-07-28"
     async with open_peer_host(tmp_path, first.peer, second.peer) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         await host.features.subscribe("peer", "a://1")
         await host.features.subscribe("peer", "a://1")
         first.tell("notifications/resources/updated", first.peer.ident if stateless else None, uri="a://1")
         assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
-        host.restart("peer")
-        await host.ensure_ready("peer")
+        host.servers.restart("peer")
+        await host.servers.ensure_ready("peer")
         method = "subscriptions/listen" if stateless else "resources/subscribe"
         await second.peer.wait_until(lambda: b"a://1" in b"".join(second.peer.pipe.lines))
         await anyio.wait_all_tasks_blocked()
@@ -417,7 +417,7 @@ async def test_a_resource_that_is_refused_is_not_watched_for_after_a_reconnect(t
         with pytest.raises(RequestRefused, match="not here"):
             await host.features.subscribe("peer", "a://1")
         assert not await host.features.unsubscribe("peer", "a://1")
-        assert host.server("peer").state == "ready"
+        assert host.servers.view("peer").state == "ready"
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
@@ -431,7 +431,7 @@ async def test_a_subscription_that_is_given_up_is_taken_back(revision: str, tmp_
 
     server.peer._script = script
     async with open_peer_host(tmp_path, server.peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         with anyio.move_on_after(0.1):
             await host.features.subscribe("peer", "a://1")
         assert host.features.subscribed_uris("peer") == ()
@@ -457,7 +457,7 @@ async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
     server = Listed()
     async with open_peer_host(tmp_path, server.peer) as host:
         await host.features.subscribe("peer", "a://1")
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         for _ in range(20):
             for _ in range(100):
                 server.tell("notifications/resources/updated", uri="a://1")

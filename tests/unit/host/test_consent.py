@@ -59,12 +59,12 @@ class Program:
         unasked: AutoApprovalCheck | None = None,
     ) -> None:
         self.path, self.front, self.checker = path, front, checker
-        self.conversation = "c1"
+        self.conversation: Any = SimpleNamespace(id="c1")
         self.told: list[str] = []
         self.grants = GrantStore(Database(path))
         matching = RuleMatcher(checker)
         self.standing = ActiveGrants(
-            self.grants, matching, lambda: self.conversation, lambda error: self.told.append(error.message)
+            self.grants, matching, self.conversation, lambda error: self.told.append(error.message)
         )
         self.journal = journal or create_in_memory_log()
         self.consent = ConsentPolicy(self.standing, front, matching, written, self.journal, unasked)
@@ -167,9 +167,9 @@ async def test_a_grant_is_for_the_account_it_was_given_with(program: Make) -> No
 async def test_a_rule_of_a_conversation_ends_with_it_and_comes_back_with_it(program: Make) -> None:
     one = program(rule("s/t", scope="conversation"), NO)
     await one.decide(subject())
-    one.conversation = "c2"
+    one.conversation.id = "c2"
     assert await one.decide(subject()) == NO
-    one.conversation = "c1"
+    one.conversation.id = "c1"
     assert isinstance(await one.decide(subject()), Approval)
 
 
@@ -248,7 +248,7 @@ async def test_a_grant_that_is_revoked_elsewhere_counts_no_more_at_once(program:
 
 async def test_where_there_is_no_place_nothing_is_allowed_for_it(program: Make) -> None:
     one = program(rule("s/t", scope="conversation"), NO)
-    one.conversation = ""
+    one.conversation.id = ""
     assert await one.decide(subject()) == Deny(RULE_MISMATCH)
     assert await one.decide(subject()) == NO
 

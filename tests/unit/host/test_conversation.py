@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcphost.errors import StoreError
-from mcphost.host.conversation.conversation import TITLE_CHARS, Conversation
+from mcphost.host.active_conversation import TITLE_CHARS, Conversation
 from mcphost.llm.messages import Message, TextPart
 from mcphost.store.conversations import ConversationStore
 from mcphost.store.database import Database

@@ -141,7 +141,7 @@ async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str,
         assert peer.declared["elicitation"] == {"form": {}, "url": {}}
         everything = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {"listChanged": True}}
         assert capabilities_for(Revision(revision), everything).get("elicitation") == known.get(revision)
-        outcome = await host.call_tool("peer", "ask", {})
+        outcome = await host.tools.call("peer", "ask", {})
     # An old revision knows forms alone: who cannot be asked for one declares nothing there.
     addresses = capabilities_for(Revision(revision), {"elicitation": {"url": {}}}).get("elicitation")
     assert addresses == {**known, "2025-06-18": None}.get(revision) if revision < "2025-11-25" else {"url": {}}
@@ -166,11 +166,11 @@ async def test_a_mode_that_was_not_declared_is_refused_without_a_question(
     peer, front = AskingServer("2025-11-25", {"a": ask}), Only()
     async with open_asking_host(tmp_path, peer, front) as host:
         assert peer.declared["elicitation"] == {"form": {}}
-        assert '"code": -32602' in (await host.call_tool("peer", "ask", {})).text
+        assert '"code": -32602' in (await host.tools.call("peer", "ask", {})).text
     peer = AskingServer(STATELESS, {"a": ask})
     async with open_asking_host(tmp_path, peer, front) as host:
         with pytest.raises(MalformedMessage, match="is not supported"):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
     assert front.asked == []
 
@@ -192,9 +192,9 @@ async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_
         assert not {"elicitation", "sampling", "roots"} & set(peer.declared)
         if revision == STATELESS:
             with pytest.raises(MalformedMessage, match="elicitation/create"):
-                await host.call_tool("peer", "ask", {})
+                await host.tools.call("peer", "ask", {})
         else:
-            assert "-32601" in (await host.call_tool("peer", "ask", {})).text
+            assert "-32601" in (await host.tools.call("peer", "ask", {})).text
 
 
 # -- addresses
@@ -250,9 +250,9 @@ async def test_the_browser_gets_the_address_after_consent_alone_and_failing_to_o
 
     peer, front = AskingServer(STATELESS, {"a": url_request(PAGE)}), ScriptedFrontend(Decline(), AcceptUrl())
     async with open_asking_host(tmp_path, peer, front, open_url=open_url) as host:
-        assert "decline" in (await host.call_tool("peer", "ask", {})).text
+        assert "decline" in (await host.tools.call("peer", "ask", {})).text
         assert opened == []
-        assert action in (await host.call_tool("peer", "ask", {})).text
+        assert action in (await host.tools.call("peer", "ask", {})).text
     assert opened == [PAGE]
 
 
@@ -271,12 +271,12 @@ async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path)
 async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": url_request(PAGE)})
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(AcceptUrl())) as host:
-        feed = host.subscribe()
-        await host.call_tool("peer", "ask", {})
+        feed = host.events.subscribe()
+        await host.tools.call("peer", "ask", {})
         for ident in ("other", "e1", "e1", ""):
             peer.say("notifications/elicitation/complete", elicitationId=ident)
         peer.send_raw(b'{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":5}}')
-        await host.call_tool("peer", "plain", {})
+        await host.tools.call("peer", "plain", {})
         told = [event for event in feed.drain() if type(event).__name__ == "NoticeEvent"]
     assert [event.text for event in told] == ["peer reports that you are done in the browser."]  # type: ignore[attr-defined]
 
@@ -344,7 +344,7 @@ async def test_a_call_that_needs_addresses_visited_asks_for_each_and_is_repeated
 
     front = ScriptedFrontend(AcceptUrl(), AcceptUrl(), done)
     async with open_asking_host(tmp_path, peer, front) as host:
-        assert (await host.call_tool("peer", "ask", {"k": "v"})).text == "{}"
+        assert (await host.tools.call("peer", "ask", {"k": "v"})).text == "{}"
     assert [type(question) for question in front.asked] == [VisitUrl, VisitUrl, RetryCall]
     assert front.asked[2].urls == ("https://a.example/", "https://b.example/")  # type: ignore[attr-defined]
     (first, before), (second, after) = peer.calls
@@ -365,7 +365,7 @@ async def test_the_call_is_repeated_by_itself_when_the_server_says_that_it_is_do
             peer.say("notifications/elicitation/complete", elicitationId="g0")
 
         group.start_soon(finish)
-        assert (await host.call_tool("peer", "ask", {})).text == "{}"
+        assert (await host.tools.call("peer", "ask", {})).text == "{}"
     assert front.waiting == 0
 
 
@@ -376,7 +376,7 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
         with pytest.raises(
             ConsentDenied, match=r"[^.]\. You did not visit the address, or cancelled, so the call was not repeated\.$"
         ):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
 
 
@@ -384,7 +384,7 @@ async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_pa
     peer = Gate(PAGE)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(*(AcceptUrl(), True) * 3)) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 4
 
 
@@ -394,12 +394,12 @@ async def test_an_error_with_addresses_that_cannot_be_shown_stays_an_error(url: 
     front = ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, front) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     peer = Gate(PAGE)
     (tmp_path / "other").mkdir()
     async with open_asking_host(tmp_path / "other", peer, Only()) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert front.asked == []
 
 
@@ -447,7 +447,7 @@ async def test_the_time_a_person_is_asked_counts_for_no_deadline(tmp_path: Path)
             return Decline()
 
     async with open_asking_host(tmp_path, peer, Slow()) as host:
-        session = await host._servers.find("peer").session()  # pyright: ignore[reportPrivateUsage]
+        session = await host.servers.find("peer").session()  # pyright: ignore[reportPrivateUsage]
         result = await session.request(CallTool("ask"), deadline=0.2)
     assert b"decline" in bytes(result.content[0])
 
@@ -459,7 +459,7 @@ async def test_a_form_the_server_takes_back_is_withdrawn_and_not_answered(tmp_pa
         while not front.waiting:
             await front.asked_now.wait()
         peer.say("notifications/cancelled", requestId="x")
-        await host.call_tool("peer", "plain", {})
+        await host.tools.call("peer", "plain", {})
         assert front.waiting == 0
         assert peer.results == []
 
@@ -478,7 +478,7 @@ async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_noth
         await peer.until(1)
         answer.set()
         assert [reply["result"]["action"] for _, reply in await peer.until(2)] == ["decline", "cancel"]
-        assert (await host.call_tool("peer", "plain", {})).text == "{}"
+        assert (await host.tools.call("peer", "plain", {})).text == "{}"
 
 
 async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_server_takes_it_back(
@@ -486,9 +486,9 @@ async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_serv
 ) -> None:
     peer, front = AskingServer("2025-11-25", {"a": form_request(NAME)}), ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, front) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.call_tool, "peer", "ask", {})
+            tasks.start_soon(host.tools.call, "peer", "ask", {})
             while not front.waiting:
                 await front.asked_now.wait()
             assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
@@ -498,7 +498,7 @@ async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_serv
         assert [event for event in feed.drain() if isinstance(event, CallEnded)] == [CallEnded("peer", 1)]
         assert front.waiting == 1
         peer.say("notifications/cancelled", requestId=f"{peer.calls[0][0]}/a")
-        await host.call_tool("peer", "plain", {})
+        await host.tools.call("peer", "plain", {})
         assert front.waiting == 0
         assert [event for event in feed.drain() if isinstance(event, CallEnded)] == []
 
@@ -511,7 +511,7 @@ async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_f
     peer = AskingServer(revision, {"a": form_request(NAME), "b": form_request(NAME)})
     front = ScriptedFrontend(Decline(), Decline(), Decline())
     async with open_asking_host(tmp_path, peer, front) as host:
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         first, second = (asked.number for asked in front.asked)
         assert (first, second) == (1, 1)
         if revision < "2026":

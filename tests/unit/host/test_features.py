@@ -126,7 +126,7 @@ async def test_any_address_goes_to_the_server_letter_for_letter(uri: str, tmp_pa
 
     peer = offering(answers)
     async with open_peer_host(tmp_path, peer) as host:
-        read = await host.read_resource("peer", uri)
+        read = await host.features.read_resource("peer", uri)
     assert sent(peer, "resources/read") == [{"uri": uri}]
     assert read.contents[0].text == "from the server"
 
@@ -141,13 +141,13 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
     ]
     answers = [{"contents": several}, {"contents": []}]
     async with open_peer_host(tmp_path, offering(lambda *_: answers.pop(0))) as host:
-        read = await host.read_resource("peer", "d://x")
+        read = await host.features.read_resource("peer", "d://x")
         assert [(one.uri, one.text, one.blob) for one in read.contents] == [
             ("d://x/1", "one", None),
             ("d://x/2", None, "AAE="),
             ("d://x/3", "", None),
         ]
-        assert (await host.read_resource("peer", "d://x")).contents == ()
+        assert (await host.features.read_resource("peer", "d://x")).contents == ()
 
 
 @pytest.mark.req("res.not-found.32602")
@@ -166,7 +166,7 @@ async def test_a_resource_that_is_not_there_is_said_in_words(
     full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
     async with open_peer_host(tmp_path, offering(lambda *_: full)) as host:
         with pytest.raises(RequestRefused) as caught:
-            await host.read_resource("peer", "a://1")
+            await host.features.read_resource("peer", "a://1")
     named = isinstance(data, dict) and isinstance(data["uri"], str)
     assert words.replace("'a://1'", "'a://named'" if named else "'a://1'") in caught.value.message
     assert error.message in caught.value.message
@@ -178,7 +178,7 @@ async def test_an_address_without_end_is_not_sent(tmp_path: Path) -> None:
     peer = offering(lambda *_: {"contents": []})
     async with open_peer_host(tmp_path, peer) as host:
         for uri in ("", "x:" + "y" * 70_000):
-            for do in (host.read_resource, host.features.subscribe):
+            for do in (host.features.read_resource, host.features.subscribe):
                 with pytest.raises(UsageError):
                     await do("peer", uri)
     assert peer.seen == []
@@ -194,9 +194,9 @@ async def test_a_prompt_without_what_it_needs_is_not_asked_for(tmp_path: Path) -
     peer = offering(lambda *_: {"messages": []}, prompts=[REVIEW])
     async with open_peer_host(tmp_path, peer) as host:
         with pytest.raises(UsageError, match="'review' of 'peer' needs code"):
-            await host.get_prompt("peer", "review", {"tone": "kind"})
-        await host.get_prompt("peer", "review", {"code": "1"})
-        await host.get_prompt("peer", "not listed", {})
+            await host.features.get_prompt("peer", "review", {"tone": "kind"})
+        await host.features.get_prompt("peer", "review", {"code": "1"})
+        await host.features.get_prompt("peer", "not listed", {})
     assert sent(peer, "prompts/get") == [{"name": "review", "arguments": {"code": "1"}}, {"name": "not listed"}]
 
 
@@ -212,7 +212,7 @@ async def test_every_kind_of_content_arrives_in_order_with_its_role(tmp_path: Pa
     ]
     messages = [{"role": ("user", "assistant")[n % 2], "content": one} for n, one in enumerate(contents)]
     async with open_peer_host(tmp_path, offering(lambda *_: {"description": "All", "messages": messages})) as host:
-        filled = await host.get_prompt("peer", "p", {})
+        filled = await host.features.get_prompt("peer", "p", {})
     assert filled.description == "All"
     assert [message.role for message in filled.messages] == ["user", "assistant", "user", "assistant", "user"]
     kinds = [type(message.parse_content()) for message in filled.messages]
@@ -225,9 +225,9 @@ async def test_lists_that_were_not_declared_are_not_asked_for(tmp_path: Path) ->
     peer = offering(lambda *_: {})
     peer.capabilities = {"tools": {}}
     async with open_peer_host(tmp_path, peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         with pytest.raises(UnsupportedCapability):
-            await host.get_prompt("peer", "p", {})
+            await host.features.get_prompt("peer", "p", {})
     assert peer.methods() == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
 
 
@@ -241,7 +241,7 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
     async with open_peer_host(
         tmp_path, offering(lambda *_: {}, resources=[full, {"uri": "a://2", "name": "m"}])
     ) as host:
-        view = await host.ensure_ready("peer")
+        view = await host.servers.ensure_ready("peer")
     one, two = view.catalog.resources
     assert (one.name, one.title, one.description, one.mime_type, one.size) == ("n", "T", "D", "text/plain", 12)
     assert one.annotations is not None
@@ -255,7 +255,7 @@ async def test_what_a_resource_says_of_itself_is_in_the_catalog(tmp_path: Path) 
 async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_path: Path) -> None:
     peer = offering(lambda *_: {})
     async with open_peer_host(tmp_path, peer, log_level="warning") as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         await peer.wait_until(lambda: "logging/setLevel" in peer.methods())
         await host.features.set_log_level("peer", "debug")
         with pytest.raises(UsageError, match="debug, info, notice"):
@@ -269,14 +269,14 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
     plain.capabilities = {key: value for key, value in ALL_CAPABILITIES.items() if key != "logging"}
     (tmp_path / "b").mkdir()
     async with open_peer_host(tmp_path, silent) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         await anyio.wait_all_tasks_blocked()
     async with open_peer_host(tmp_path / "b", plain, log_level="info") as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         with pytest.raises(UnsupportedCapability):
             await host.features.set_log_level("peer", "debug")
         await anyio.wait_all_tasks_blocked()
-        assert any("The log level could not be set" in line.text for line in host.server("peer").log)
+        assert any("The log level could not be set" in line.text for line in host.servers.view("peer").log)
     assert "logging/setLevel" not in silent.methods() + plain.methods()
 
 
@@ -285,12 +285,12 @@ async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_non
 async def test_a_refused_level_leaves_the_session_intact(code: int, tmp_path: Path) -> None:
     peer = offering(lambda method, _: ErrorData(code, "no") if method == "logging/setLevel" else {"messages": []})
     async with open_peer_host(tmp_path, peer, log_level="info") as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         await peer.wait_until(lambda: bool(sent(peer, "logging/setLevel")))
         with pytest.raises(RequestRefused):
             await host.features.set_log_level("peer", "debug")
-        await host.get_prompt("peer", "p", {})
-        assert host.server("peer").state == "ready"
+        await host.features.get_prompt("peer", "p", {})
+        assert host.servers.view("peer").state == "ready"
     assert sent(peer, "logging/setLevel") == [{"level": "info"}, {"level": "debug"}]
     assert peer.methods().count("initialize") == 1
 
@@ -306,11 +306,11 @@ def levels(peer: ScriptedServer, method: str) -> list[Any]:
 async def test_a_stateless_server_is_asked_for_logs_with_every_request_and_only_when_wanted(tmp_path: Path) -> None:
     peer = offering(lambda *_: {"resultType": "complete", "messages": []}, "2026-07-28")
     async with open_peer_host(tmp_path, peer) as host:
-        await host.get_prompt("peer", "p", {})
+        await host.features.get_prompt("peer", "p", {})
         await host.features.set_log_level("peer", "error")
-        await host.get_prompt("peer", "p", {})
+        await host.features.get_prompt("peer", "p", {})
         await host.features.set_log_level("peer", "")
-        await host.get_prompt("peer", "p", {})
+        await host.features.get_prompt("peer", "p", {})
     assert levels(peer, "prompts/get") == [None, "error", None]
     assert levels(peer, "prompts/list") == [None]
     assert "logging/setLevel" not in peer.methods()
@@ -329,9 +329,9 @@ async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Pat
 
     peer = ScriptedServer(script, "2026-07-28", {"tools": {}})
     async with open_peer_host(tmp_path, peer, log_level="info") as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         await anyio.wait_all_tasks_blocked()
-        (line,) = host.server("peer").log
+        (line,) = host.servers.view("peer").log
     assert (line.level, line.logger, line.text, line.source) == ("warning", "disk", '{"free": 0}', "server")
 
 
@@ -344,7 +344,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
     peer = ScriptedServer(script, "2026-07-28")
     async with open_peer_host(tmp_path, peer) as host:
         for _ in range(2):
-            await host.read_resource("peer", "a:1")
+            await host.features.read_resource("peer", "a:1")
         await host.features.refresh("peer")
         for fresh in (False, False, True):
             await host.features.read_resource("peer", "a:1", bypass_cache=fresh)
@@ -355,7 +355,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
 async def test_a_round_trip_is_measured_with_the_smallest_request(revision: str, method: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {}, revision)
     async with open_peer_host(tmp_path, peer) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         before = peer.methods().count(method)
         for _ in range(2):
             assert 0 < await host.features.measure_round_trip("peer") < 5

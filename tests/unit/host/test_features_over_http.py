@@ -105,11 +105,11 @@ async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
 async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        await host.call_tool("peer", "t", {})
-        assert host.server("peer").log == ()
+        await host.tools.call("peer", "t", {})
+        assert host.servers.view("peer").log == ()
         await host.features.set_log_level("peer", "info")
-        await host.call_tool("peer", "t", {})
-        line = host.server("peer").log[0]
+        await host.tools.call("peer", "t", {})
+        line = host.servers.view("peer").log[0]
         assert line == ServerLog("peer", "warning", "nearly full", "server", "disk", "hand-2")
         asked = {one.message["method"]: LEVEL in one.message["params"]["_meta"] for one in raw.seen}
         assert asked == {
@@ -124,7 +124,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
 async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody_wants_it(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         await host.features.subscribe("peer", "a://1")
         await server.until(2)
         stream = server.about("resourceSubscriptions")
@@ -142,8 +142,8 @@ async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody
 async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         await server.until(1)
         server.tools = ["t", "new"]
         server.hang_up.set()
@@ -158,22 +158,22 @@ async def test_a_server_without_subscriptions_works_on(status: int, tmp_path: Pa
     server = Server()
     server.refuses = status
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        await host.call_tool("peer", "t", {})
+        await host.tools.call("peer", "t", {})
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the transport may say it by its status alone
             await host.features.subscribe("peer", "a://1")
         assert isinstance(caught.value, RequestRefused) or "404" in str(caught.value) or "405" in str(caught.value)
         await anyio.sleep(0.1)
         assert raw.calls().count("POST subscriptions/listen") == 2
-        await host.call_tool("peer", "t", {})
-        assert host.server("peer").state == "ready"
+        await host.tools.call("peer", "t", {})
+        assert host.servers.view("peer").state == "ready"
 
 
 @pytest.mark.req("sub.no-progress")
 async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         await server.until(1)
         stream = server.about("toolsListChanged")
         await server.tell(stream, "notifications/progress", progressToken=stream.message["id"], progress=1)
@@ -181,7 +181,7 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
         server.tools = ["t", "new"]
         await server.tell(stream, "notifications/tools/list_changed")
         await until(feed, CatalogChanged)
-        assert host.server("peer").log == ()
+        assert host.servers.view("peer").log == ()
     wanted = [one.message["params"]["notifications"] for one in server.listening]
     assert [one for one in wanted if "toolsListChanged" in one] == [stream.message["params"]["notifications"]]
 
@@ -198,13 +198,13 @@ async def test_a_changed_list_that_wants_an_account_costs_neither_the_old_list_n
         return await server.handle(one)
 
     async with serve(handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         await server.until(1)
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         refusing.set()
         await server.tell(server.listening[0], "notifications/tools/list_changed")
         async for event in feed:
             if isinstance(event, ServerLog) and "could not be read" in event.text:
                 break
-        assert host.server("peer").state == "ready"
-        assert [tool.name for tool in host.server("peer").catalog.tools] == ["t"]
+        assert host.servers.view("peer").state == "ready"
+        assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["t"]

@@ -58,7 +58,7 @@ class Page:
         self.journal, servers = create_in_memory_log(), self.servers
         self.folders = FolderAnswerStore(database)
         matching = RuleMatcher(checker)
-        self.standing = ActiveGrants(self.grants, matching, lambda: "c1", lambda error: None)
+        self.standing = ActiveGrants(self.grants, matching, SimpleNamespace(id="c1"), lambda error: None)
         self.permissions = GrantRegistry(
             self.grants, self.conversations, matching, servers, self.standing, self.journal,  # type: ignore[arg-type]
             self.folders,

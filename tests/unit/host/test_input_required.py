@@ -72,8 +72,8 @@ async def test_answers_and_states_go_into_their_own_call_and_into_no_parallel_on
 
     async with open_asking_host(tmp_path, peer, Together()) as host, anyio.create_task_group() as group:
         for number in range(count):
-            group.start_soon(host.call_tool, "peer", "ask", {"n": number})
-        group.start_soon(host.call_tool, "peer", "plain", {})
+            group.start_soon(host.tools.call, "peer", "ask", {"n": number})
+        group.start_soon(host.tools.call, "peer", "plain", {})
     assert len(peer.calls) == 2 * count + 1
     for ident, params in peer.calls:
         number = params["arguments"].get("n")
@@ -103,7 +103,7 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
     front = ByKind()
     roots = (RootConfig(str(tmp_path), "here"),)
     async with open_asking_host(tmp_path, peer, front, ScriptedModel(text_round("Paris")), roots=roots) as host:
-        got = json.loads((await host.call_tool("peer", "ask", {})).text)
+        got = json.loads((await host.tools.call("peer", "ask", {})).text)
     assert {type(question) for question in front.asked} >= {FillForm, ReviewSampling, ShareRoots}
     assert list(peer.calls[1][1]["inputResponses"]) == ["login", "ask", "dirs"]
     assert got["login"]["result"] == {"action": "accept", "content": {"name": "octocat"}}
@@ -118,12 +118,12 @@ async def test_cancelling_while_inputs_are_gathered_drops_the_retry_and_tells_th
     peer, front = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()
     async with open_asking_host(tmp_path, peer, front) as host:
         async with anyio.create_task_group() as group:
-            group.start_soon(host.call_tool, "peer", "ask", {})
+            group.start_soon(host.tools.call, "peer", "ask", {})
             while front.waiting < 2:
                 await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
         assert front.waiting == 0
-        await host.call_tool("peer", "plain", {})
+        await host.tools.call("peer", "plain", {})
     assert len(peer.calls) == 2
     assert peer.notifications == []
 
@@ -153,8 +153,8 @@ async def test_reading_a_resource_and_filling_a_prompt_may_ask_first(tmp_path: P
     )
     front = ScriptedFrontend(Decline(), Accept())
     async with open_host_with(tmp_path, peer, front=front) as host:
-        assert (await host.read_resource("peer", "a:b")).contents[0].text == "hello"
-        assert len((await host.get_prompt("peer", "p", {"x": "y"})).messages) == 1
+        assert (await host.features.read_resource("peer", "a:b")).contents[0].text == "hello"
+        assert len((await host.features.get_prompt("peer", "p", {"x": "y"})).messages) == 1
     assert [question.why for question in front.asked] == [
         "it asks for it before it gives a:b",
         "it asks for it to fill the prompt p",

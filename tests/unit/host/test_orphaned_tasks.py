@@ -1,6 +1,7 @@
 """Tasks that outlive their call: what is written of them while their server talks."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -26,9 +27,8 @@ class Counted(TaskStore):
 
 async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_written(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
-    left = OrphanedTasks(stored, EventBus(), lambda: "c", lambda error: pytest.fail(str(error)))
     async with anyio.create_task_group() as group:
-        left.set_task_group(group)
+        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
         kept = left.track("mine", "d", "dig")
         for number in range(10_001):
             kept.update(Task(task_id="t-1", status="working", ttl=None if number % 2 else 60_000))
@@ -39,9 +39,8 @@ async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_w
 
 async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
-    left = OrphanedTasks(stored, EventBus(), lambda: "c", lambda error: pytest.fail(str(error)))
     async with anyio.create_task_group() as group:
-        left.set_task_group(group)
+        left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
         kept, other = left.track("mine", "d", "dig"), left.track("mine", "d", "dig")
         kept.update(Task(task_id="t-1", status="working"))
         other.update(Task(task_id="t-2", status="working"))

@@ -28,7 +28,7 @@ async def redefined(host: Host, peer: AskingServer) -> None:
 
 
 async def switched_off(host: Host, _peer: AskingServer) -> None:
-    await host.set_tool_enabled("peer", "ask", enabled=False)
+    await host.servers.set_tool_enabled("peer", "ask", enabled=False)
 
 
 async def revoked(host: Host, _peer: AskingServer) -> None:
@@ -60,7 +60,7 @@ async def outcome(folder: Path, peer: AskingServer, change: Change, kind: str, a
     async with open_asking_host(folder, peer, front, model, roots=roots, journal=journal) as host:
         if kind == "share_roots":
             peer.ask("r1", "roots/list", {})
-        await host.send("go")
+        await host.conversation.send("go")
         rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     (part,) = [one for one in model.requests[-1].messages[-1].parts if isinstance(one, ToolReturnPart)]
     assert len(front.questions_of(type(front.asked[0]))) == (2 if change is revoked else 1)

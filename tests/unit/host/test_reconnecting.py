@@ -18,6 +18,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.schema import HostConfig, Limits, ServerConfig
 from mcphost.errors import ConnectionLost, ServerError
 from mcphost.host.audit.audit_log import AuditSpan
+from mcphost.host.bootstrap import build_host
 from mcphost.host.events import EventBus, ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.servers import connection, server_log, tool_changes
@@ -44,7 +45,7 @@ pytestmark = pytest.mark.anyio
 async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = None) -> AsyncIterator[Host]:
     database = Database(folder / "store.db")
     limits = limits or Limits()
-    host = Host(
+    host = build_host(
         HostConfig(servers=(server,), limits=limits),
         store=database,
         opener=ClientSessionOpener(expand=str, limits=limits),
@@ -67,7 +68,7 @@ async def test_the_tools_of_a_server_that_is_closed_as_soon_as_it_is_ready_are_r
     monkeypatch.setattr(tool_changes, "SAVE_SECONDS", 3_600)
     server = faulty("")
     async with hosting(tmp_path, server) as host:
-        tools = {tool.name for tool in (await host.ensure_ready(server.name)).catalog.tools}
+        tools = {tool.name for tool in (await host.servers.ensure_ready(server.name)).catalog.tools}
     database = Database(tmp_path / "store.db")
     assert set(await ToolFingerprintStore(database).load_all(server.name, server_digest(server))) == tools
     assert tools
@@ -84,10 +85,10 @@ async def test_a_crash_loop_is_tried_five_times_more_and_then_left_to_the_user(
     async with hosting(tmp_path, faulty("dies after its list", note, era="handshake")) as host:
         host.start()
         await wait_until(lambda: note.exists() and note.read_text().count('"method":"initialize"') == 6)
-        await wait_until(lambda: host.server("peer").state == "failed")
+        await wait_until(lambda: host.servers.view("peer").state == "failed")
         with anyio.move_on_after(0.3):  # and nothing more happens
-            await wait_until(lambda: host.server("peer").state != "failed")
-        assert "exited with status 7; it last said: crashed again" in host.server("peer").detail
+            await wait_until(lambda: host.servers.view("peer").state != "failed")
+        assert "exited with status 7; it last said: crashed again" in host.servers.view("peer").detail
     assert note.read_text().count('"method":"initialize"') == 6
 
 
@@ -98,15 +99,15 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with hosting(tmp_path, faulty("", note, era="handshake")) as host:
-        await host.ensure_ready("peer")
-        session = await host._servers.find("peer").session()
+        await host.servers.ensure_ready("peer")
+        session = await host.servers.find("peer").session()
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match="SIGKILL"):
             await session.request(CallTool("die"))
         assert time.monotonic() - begun < 10
         with anyio.fail_after(10):
             # The call hears of the death a moment before the connection does; the next one goes to a new server.
-            assert (await host.call_tool("peer", "echo", {"text": "back"})).text == "back"
+            assert (await host.tools.call("peer", "echo", {"text": "back"})).text == "back"
     assert note.read_text().count('"name":"die"') == 1
 
 
@@ -131,13 +132,13 @@ async def test_a_call_right_after_the_death_of_its_server_goes_to_the_new_one(
         first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
 
     async with peered(tmp_path, first, second) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         if moment == "before":
             first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
         else:
             monkeypatch.setattr(AuditSpan, "start", dying)
-        feed = host.subscribe()
-        await host.call_tool("peer", "tool", {})
+        feed = host.events.subscribe()
+        await host.tools.call("peer", "tool", {})
         assert [event.outcome for event in feed.drain() if isinstance(event, ToolFinished)] == ["ok"]
     assert (first.methods().count("tools/call"), second.methods().count("tools/call")) == (0, 1)
 
@@ -150,10 +151,10 @@ async def test_a_call_to_a_server_that_died_for_good_says_that_it_was_not_sent(
     tools = {"tools": [{"name": "tool", "inputSchema": {"type": "object"}}]}
     first = ScriptedServer(lambda peer, method, params: tools if method == "tools/list" else {})
     async with peered(tmp_path, first) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         first.pipe.multiplexer.connection_lost(ConnectionLost("It died."))
         with pytest.raises(ServerError, match="It died") as caught:
-            await host.call_tool("peer", "tool", {})
+            await host.tools.call("peer", "tool", {})
         assert "may have run" not in str(caught.value)
 
 
@@ -164,14 +165,14 @@ async def test_a_server_that_worked_is_tried_again_while_it_cannot_start(
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     note = tmp_path / "seen"
     async with hosting(tmp_path, faulty("missing for a while", note, era="handshake")) as host:
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         (tmp_path / "seen.gone").touch()
-        session = await host._servers.find("peer").session()
+        session = await host.servers.find("peer").session()
         with pytest.raises(ConnectionLost):
             await session.request(CallTool("die"))
         await wait_until(lambda: not (tmp_path / "seen.gone").exists())
         with anyio.fail_after(10):
-            await host.ensure_ready("peer")
+            await host.servers.ensure_ready("peer")
         assert note.read_text().count('"method":"initialize"') == 2
 
 
@@ -181,9 +182,9 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
     monkeypatch.setattr(connection, "BACK_OFF", (0.01,) * 5)
     async with hosting(tmp_path, faulty("dies at start", era="stateless")) as host:
         with pytest.raises(ServerError):
-            await host.ensure_ready("peer")
+            await host.servers.ensure_ready("peer")
         with anyio.move_on_after(0.3) as scope:
-            await wait_until(lambda: host.server("peer").state != "failed")
+            await wait_until(lambda: host.servers.view("peer").state != "failed")
         assert scope.cancelled_caught
 
 
@@ -201,18 +202,18 @@ async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Pa
         return await server(one)
 
     def names() -> list[str]:
-        return [tool.name for tool in host.server("peer").catalog.tools]
+        return [tool.name for tool in host.servers.view("peer").catalog.tools]
 
     async with (
         serve(handler) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         assert names() == ["tool", "tool-1"]
         server.forget()
-        assert (await host.call_tool("peer", "tool", {})).text == "session-2"
+        assert (await host.tools.call("peer", "tool", {})).text == "session-2"
         await wait_until(lambda: names() == ["tool", "tool-2"])
-        assert host.server("peer").state == "ready"
+        assert host.servers.view("peer").state == "ready"
 
 
 @pytest.mark.req("sse.stream-lost")
@@ -232,11 +233,11 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/sse"
         config = ServerConfig(name="peer", url=url, transport="sse", source="flag")
         async with hosting(tmp_path, config) as host:
-            await host.ensure_ready("peer")
+            await host.servers.ensure_ready("peer")
             server.drop()
             await wait_until(lambda: [one["method"] for one in server.posted].count("initialize") == 2)
-            await host.ensure_ready("peer")
-            warnings = [line.text for line in host.server("peer").log if "deprecated" in line.text]
+            await host.servers.ensure_ready("peer")
+            warnings = [line.text for line in host.servers.view("peer").log if "deprecated" in line.text]
     assert len(warnings) == 1  # said once, however often it is connected
 
 
@@ -258,10 +259,10 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
         serve(modern(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
-        await host.ensure_ready("peer")
+        await host.servers.ensure_ready("peer")
         fine = False
-        assert (await host.call_tool("peer", "x", {})).text == "ran"
-        assert host.server("peer").state == "ready"
+        assert (await host.tools.call("peer", "x", {})).text == "ran"
+        assert host.servers.view("peer").state == "ready"
 
 
 @pytest.mark.parametrize(
@@ -294,10 +295,10 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
         serve(modern(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
     ):
-        await host.ensure_ready("peer")
-        feed = host.subscribe()
+        await host.servers.ensure_ready("peer")
+        feed = host.events.subscribe()
         with pytest.raises(ServerError) as caught:
-            await host.call_tool("peer", "x", {})
+            await host.tools.call("peer", "x", {})
         (finished,) = [event for event in feed.drain() if isinstance(event, ToolFinished)]
     assert ("The tool may have run." in finished.text) == ran
     assert ("may have" in str(caught.value)) == ran

@@ -13,6 +13,7 @@ from mcphost.auth.oauth_registry import OAuthRegistry
 from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, Limits, ModelConfig, ServerConfig
+from mcphost.host.bootstrap import build_host
 from mcphost.host.events import ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AcceptToolChanges, AllowOnce, ApproveTool, Deny, ReviewToolChanges
@@ -93,7 +94,7 @@ async def hosted(
 ) -> AsyncIterator[Host]:
     database = Database(folder / "store.db")
     identities = OAuthRegistry(TokenStore(MemoryBackend(), None), person or BrowserUser())
-    host = Host(
+    host = build_host(
         HostConfig(
             servers=(ServerConfig(name="peer", url=one.url, source="flag"),),
             model=ModelConfig(name="scripted" if model else ""),
@@ -105,7 +106,7 @@ async def hosted(
     )
     async with host:
         with anyio.fail_after(30):
-            await host.ensure_ready("peer")
+            await host.servers.ensure_ready("peer")
             yield host
     await database.close()
 
@@ -119,11 +120,11 @@ async def test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile(
     tmp_path: Path, stateless: bool, status: int
 ) -> None:
     async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": status}, "wicked"
         with pytest.raises(ToolChanged, match="did not run"):
-            await host.call_tool("peer", "pay", {})
+            await host.tools.call("peer", "pay", {})
         finished = (await read_events(feed, lambda event: isinstance(event, ToolFinished)))[-1]
         assert isinstance(finished, ToolFinished)
         assert finished.outcome == "failed"
@@ -135,7 +136,7 @@ async def test_a_call_is_repeated_for_the_tool_that_was_allowed(tmp_path: Path, 
     async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, stateless)) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": status}
-        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+        assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert one.ran == ["kind"]
 
 
@@ -147,7 +148,7 @@ async def test_a_call_that_its_server_makes_a_task_of_is_looked_at_again_too(tmp
             async with hosted(tmp_path, one) as host:
                 one.wants, one.after = {"tools/call": status}, "wicked"
                 with pytest.raises(ToolChanged):
-                    await host.call_tool("peer", "pay", {})
+                    await host.tools.call("peer", "pay", {})
         assert one.ran == []
 
 
@@ -158,7 +159,7 @@ async def test_the_model_s_call_is_asked_about_again_as_what_the_tool_is_now(tmp
     async with run_peer(kind=Coat) as one, hosted(tmp_path, one, front, model=model) as host:
         assert isinstance(one, Coat)
         one.wants, one.after = {"tools/call": 401}, "wicked"
-        await host.send("pay")
+        await host.conversation.send("pay")
     first, changed, second = front.asked
     assert isinstance(changed, ReviewToolChanges)
     assert isinstance(first, ApproveTool)
@@ -197,7 +198,7 @@ async def test_a_person_has_time_to_sign_in_while_tools_are_listed_again_before_
     async with run_peer(kind=Coat) as one, hosted(tmp_path, made(one, True), person=person) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/list": 401}
-        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+        assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert person.times == 2, "nobody took the question away"
 
 
@@ -206,5 +207,5 @@ async def test_a_person_has_time_to_sign_in_while_a_session_is_opened_anew(tmp_p
     async with run_peer(kind=Coat) as one, hosted(tmp_path, one, person=person, connect_timeout=0.8) as host:
         assert isinstance(one, Coat)
         one.wants = {"tools/call": 404, "initialize": 401}
-        assert (await host.call_tool("peer", "pay", {})).text == "ran as kind"
+        assert (await host.tools.call("peer", "pay", {})).text == "ran as kind"
     assert person.times == 2, "nobody took the question away"

@@ -32,12 +32,12 @@ async def test_the_model_gets_a_resource_only_when_the_user_attached_it_and_neve
     model = ScriptedModel(text_round("Hello."), text_round("I see."))
     peer = ScriptedServer(script)
     async with open_peer_host(tmp_path, peer, model=model) as host:
-        read = await host.read_resource("peer", "a://1")
-        await host.get_prompt("peer", "p", {})
-        await host.send("hi")
+        read = await host.features.read_resource("peer", "a://1")
+        await host.features.get_prompt("peer", "p", {})
+        await host.conversation.send("hi")
         assert b"only for me" not in encode(model.requests[0])
         assert model.requests[0].tools == ()
-        await host.send("look", [ResourcePart("peer", "a://1", read.contents[0].text or "", "")])
+        await host.conversation.send("look", [ResourcePart("peer", "a://1", read.contents[0].text or "", "")])
         assert b"only for me" in encode(model.requests[1])
     assert b"only for me" not in b"".join(peer.pipe.lines)
     assert peer.methods().count("prompts/get") == 1

@@ -34,8 +34,8 @@ async def shown(tmp_path: Path, *content: dict[str, Any]) -> tuple[events.ToolFi
     peer = create_peer(tools__list=tools_result(tool_definition("look")), tools__call={"content": list(content)})
     model = ScriptedModel(tool_round(("peer__look", {})), text_round("ok"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        feed = host.subscribe()
-        await host.send("go")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
         (event,) = [one for one in feed.drain() if isinstance(one, events.ToolFinished)]
     (part,) = [part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart)]
     return event, part

@@ -89,8 +89,8 @@ async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[Too
     """What the model gets of one call, and what everybody was told."""
     model = ScriptedModel(GO, text_round("ok"))
     async with open_host_with(folder, server(answer), model, front, reviewed=("peer",), **more) as host:
-        feed = host.subscribe()
-        await host.send("go")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
         events = [event for event in feed.drain() if isinstance(event, ToolFinished | ResultReviewed)]
     (part,) = returned(model.requests[-1])
     return part, events
@@ -201,7 +201,7 @@ async def test_the_words_of_a_refused_call_are_the_servers_and_are_read_first(tm
     front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     peer = server(ErrorData(code=-32000, message=SECRET), revision)
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert SECRET in front.reviews[0].parts[0].text
     assert returned(model.requests[-1])[0].text == WITHHELD
 
@@ -215,7 +215,7 @@ async def test_what_we_say_about_a_result_can_quote_it_and_is_withheld_with_it(t
         ScriptedModel(GO, GO, text_round("ok")),
     )
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert [one.kind for one in front.reviews[0].parts] == ["note", "text", "structured"]
     assert [returned(request)[0].text for request in model.requests[1:]] == ["x", WITHHELD]
 
@@ -250,7 +250,7 @@ async def test_results_that_wait_hold_up_no_other_call_and_each_gets_its_own_ans
     front, model = Late(), ScriptedModel(many, text_round("ok"))
     with anyio.fail_after(10):
         async with open_host_with(tmp_path, server(numbered), model, front, reviewed=("peer",)) as host:
-            await host.send("go")
+            await host.conversation.send("go")
     got = {part.use_id: part.text for part in returned(model.requests[-1])}
     asked = {question.call: question for question in front.reviews}
     assert len(got) == 12
@@ -269,10 +269,10 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
         tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",), journal=journal
     ) as host:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.send, "go")
+            tasks.start_soon(host.conversation.send, "go")
             await front.shown.wait()
-            host.stop()
-        (part,) = (one for one in host.messages[-1].parts if isinstance(one, ToolReturnPart))
+            host.conversation.stop()
+        (part,) = (one for one in host.conversation.messages[-1].parts if isinstance(one, ToolReturnPart))
         assert (part.text, part.is_error) == (STOPPED_AFTER_RUN, True)
         rows = await journal.read_page(AuditFilter(kind="tool"))
         reviews = await journal.read_page(AuditFilter(kind="result"))
@@ -286,10 +286,10 @@ async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Pa
     front, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.send, "go")
+            tasks.start_soon(host.conversation.send, "go")
             await front.asked_now.wait()
-            host.stop()
-        assert host.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
+            host.conversation.stop()
+        assert host.conversation.messages[-1].parts[0].text == STOPPED_TEXT  # type: ignore[union-attr]
 
 
 # -- the ledger
@@ -299,7 +299,7 @@ async def rows(folder: Path, *answers: Any, content: bool = False) -> list[Audit
     async with open_host_with(
         folder, server(text_result(SECRET)), model, Reader(*answers), reviewed=("peer",), journal=journal
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
         return list(reversed(await journal.read_page(AuditFilter(kind="result"))))
 
 
@@ -329,7 +329,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
 
     front, model = Reader(edited), ScriptedModel(GO, read_on, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(big)), model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert len(front.reviews) == 1
     assert "the key is -xxx" in returned(model.requests[2])[0].text
     assert b"hunter2" not in everything(tmp_path)
@@ -340,7 +340,7 @@ async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) 
     async with open_host_with(
         tmp_path, server(text_result(SECRET * 50_000)), model, Reader(WithholdResult()), reviewed=("peer",)
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert returned(model.requests[1])[0].kept == ""
     assert not (tmp_path / "results").exists()
     assert not any(spec.name == READ_RESULT for spec in model.requests[1].tools)
@@ -351,9 +351,11 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
     peer = server(text_result("x" * 300_000 + SECRET))
     kept = ResultStore(tmp_path / "results")
     async with open_host_with(tmp_path, peer, ScriptedModel(GO, text_round("ok")), Reader(), results=kept) as host:
-        await host.send("go")
-        ident = host.conversation_id
-        name = next(Path(part.kept).stem for part in host.messages[2].parts if isinstance(part, ToolReturnPart))
+        await host.conversation.send("go")
+        ident = host.conversation.id
+        name = next(
+            Path(part.kept).stem for part in host.conversation.messages[2].parts if isinstance(part, ToolReturnPart)
+        )
     front, model = (
         Reader(WithholdResult()),
         ScriptedModel(tool_round((READ_RESULT, {"result": name, "offset": 299_999})), text_round("")),
@@ -361,8 +363,8 @@ async def test_the_rest_of_a_result_from_before_is_read_first_too(tmp_path: Path
     async with open_host_with(
         tmp_path, server(text_result("")), model, front, results=kept, reviewed=("peer",)
     ) as host:
-        await host.open_conversation(ident)
-        await host.send("read on")
+        await host.conversation.open(ident)
+        await host.conversation.send("read on")
     assert SECRET in front.reviews[0].parts[0].text
     assert returned(model.requests[-1])[0].text == WITHHELD
 
@@ -375,12 +377,12 @@ async def test_a_resumed_conversation_has_what_the_model_got(tmp_path: Path) -> 
         Reader(WithholdResult()),
         reviewed=("peer",),
     ) as host:
-        await host.send("go")
-        ident = host.conversation_id
+        await host.conversation.send("go")
+        ident = host.conversation.id
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, server(text_result("")), model, Reader()) as host:
-        await host.open_conversation(ident)
-        await host.send("and now?")
+        await host.conversation.open(ident)
+        await host.conversation.send("and now?")
     assert SECRET not in repr(model.requests[0].messages)
     assert WITHHELD in repr(model.requests[0].messages)
 
@@ -391,7 +393,7 @@ async def test_a_skill_is_read_before_the_model_follows_it(tmp_path: Path) -> No
     model = ScriptedModel(tool_round((LOAD_SKILL, asked)), tool_round((LOAD_SKILL, more)), text_round("ok"))
     front = Reader(WithholdResult(), PassEditedResult(("Forms are easy.",)))
     async with open_host_with(tmp_path, skilled(), model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert ["FORMS.md first" in one.parts[0].text for one in front.reviews] == [True, False]
     first, second = (returned(request)[0].text for request in model.requests[1:])
     assert first == WITHHELD
@@ -410,7 +412,7 @@ async def test_a_result_that_came_after_questions_of_the_server_is_read_first(tm
     front, model = Filling(WithholdResult()), ScriptedModel(tool_round(("peer__ask", {})), text_round("ok"))
     peer = AskingServer(revision, {"a": form_request({"n": {"type": "string"}})})
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert '"action": "accept"' in front.reviews[0].parts[0].text
     assert returned(model.requests[-1])[0].text == WITHHELD
 
@@ -424,14 +426,14 @@ async def test_the_result_of_a_task_is_read_first(tmp_path: Path) -> None:
                      tools__list=tools_result(tool_definition("it")), tools__call=task, tasks__get=done)  # fmt: skip
     front, model = Reader(WithholdResult()), ScriptedModel(GO, text_round("ok"))
     async with open_host_with(tmp_path, peer, model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert front.reviews[0].parts[0].text == SECRET
     assert returned(model.requests[-1])[0].text == WITHHELD
 
 
 async def attached(host: Host) -> ResourcePart:
-    await host.send("see this", [ResourcePart("peer", "x://1", SECRET)])
-    (part,) = (one for one in host.messages[0].parts if isinstance(one, ResourcePart))
+    await host.conversation.send("see this", [ResourcePart("peer", "x://1", SECRET)])
+    (part,) = (one for one in host.conversation.messages[0].parts if isinstance(one, ResourcePart))
     return part
 
 
@@ -456,9 +458,9 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
 
             tasks.start_soon(send)
             await front.shown.wait()
-            assert host.is_busy
-            host.stop()
-        assert not host.is_busy
+            assert host.conversation.is_busy
+            host.conversation.stop()
+        assert not host.conversation.is_busy
     assert (parts[0].text, model.requests) == (ATTACHMENT_WITHHELD, [])
 
 
@@ -471,7 +473,7 @@ async def test_servers_that_nobody_wants_to_review_ask_nothing_more(tmp_path: Pa
         front,
         reviewed=("strange",),
     ) as host:
-        await host.send("go", [ResourcePart("peer", "x://1", "c")])
+        await host.conversation.send("go", [ResourcePart("peer", "x://1", "c")])
     assert front.reviews == []
     assert [part.text for part in returned(model.requests[-1])] == ["a", "b"]
 
@@ -481,9 +483,9 @@ async def test_a_call_by_hand_is_seen_by_the_user_and_by_no_model(tmp_path: Path
     async with open_host_with(
         tmp_path, server(text_result(SECRET)), ScriptedModel(text_round("ok")), front, reviewed=("peer",)
     ) as host:
-        assert (await host.call_tool("peer", "it", {})).text == SECRET
-        await host.send("go")
-        assert SECRET not in repr(host.messages)
+        assert (await host.tools.call("peer", "it", {})).text == SECRET
+        await host.conversation.send("go")
+        assert SECRET not in repr(host.conversation.messages)
     assert front.reviews == []
 
 
@@ -511,7 +513,7 @@ async def test_a_call_that_is_allowed_for_longer_has_each_result_reviewed(tmp_pa
 
     front, model = Session(PassResult(), WithholdResult()), ScriptedModel(GO, GO, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert [returned(request)[0].text for request in model.requests[1:]] == [SECRET, WITHHELD]
 
 

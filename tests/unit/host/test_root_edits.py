@@ -239,17 +239,17 @@ async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
     named = (RootConfig(str(folders[0])),)
     async with open_asking_host(tmp_path, peers, front, roots=named) as host:
         for name in ("told", "refused", "modern"):
-            await host.call_tool(name, "ask", {})
-        assert host.server("refused").known_roots.is_refused
-        assert host.server("quiet").known_roots.roots is None
-        assert [root.uri for root in host.server("told").known_roots.roots or ()] == [file_uri(folders[0])]
+            await host.tools.call(name, "ask", {})
+        assert host.servers.view("refused").known_roots.is_refused
+        assert host.servers.view("quiet").known_roots.roots is None
+        assert [root.uri for root in host.servers.view("told").known_roots.roots or ()] == [file_uri(folders[0])]
         for name in ("x", "y"):
             await host.roots.add(str(folders[1]), name)
             while CHANGED not in peers["told"].notifications:
                 await peers["told"].changed.wait()
             peers["told"].notifications.clear()
         for name in peers:
-            await host.call_tool(name, "plain", {})
+            await host.tools.call(name, "plain", {})
     assert [name for name, peer in peers.items() if CHANGED in peer.notifications] == []
 
 
@@ -258,7 +258,7 @@ async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
 ) -> None:
     peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
     async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         for count, path in enumerate(folders[1:], 1):
             await host.roots.add(str(path))
             while peer.notifications.count(CHANGED) < count:
@@ -286,9 +286,9 @@ async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_ope
             await host.roots.remove(str(folders[1]))
             return Accept({"n": "x"})
 
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         front.answers += [reply, reply]
-        got = json.loads((await host.call_tool("peer", "ask", {})).text)
+        got = json.loads((await host.tools.call("peer", "ask", {})).text)
     assert shared.is_set()
     assert [root["uri"] for root in got["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
 
@@ -299,11 +299,11 @@ async def test_each_edit_and_each_telling_is_in_the_ledger_and_among_the_events(
     peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
     journal = AuditLog(AuditStore(tmp_path / "l.db", tmp_path / "l.head"), AuditConfig())
     async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),), journal=journal) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         await host.roots.add(str(folders[1]), "n", "user")
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         await host.roots.remove(str(folders[1]), "user")
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         rows = [row for row in await host.audit.read_page(AuditFilter(kind="roots")) if row.event != "withdrawn"]
         told = [event for event in feed.drain() if isinstance(event, RootsChanged | RootsShared)]
     assert [(row.event, row.server, row.subject, row.decision, row.who) for row in reversed(rows)] == [

@@ -67,9 +67,9 @@ async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as
 ) -> None:
     peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
     async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
-        first = (await host.call_tool("peer", "ask", {})).text
-        second = (await host.call_tool("peer", "ask", {})).text
-        third = (await host.call_tool("peer", "ask", {})).text
+        first = (await host.tools.call("peer", "ask", {})).text
+        second = (await host.tools.call("peer", "ask", {})).text
+        third = (await host.tools.call("peer", "ask", {})).text
     assert first == second == third
     assert [type(question) for question in front.asked] == [ShareRoots, ShareRoots]
     question = front.asked[0]
@@ -84,8 +84,8 @@ async def test_agreeing_for_one_server_says_nothing_about_another(
     peers = {"one": AskingServer("2025-11-25", ASK), "two": AskingServer("2025-11-25", ASK)}
     front = ScriptedFrontend(ShareSession(), DoNotShare())
     async with open_asking_host(tmp_path, peers, front, roots=folders) as host:
-        assert "uri" in (await host.call_tool("one", "ask", {})).text
-        assert "-1" in (await host.call_tool("two", "ask", {})).text
+        assert "uri" in (await host.tools.call("one", "ask", {})).text
+        assert "-1" in (await host.tools.call("two", "ask", {})).text
     assert [question.server for question in front.asked] == ["one", "two"]
 
 
@@ -99,7 +99,7 @@ async def test_a_refusal_is_an_error_in_one_era_and_ends_the_call_in_the_other(
     peer = AskingServer(STATELESS, ASK)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(DoNotShare()), roots=folders) as host:
         with pytest.raises(ConsentDenied, match="does not share"):
-            await host.call_tool("peer", "ask", {})
+            await host.tools.call("peer", "ask", {})
     assert len(peer.calls) == 1
 
 
@@ -109,7 +109,7 @@ async def test_without_anybody_to_ask_roots_are_not_known(revision: str, tmp_pat
     peer = AskingServer(revision, ASK)
     async with open_asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert "roots" not in peer.declared
-        assert "-32601" in (await host.call_tool("peer", "ask", {})).text
+        assert "-32601" in (await host.tools.call("peer", "ask", {})).text
 
 
 @pytest.mark.req("roots.unsupported")
@@ -136,15 +136,15 @@ async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_
     (tmp_path / "new").mkdir()
     async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {"listChanged": True}
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         await host.roots.remove(folders[1].path)
         while "notifications/roots/list_changed" not in peer.notifications:
             await peer.changed.wait()
         assert peer.notifications.count("notifications/roots/list_changed") == 1
-        fewer = (await host.call_tool("peer", "ask", {})).text
+        fewer = (await host.tools.call("peer", "ask", {})).text
         assert ("plain" in fewer, len(front.asked)) == (False, 1)
         await host.roots.add(str(tmp_path / "new"))
-        more = (await host.call_tool("peer", "ask", {})).text
+        more = (await host.tools.call("peer", "ask", {})).text
         assert ("/new" in more, len(front.asked)) == (True, 2)
 
 
@@ -160,7 +160,7 @@ async def test_a_folder_that_was_taken_away_while_the_question_was_open_is_not_t
             return ShareOnce()
 
         front.answers.append(agree)
-        assert "plain" not in (await host.call_tool("peer", "ask", {})).text
+        assert "plain" not in (await host.tools.call("peer", "ask", {})).text
 
 
 @pytest.mark.req("roots.changed-modern")
@@ -170,9 +170,9 @@ async def test_in_the_stateless_era_a_change_shows_in_the_next_answer_alone(
     peer, front = AskingServer(STATELESS, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
     async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
         assert peer.declared["roots"] == {}
-        assert "plain" in (await host.call_tool("peer", "ask", {})).text
+        assert "plain" in (await host.tools.call("peer", "ask", {})).text
         await host.roots.remove(folders[1].path)
-        assert "plain" not in (await host.call_tool("peer", "ask", {})).text
+        assert "plain" not in (await host.tools.call("peer", "ask", {})).text
     assert not any("roots" in method for method in peer.notifications)
 
 
@@ -201,9 +201,9 @@ async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
 ) -> None:
     peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareOnce())
     async with open_asking_host(tmp_path, peer, front, roots=folders) as host:
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
         os.rmdir(folders[1].path)
-        text = (await host.call_tool("peer", "ask", {})).text
+        text = (await host.tools.call("peer", "ask", {})).text
     assert "plain" not in text
     question = front.asked[1]
     assert isinstance(question, ShareRoots)

@@ -124,7 +124,7 @@ def test_an_endless_id_of_a_provider_is_not_given_to_the_server(size: int, given
 def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part() -> None:
     said = [Message(role="user", parts=(TextPart("mine"),)), Message(role="tool", parts=(TextPart("a result"),)),
             Message(role="assistant", parts=(TextPart("its own"),))]  # fmt: skip
-    models = SamplingModels(SimpleNamespace(), SamplingConfig(), lambda: said)  # type: ignore[arg-type]
+    models = SamplingModels(SimpleNamespace(), SamplingConfig(), SimpleNamespace(messages=said))  # type: ignore[arg-type]
     assert models.conversation_text() == "user: mine\n\nassistant: its own"
     said.append(Message(role="user", parts=(TextPart("x" * MAX_CONVERSATION + "the end"),)))
     assert len(models.conversation_text()) == MAX_CONVERSATION
@@ -134,7 +134,7 @@ def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part(
 async def outcome(folder: Path, model: ScriptedModel, *answers: Any, **more: Any) -> str:
     peer = AskingServer("2025-11-25", {"a": sampling_request(**more)})
     async with open_asking_host(folder, peer, ScriptedFrontend(*answers), model) as host:
-        return (await host.call_tool("peer", "ask", {})).text
+        return (await host.tools.call("peer", "ask", {})).text
 
 
 async def test_an_answer_without_end_and_a_request_beyond_all_bounds_are_given_up(tmp_path: Path) -> None:

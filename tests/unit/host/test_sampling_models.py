@@ -115,8 +115,8 @@ async def test_the_hinted_model_answers_unless_the_user_picks_another(revision: 
     )
     entered, made = two_models(tmp_path, peer, front)
     async with entered as host:
-        assert '"model": "other"' in (await host.call_tool("peer", "ask", {})).text
-        assert '"model": "scripted"' in (await host.call_tool("peer", "ask", {})).text
+        assert '"model": "other"' in (await host.tools.call("peer", "ask", {})).text
+        assert '"model": "scripted"' in (await host.tools.call("peer", "ask", {})).text
     question = front.asked[0]
     assert isinstance(question, ReviewSampling)
     assert [one.name for one in question.models] == ["scripted", "other"]
@@ -130,7 +130,7 @@ async def test_a_model_that_is_not_on_offer_is_never_asked(tmp_path: Path) -> No
     peer, front = AskingServer("2025-11-25", {"a": sampling_request()}), ScriptedFrontend(EditedRequest(model="dear"))
     model = ScriptedModel(text_round("x"))
     async with open_asking_host(tmp_path, peer, front, model) as host:
-        assert "unknown model" in (await host.call_tool("peer", "ask", {})).text
+        assert "unknown model" in (await host.tools.call("peer", "ask", {})).text
     assert model.requests == []
     with pytest.raises(UsageError, match="scripted"):
         parse_answer(front.asked[0], {"accept": {"model": "dear"}})
@@ -149,8 +149,8 @@ async def test_each_limit_ends_the_asking_and_the_refusal_names_it(limit: str, w
     model = ScriptedModel(*[text_round("Paris")] * 10)
     config = SamplingConfig(limits=SamplingLimits(**{limit: most}))
     async with open_asking_host(tmp_path, peer, front, model, sampling=config) as host:
-        feed = host.subscribe()
-        said = [(await host.call_tool("peer", "ask", {})).text for _ in range(5)]
+        feed = host.events.subscribe()
+        said = [(await host.tools.call("peer", "ask", {})).text for _ in range(5)]
         assert "Paris" in said[0]
         assert f"at most {most}" in said[-1]
         assert word in said[-1]
@@ -166,7 +166,7 @@ async def test_tokens_that_are_left_are_the_most_the_model_may_write(tmp_path: P
         ScriptedModel(text_round("x")),
     )
     async with open_asking_host(tmp_path, peer, front, model, sampling=limits) as host:
-        await host.call_tool("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
     question = front.asked[0]
     assert isinstance(question, ReviewSampling)
     assert question.max_tokens == 70 - question.tokens
@@ -196,9 +196,9 @@ async def test_the_conversation_goes_along_only_where_the_user_added_it_to_that_
     front = ScriptedFrontend(EditedRequest(context=granted), ApproveUnchanged(), ApproveUnchanged(), ApproveUnchanged())
     model = ScriptedModel(text_round("noted"), text_round("one"), text_round("two"))
     async with open_asking_host(tmp_path, peer, front, model) as host:
-        await host.send("my secret")
-        await host.call_tool("peer", "ask", {})
-        await host.call_tool("peer", "ask", {})
+        await host.conversation.send("my secret")
+        await host.tools.call("peer", "ask", {})
+        await host.tools.call("peer", "ask", {})
     question = front.asked[0]
     assert isinstance(question, ReviewSampling)
     assert question.conversation == "user: my secret\n\nassistant: noted"
@@ -215,8 +215,8 @@ async def test_where_context_is_a_capability_that_was_not_declared_it_is_not_on_
     front = ScriptedFrontend(EditedRequest(context=True), ApproveUnchanged())
     model = ScriptedModel(text_round("noted"), text_round("one"))
     async with open_asking_host(tmp_path, peer, front, model) as host:
-        await host.send("my secret")
-        await host.call_tool("peer", "ask", {})
+        await host.conversation.send("my secret")
+        await host.tools.call("peer", "ask", {})
     assert "secret" not in "".join(message.text for message in model.requests[1].messages)
     with pytest.raises(UsageError, match="conversation"):
         parse_answer(front.asked[0], {"accept": {"context": True}})
@@ -249,7 +249,7 @@ def test_a_server_has_limits_of_its_own_which_only_the_users_own_file_sets() -> 
 
 async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) -> None:
     from mcphost.config.schema import HostConfig, ServerConfig
-    from mcphost.host.host import Host
+    from mcphost.host.bootstrap import build_host
     from mcphost.store.database import Database
     from tests.unit.host.asking_server import PeerOpener
 
@@ -262,12 +262,12 @@ async def test_the_limit_of_one_server_is_not_that_of_another(tmp_path: Path) ->
     peers = {name: AskingServer("2025-11-25", {"a": sampling_request()}) for name in ("mean", "free")}
     front, database = ScriptedFrontend(Deny()), Database(tmp_path / "store.db")
     config = HostConfig(servers=servers, model=ModelConfig(name="scripted"), roots=())
-    host = Host(
+    host = build_host(
         config, store=database, opener=PeerOpener(dict(peers)), model_factory=lambda _: ScriptedModel(), frontend=front
     )
     async with host:
         for name in peers:
-            await host.ensure_ready(name)
-        assert "at most 0 sampling requests" in (await host.call_tool("mean", "ask", {})).text
-        assert "refused" in (await host.call_tool("free", "ask", {})).text
+            await host.servers.ensure_ready(name)
+        assert "at most 0 sampling requests" in (await host.tools.call("mean", "ask", {})).text
+        assert "refused" in (await host.tools.call("free", "ask", {})).text
     await database.close()

@@ -43,9 +43,9 @@ def returned(model: ScriptedModel, request: int = -1) -> list[ToolReturnPart]:
 async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision: str) -> None:
     model = ScriptedModel(text_round("hello"))
     async with open_host_with(tmp_path, create_peer(revision), model) as host:
-        view = host.server("peer")
+        view = host.servers.view("peer")
         assert (view.state, view.catalog.tools, view.catalog.left_out) == ("ready", (), ())
-        assert (await host.send("hi")).outcome == "done"
+        assert (await host.conversation.send("hi")).outcome == "done"
     assert model.requests[0].tools == ()
 
 
@@ -54,12 +54,12 @@ async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision
 async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tmp_path: Path, revision: str) -> None:
     peer = create_peer(revision, tools__list=tools_result(tool_definition("one")))
     async with open_host_with(tmp_path, peer) as host:
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         peer.answers["tools/list"] = tools_result(tool_definition("one"), tool_definition("two"))
         peer.send(JsonRpcNotification("notifications/tools/list_changed", Raw()))
         with anyio.fail_after(20):
             async for _ in feed:
-                if len(host.server("peer").catalog.tools) == 2:
+                if len(host.servers.view("peer").catalog.tools) == 2:
                     break
 
 
@@ -70,12 +70,12 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
     model = ScriptedModel(tool_round(("peer__a", {})), text_round("ok"), tool_round(("peer__a", {})), text_round("ok"))
     front = ScriptedFrontend(AllowAlways())
     async with open_host_with(tmp_path, peers, model, front) as host:
-        await host.send("first")
+        await host.conversation.send("first")
         peers["peer"] = create_peer(tools__list=listed, tools__call=text_result("two"))
-        host.restart("peer")
-        assert [one.name for one in host.server("peer").catalog.tools] == ["b.c", "a"]
-        await host.ensure_ready("peer")
-        await host.send("second")
+        host.servers.restart("peer")
+        assert [one.name for one in host.servers.view("peer").catalog.tools] == ["b.c", "a"]
+        await host.servers.ensure_ready("peer")
+        await host.conversation.send("second")
     assert len(front.asked) == 1
     assert model.requests[0].tools == model.requests[-1].tools
     assert [part.text for part in returned(model)] == ["two"]
@@ -87,10 +87,10 @@ async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_i
         tools__list=tools_result(tool_definition("small"), tool_definition("big", description="d" * DEFINITION_LIMIT))
     )
     async with open_host_with(tmp_path, peer, model) as host:
-        catalog = host.server("peer").catalog
+        catalog = host.servers.view("peer").catalog
         assert [one.name for one in catalog.tools] == ["small"]
         assert catalog.left_out == ("The tool 'big' was left out: its definition is over 1 MB.",)
-        await host.send("hi")
+        await host.conversation.send("hi")
     assert [one.name for one in model.requests[0].tools] == ["peer__small"]
 
 
@@ -102,7 +102,7 @@ async def test_of_two_tools_with_one_name_the_first_counts_and_the_other_is_name
         tool_definition("Same"),
     )
     async with open_host_with(tmp_path, create_peer(tools__list=listed)) as host:
-        catalog = host.server("peer").catalog
+        catalog = host.servers.view("peer").catalog
     assert [(one.name, one.description) for one in catalog.tools] == [("same", "first"), ("Same", None)]
     assert "'same'" in catalog.left_out[0]
 
@@ -119,13 +119,13 @@ async def test_a_tool_of_any_name_has_an_alias_for_the_model_and_is_called_by_it
     )
     model = ScriptedModel(text_round("hm"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        await host.send("look")
+        await host.conversation.send("look")
         aliases = {spec.name for spec in model.requests[0].tools}
-        assert len(aliases) == len(host.server("peer").catalog.tools)
+        assert len(aliases) == len(host.servers.view("peer").catalog.tools)
         assert all(len(alias) <= 64 and alias.replace("-", "_").isidentifier() and alias.isascii() for alias in aliases)
         alias = next(spec.name for spec in model.requests[0].tools if spec.description == name.replace("\x1b", ""))
         model.rounds += [tool_round((alias, {})), text_round("ok")]
-        await host.send("call it")
+        await host.conversation.send("call it")
         assert {spec.name for spec in model.requests[-1].tools} == aliases
     assert peer.asked("tools/call")[0]["name"] == name
 
@@ -143,7 +143,7 @@ async def test_servers_are_told_apart_by_our_name_for_them_whatever_they_call_th
     model = ScriptedModel(tool_round(("left__search", {}), ("right__search", {})), text_round("ok"))
     front = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with open_host_with(tmp_path, named, model, front) as host:
-        await host.send("both")
+        await host.conversation.send("both")
     assert [spec.name for spec in model.requests[0].tools] == ["left__search", "right__search"]
     assert [part.text for part in returned(model)] == ["from left", "from right"]
 
@@ -156,7 +156,7 @@ async def test_the_model_gets_tools_in_the_same_order_whatever_the_order_of_the_
         (folder := tmp_path / str(number)).mkdir()
         peers = {name: create_peer(tools__list=tools_result(*map(tool_definition, names))) for name in ("z", "y")}
         async with open_host_with(folder, peers, model) as host:
-            await host.send("look")
+            await host.conversation.send("look")
         orders.append([spec.name for spec in model.requests[0].tools])
     assert orders[0] == orders[1] == ["z__a", "z__b", "z__c", "y__a", "y__b", "y__c"]
 
@@ -174,7 +174,7 @@ async def test_the_title_is_what_people_read_and_the_name_is_what_is_called(
     model = ScriptedModel(tool_round(("peer__n", {})), text_round("ok"))
     front = ScriptedFrontend(AllowOnce())
     async with open_host_with(tmp_path, peer, model, front) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert Tool("n", title, annotations=ToolAnnotations(annotated)).display_name == label
     (question,) = front.asked
     assert isinstance(question, ApproveTool)
@@ -193,7 +193,7 @@ async def test_no_claim_of_a_tool_spares_it_the_question(tmp_path: Path, revisio
     model = ScriptedModel(tool_round(("peer__safe", {})), text_round("ok"))
     front = ScriptedFrontend(Deny())
     async with open_host_with(tmp_path, peer, model, front) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert len(front.asked) == 1
     assert peer.asked("tools/call") == []
 
@@ -215,7 +215,7 @@ async def test_words_of_a_server_reach_the_model_without_hidden_ones_and_with_it
     )
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, peer, model) as host:
-        await host.send("hi")
+        await host.conversation.send("hi")
     assert model.requests[0].tools[0].description == "does it"
     assert "The server 'peer' says this about its tools:\ncall me[2J" in model.requests[0].system
 
@@ -231,7 +231,7 @@ async def test_what_goes_from_one_server_to_another_stands_in_the_question(tmp_p
     )
     front = ScriptedFrontend(AllowSession(), Deny())
     async with open_host_with(tmp_path, peers, model, front) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     question = front.asked[1]
     assert isinstance(question, ApproveTool)
     assert (question.server, question.arguments) == ("mail", {"text": "secret 42"})
@@ -248,11 +248,11 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
     model = ScriptedModel(tool_round(("peer__t", {"n": 1}), ("peer__t", {"n": 2})), text_round("ok"))
     with caplog.at_level(level, logger="mcphost"):
         async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce(), Deny())) as host:
-            await host.send("go")
-            await host.call_tool("peer", "t", {"n": 3})
+            await host.conversation.send("go")
+            await host.tools.call("peer", "t", {"n": 3})
             peer.answers["tools/call"] = ErrorData(code=-32603, message="broken")
             with pytest.raises(RequestRefused):
-                await host.call_tool("peer", "t", {"n": 4})
+                await host.tools.call("peer", "t", {"n": 4})
     logged = [line.message for line in caplog.records if line.name == "mcphost.host.tools.executor"]
     assert len(logged) == 4
     for number, decision, outcome in (
@@ -286,10 +286,10 @@ async def test_no_icon_is_ever_fetched_whatever_its_address(tmp_path: Path, revi
             prompts__list={"prompts": [{"name": "p", "icons": icons}]},
         )  # fmt: skip
         async with open_host_with(tmp_path, peer) as host:
-            catalog = host.server("peer").catalog
+            catalog = host.servers.view("peer").catalog
             (one,), (two,), (three,) = catalog.tools, catalog.resources, catalog.prompts
             assert [find_drawable(entry.icons, dark=True) for entry in (one, two, three)] == [None] * 3
-            await host.call_tool("peer", "t", {})
+            await host.tools.call("peer", "t", {})
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
@@ -301,7 +301,7 @@ async def test_odd_icons_cost_at_most_their_tool(tmp_path: Path, icons: Any) -> 
         "2025-11-25", tools__list=tools_result(tool_definition("odd", icons=icons), tool_definition("good"))
     )
     async with open_host_with(tmp_path, peer) as host:
-        assert "good" in [one.name for one in host.server("peer").catalog.tools]
+        assert "good" in [one.name for one in host.servers.view("peer").catalog.tools]
 
 
 def declared(peer: InProcessServer) -> str:
@@ -318,6 +318,6 @@ async def test_apps_are_not_declared_and_their_tools_are_tools(tmp_path: Path, r
     }
     peer = create_peer(revision, tools__list=tools_result(app), tools__call={"content": [html]})
     async with open_host_with(tmp_path, peer) as host:
-        assert (await host.call_tool("peer", "chart", {})).text == "<b>x</b>"
+        assert (await host.tools.call("peer", "chart", {})).text == "<b>x</b>"
     assert "modelcontextprotocol/ui" not in declared(peer)
     assert "mcp-app" not in declared(peer)

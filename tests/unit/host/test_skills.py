@@ -82,10 +82,10 @@ def returned(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
 async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted(tmp_path: Path, revision: str) -> None:
     it = peer(revision=revision)
     async with open_host_with(tmp_path, it) as host:
-        assert [skill.name for skill in host.server("peer").catalog.skills] == ["pdf"]
+        assert [skill.name for skill in host.servers.view("peer").catalog.skills] == ["pdf"]
         assert it.asked("resources/read") == []
         assert "Read references/FORMS.md first." in await loaded(host)
-        skills, skill = host.features.skills, host.server("peer").catalog.skills[0]
+        skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
         assert [params["uri"] for params in it.asked("resources/read")] == [f"{ROOT}/SKILL.md"]
         for path in ("references/FORMS.md", "./references/FORMS.md", f"{ROOT}/references/FORMS.md"):
             assert (await skills.read("peer", skill, path)).text == "Forms have fields.\n"
@@ -97,7 +97,7 @@ async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted
 async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_path: Path) -> None:
     it = create_peer(capabilities={"resources": {}, "extensions": {"x/y": {}}})
     async with open_host_with(tmp_path, it) as host:
-        assert host.server("peer").catalog.skills == ()
+        assert host.servers.view("peer").catalog.skills == ()
         with pytest.raises(UsageError, match="has no skill"):
             await host.features.skills.find("peer", f"{ROOT}/SKILL.md")
     assert it.asked("skills/list") == it.asked("skills/get") == []
@@ -116,7 +116,7 @@ async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_pa
     async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
             await loaded(host)
-        skill = host.server("peer").catalog.skills[0]
+        skill = host.servers.view("peer").catalog.skills[0]
         with pytest.raises(UsageError, match="not loaded"):
             await host.features.skills.read("peer", skill, "references/FORMS.md")
         with pytest.raises(MalformedMessage, match="refused"):
@@ -128,7 +128,7 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
     it = peer(files={**FILES, f"{ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
     async with open_host_with(tmp_path, it) as host:
         await loaded(host)
-        skills, skill = host.features.skills, host.server("peer").catalog.skills[0]
+        skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
         with pytest.raises(MalformedMessage, match="SHA-256"):
             await skills.read("peer", skill, "references/FORMS.md")
         with pytest.raises(UsageError, match="not loaded"):
@@ -166,7 +166,7 @@ async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> N
     it = peer()
     async with open_host_with(tmp_path, it) as host:
         await loaded(host)
-        skill = host.server("peer").catalog.skills[0]
+        skill = host.servers.view("peer").catalog.skills[0]
         for path in ("secret.md", "../other/SKILL.md", "skill://other/SKILL.md", "file:///etc/passwd", ""):
             with pytest.raises(UsageError, match="has no file"):
                 await host.features.skills.read("peer", skill, path)
@@ -201,7 +201,7 @@ async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_pa
     good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
     it = peer(broken, entry(good, "skill://good"))
     async with open_host_with(tmp_path, it) as host:
-        catalog = host.server("peer").catalog
+        catalog = host.servers.view("peer").catalog
     assert [skill.name for skill in catalog.skills] == ["good"]
     assert len(catalog.left_out) == 1
 
@@ -235,7 +235,7 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
     front = ScriptedFrontend(AllowOnce())
     it = peer()
     async with open_host_with(tmp_path, it, model, front) as host:
-        await host.send("fill it")
+        await host.conversation.send("fill it")
     assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
     assert TOOL_NAME in [spec.name for spec in model.requests[0].tools]
     (question,) = front.asked
@@ -253,7 +253,7 @@ async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})), text_round("ok"))
     it = peer()
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny("no"))) as host:
-        assert (await host.send("fill it")).declined == 1
+        assert (await host.conversation.send("fill it")).declined == 1
     assert it.asked("resources/read") == []
     assert "declined" in returned(model).text
 
@@ -264,18 +264,18 @@ async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_pat
     async with open_host_with(
         tmp_path, peer(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), front
     ) as host:
-        await host.send("twice")
+        await host.conversation.send("twice")
     assert len(front.asked) == 1
     front = ScriptedFrontend()
     async with open_host_with(tmp_path, peer(), ScriptedModel(tool_round(load), text_round("ok")), front) as host:
-        await host.send("again")
+        await host.conversation.send("again")
     assert front.asked == []
     files = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
     front = ScriptedFrontend(Deny())
     async with open_host_with(
         tmp_path, peer(entry(files), files=files), ScriptedModel(tool_round(load), text_round("ok")), front
     ) as host:
-        await host.send("and now")
+        await host.conversation.send("and now")
     (question,) = front.asked
     assert isinstance(question, ApproveTool)
     assert question.drifted
@@ -292,7 +292,7 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
     front = ScriptedFrontend(AllowSession(), Deny())
     it = peer(entry(both), entry(inner, f"{ROOT}/deep"), files=both)
     async with open_host_with(tmp_path, it, model, front) as host:
-        await host.send("both")
+        await host.conversation.send("both")
     assert len(front.asked) == 2
 
 
@@ -303,7 +303,7 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
 async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, arguments)), text_round("ok"))
     async with open_host_with(tmp_path, peer(), model) as host:
-        assert (await host.send("go")).outcome == "done"
+        assert (await host.conversation.send("go")).outcome == "done"
     assert returned(model).is_error
 
 
@@ -318,9 +318,9 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
     )
     it = peer()
     async with open_host_with(tmp_path, it, model, front) as host:
-        await host.send("go")
-        host.new_conversation()
-        assert (await host.send("go on")).declined == 1
+        await host.conversation.send("go")
+        host.conversation.open_new()
+        assert (await host.conversation.send("go on")).declined == 1
     assert len(front.asked) == 2
     assert len(it.asked("resources/read")) == 1
 
@@ -332,7 +332,7 @@ async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_p
         tmp_path, it, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), front
     ) as host:
         await loaded(host)
-        assert (await host.send("go")).declined == 1
+        assert (await host.conversation.send("go")).declined == 1
     assert len(it.asked("resources/read")) == 1
 
 
@@ -343,7 +343,7 @@ async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_pat
     front = ScriptedFrontend(Deny(), Deny())
     it = peer()
     async with open_host_with(tmp_path, it, model, front) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert it.asked("skills/get") == []
     assert front.asked == []
     assert "has no skill" in returned(model).text
@@ -361,8 +361,8 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
     async with open_host_with(
         tmp_path, {"one": peer(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
     ) as host:
-        await host.send("go")
-        assert host.server("quiet").state == "waiting"
+        await host.conversation.send("go")
+        assert host.servers.view("quiet").state == "waiting"
     assert quiet.seen == front.asked == []
     first, second = (part for part in model.requests[-1].messages[-1].parts if isinstance(part, ToolReturnPart))
     assert "No ready server named 'quiet' has skills. Servers with skills: 'one'." in first.text
@@ -374,7 +374,7 @@ async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: 
     model = ScriptedModel(tool_round((name, {**LOAD, "result": "0" * 64})), text_round("ok"))
     it = peer()
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert model.requests[0].tools == ()
     assert returned(model).text == f"There is no tool named {name!r}."
     assert it.seen == []
@@ -388,7 +388,7 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
     it = peer()
     async with open_host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
         before = len(it.seen)
-        assert (await host.send("go")).declined == 1
+        assert (await host.conversation.send("go")).declined == 1
         assert len(it.seen) == before
     assert front.asked == []
     assert "never allows" in returned(model).text
@@ -398,8 +398,8 @@ async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Pa
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), tool_round((TOOL_NAME, FILE)), text_round("ok"))
     journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     async with open_host_with(tmp_path, peer(), model, ScriptedFrontend(AllowOnce()), journal=journal) as host:
-        await host.send("go")
-        digest = contents_digest(host.server("peer").catalog.skills[0])
+        await host.conversation.send("go")
+        digest = contents_digest(host.servers.view("peer").catalog.skills[0])
         rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     assert [(row.event, row.who) for row in rows] == [
         ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
@@ -420,7 +420,7 @@ async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about
         return AllowOnce()
 
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(meanwhile)) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     assert "changed after it was allowed" in returned(model).text
     assert it.asked("resources/read") == []
 
@@ -433,7 +433,7 @@ async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(t
     ]
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, peer(*entries), model) as host:
-        await host.send("hello")
+        await host.conversation.send("hello")
     system = model.requests[0].system
     assert "and 30 more" in system
     assert len(system) < 25_000
@@ -444,6 +444,6 @@ async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(t
 async def test_without_skills_there_is_neither_the_tool_nor_a_word_of_it(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host_with(tmp_path, create_peer(), model) as host:
-        await host.send("hello")
+        await host.conversation.send("hello")
     assert model.requests[0].tools == ()
     assert "skill" not in model.requests[0].system

@@ -10,7 +10,7 @@ import pytest
 
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.schema import HostConfig, ServerConfig
-from mcphost.host.host import Host
+from mcphost.host.bootstrap import build_host
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -33,7 +33,7 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
         works[work.__qualname__.partition(".<locals>")[0]] += 1
         return await run(self, work, *more)
 
-    host = Host(
+    host = build_host(
         HostConfig(servers=(entry,)),
         store=database,
         opener=opener,
@@ -43,7 +43,7 @@ async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_task
     with anyio.fail_after(60):
         async with host:
             monkeypatch.setattr(Database, "run", counted)
-            assert (await host.ensure_ready(entry.name)).catalog.tools
+            assert (await host.servers.ensure_ready(entry.name)).catalog.tools
             before = Counter(works)
         await opener.close()
         await database.close()

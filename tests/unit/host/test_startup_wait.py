@@ -69,16 +69,16 @@ async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_th
 
     async def release(_: Any) -> AllowOnce:
         late.release()
-        await host.ensure_ready("late")
+        await host.servers.ensure_ready("late")
         return AllowOnce()
 
     front = ScriptedFrontend(release)
     limits = Limits(server_wait=0.05)
     async with open_host_with(tmp_path, peers, model, front, lambda name: name == "here", limits=limits) as host:
         host.start()
-        feed = host.subscribe()
-        await host.send("go")
-        await host.send("go on")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        await host.conversation.send("go on")
         events = feed.drain()
     assert offered(model) == [["here__it"], ["here__it", "late__slow"], ["here__it", "late__slow"]]
     assert told(events) == [
@@ -96,9 +96,9 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
         tmp_path, {"late": late}, model, wait=lambda _: False, limits=Limits(server_wait=600)
     ) as host:
         host.start()
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.send, "go")
+            tasks.start_soon(host.conversation.send, "go")
             await until(feed, TurnStarted)
             await anyio.wait_all_tasks_blocked()
             assert model.requests == []
@@ -112,16 +112,16 @@ async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: P
     peers = {"late": HeldPeer()}
     async with open_host_with(tmp_path, peers, model, wait=lambda _: False, limits=Limits(server_wait=600)) as host:
         host.start()
-        feed = host.subscribe()
+        feed = host.events.subscribe()
         outcomes: list[str] = []
 
         async def send() -> None:
-            outcomes.append((await host.send("go")).outcome)
+            outcomes.append((await host.conversation.send("go")).outcome)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
             await until(feed, TurnStarted)
-            assert host.stop()
+            assert host.conversation.stop()
     assert (outcomes, model.requests) == (["stopped"], [])
 
 
@@ -130,9 +130,9 @@ async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None
     limits = Limits(server_wait=0.05)
     async with open_host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:
         host.start()
-        feed = host.subscribe()
-        await host.send("go")
-        await host.send("go on")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        await host.conversation.send("go on")
         assert told(feed.drain()) == ["Starting without the server 'late', which is not ready."]
 
 
@@ -160,4 +160,4 @@ class TogetherPeer(InProcessServer):
 async def test_the_lists_of_a_server_are_asked_for_side_by_side(tmp_path: Path) -> None:
     with anyio.fail_after(20):
         async with open_host_with(tmp_path, TogetherPeer()) as host:
-            assert [one.name for one in host.server("peer").catalog.tools] == ["it"]
+            assert [one.name for one in host.servers.view("peer").catalog.tools] == ["it"]

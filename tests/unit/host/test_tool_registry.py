@@ -21,10 +21,10 @@ def connected(server: str, **words: str) -> Any:
 
 
 def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mark() -> None:
-    alone = ToolRegistry(lambda: ())
+    alone = ToolRegistry(())
     alone.model_name("a b", "t")
     marked = alone.model_name("a.b", "t")
-    toolbox = ToolRegistry(lambda: ())
+    toolbox = ToolRegistry(())
     # A third server's tool is named so that its plain name is the marked name of the second.
     imitation = toolbox.model_name("a", marked.removeprefix("a_").removeprefix("_"))
     names = [
@@ -41,7 +41,7 @@ def test_names_that_come_out_alike_are_told_apart_also_when_one_imitates_the_mar
 
 
 def test_long_names_fit_and_stay_apart() -> None:
-    toolbox = ToolRegistry(lambda: ())
+    toolbox = ToolRegistry(())
     names = {toolbox.model_name("s", "x" * 100 + end) for end in "abc"}
     assert len(names) == 3
     assert all(len(name) <= NAME_LIMIT for name in names)
@@ -49,7 +49,7 @@ def test_long_names_fit_and_stay_apart() -> None:
 
 def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
     one, other = connected("one", add="of one"), connected("other", add="of the other")
-    toolbox = ToolRegistry(lambda: (one, other))
+    toolbox = ToolRegistry((one, other))
     offered = toolbox.available_tools()
     assert len(offered) == 2
     for name in offered:
@@ -61,7 +61,7 @@ def test_tools_of_one_name_are_each_called_at_their_own_server() -> None:
 
 def test_what_was_offered_stands_only_while_it_is_listed_as_exactly_that_and_is_on() -> None:
     server, off = connected("s", add="adds"), list[str]()
-    toolbox = ToolRegistry(lambda: (server,), lambda _, tool: "user" if tool in off else "")
+    toolbox = ToolRegistry((server,), lambda _, tool: "user" if tool in off else "")
     (offered,) = toolbox.available_tools().values()
     assert offered.is_current
     server.tools["add"] = connected("s", add="adds").tools["add"]

@@ -27,8 +27,8 @@ async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tup
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
     model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
     async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        feed = host.subscribe()
-        await host.send("go")
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
         finished = next(event for event in feed.drain() if isinstance(event, ToolFinished))
     (part,) = model.requests[-1].messages[-1].parts
     assert isinstance(part, ToolReturnPart)
@@ -82,7 +82,7 @@ async def test_sound_is_named_with_its_type_and_size_and_kept_whole_for_programs
     assert part.text == "[audio: audio/wav, 12 bytes]"
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=sound)
     async with open_host_with(tmp_path, peer) as host:
-        assert call_json(await host.call_tool("peer", "it", {}))["content"][0]["data"] == AUDIO
+        assert call_json(await host.tools.call("peer", "it", {}))["content"][0]["data"] == AUDIO
 
 
 @pytest.mark.req("tools.content.bad-base64")
@@ -121,10 +121,10 @@ async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: 
         resources__read=read,
     )  # fmt: skip
     async with open_host_with(tmp_path, peer) as host:
-        shown = (await host.call_tool("peer", "it", {})).text
+        shown = (await host.tools.call("peer", "it", {})).text
         assert shown == "[resource: n x://hidden, text/plain]"
         assert peer.asked("resources/read") == []
-        assert (await host.read_resource("peer", "x://hidden")).contents[0].text == "found"
+        assert (await host.features.read_resource("peer", "x://hidden")).contents[0].text == "found"
 
 
 @pytest.mark.req("tools.content.annotations")
@@ -204,7 +204,7 @@ async def test_no_hidden_words_reach_the_model_in_the_schema_of_a_tool(tmp_path:
     async with open_host_with(
         tmp_path, create_peer("2025-11-25", tools__list=listed), model, ScriptedFrontend()
     ) as host:
-        await host.send("go")
+        await host.conversation.send("go")
     (spec,) = model.requests[-1].tools
     assert json.loads(bytes(spec.schema))["properties"]["n"]["description"] == 'a "b"\\ é\n'
 

@@ -46,7 +46,7 @@ def told(model: ScriptedModel) -> ToolReturnPart:
 async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path, revision: str) -> None:
     peer = weather(text_result('{"degrees": 7}', structuredContent={"degrees": 7}), revision)
     async with open_host_with(tmp_path, peer) as host:
-        called = await host.call_tool("peer", "weather", {})
+        called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "fits"
     assert called.text == '{"degrees": 7}'
 
@@ -57,9 +57,9 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
     peer = weather(text_result("warm", structuredContent={"degrees": "warm"}), revision)
     model = ScriptedModel(tool_round(("peer__weather", {})), text_round("ok"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        called = await host.call_tool("peer", "weather", {})
-        feed = host.subscribe()
-        await host.send("weather?")
+        called = await host.tools.call("peer", "weather", {})
+        feed = host.events.subscribe()
+        await host.conversation.send("weather?")
         events = feed.drain()
     assert called.validation.outcome == "misfit"
     assert '/degrees: "warm" is not of type "number"' in called.validation.text
@@ -74,7 +74,7 @@ async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(
 @pytest.mark.req("tools.output-schema.validate")
 async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, weather(text_result("7 degrees"))) as host:
-        called = await host.call_tool("peer", "weather", {})
+        called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "misfit"
     assert "no structured content" in called.validation.text
     assert "7 degrees" in called.text
@@ -83,14 +83,14 @@ async def test_a_promised_structure_that_is_missing_is_the_servers_fault(tmp_pat
 @pytest.mark.req("tools.output-schema.validate")
 async def test_an_error_promises_no_structure(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, weather(text_result("no such city", isError=True))) as host:
-        called = await host.call_tool("peer", "weather", {})
+        called = await host.tools.call("peer", "weather", {})
     assert called.validation.outcome == "none"
     assert called.text == "no such city"
 
 
 async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, weather(text_result("7"), "2025-03-26")) as host:
-        assert (await host.call_tool("peer", "weather", {})).validation.outcome == "none"
+        assert (await host.tools.call("peer", "weather", {})).validation.outcome == "none"
 
 
 @pytest.mark.req("tools.output-schema.any-root")
@@ -106,10 +106,10 @@ async def test_before_2025_06_18_there_are_no_promises(tmp_path: Path) -> None:
 async def test_a_promise_of_2026_07_28_may_have_any_root(tmp_path: Path, schema: Any, good: Any, bad: Any) -> None:
     peer = weather({"content": [], "structuredContent": good}, schema=schema)
     async with open_host_with(tmp_path, peer) as host:
-        assert (await host.call_tool("peer", "weather", {})).validation.outcome == "fits"
+        assert (await host.tools.call("peer", "weather", {})).validation.outcome == "fits"
         peer.answers["tools/call"] = {"content": [], "structuredContent": bad}
         if schema is not True:
-            assert (await host.call_tool("peer", "weather", {})).validation.outcome == "misfit"
+            assert (await host.tools.call("peer", "weather", {})).validation.outcome == "misfit"
 
 
 @pytest.mark.req("tools.structured.any-json")
@@ -122,10 +122,10 @@ async def test_structured_content_of_2026_07_28_may_be_any_json_and_null_is_not_
         tools__call=b'{"content":[],"structuredContent":%s}' % value.encode(),
     )
     async with open_host_with(tmp_path, peer) as host:
-        called = await host.call_tool("peer", "any", {})
+        called = await host.tools.call("peer", "any", {})
         assert (called.text.replace("\n", "").replace(" ", ""), called.validation.outcome) == (value, "none")
         peer.answers["tools/call"] = {"content": []}
-        assert (await host.call_tool("peer", "any", {})).text == "(the tool returned nothing)"
+        assert (await host.tools.call("peer", "any", {})).text == "(the tool returned nothing)"
 
 
 @pytest.mark.req("tools.structured.object")
@@ -137,16 +137,16 @@ async def test_before_that_structured_content_is_an_object_beside_the_content(tm
         tools__call=text_result("see below", structuredContent={"a": 1}),
     )
     async with open_host_with(tmp_path, peer) as host:
-        called = await host.call_tool("peer", "any", {})
+        called = await host.tools.call("peer", "any", {})
         assert called.validation.outcome == "none"
         assert "see below" in called.text
         assert '"a": 1' in called.text
         peer.answers["tools/call"] = text_result("see below", structuredContent=[1])
-        wrong = await host.call_tool("peer", "any", {})
+        wrong = await host.tools.call("peer", "any", {})
         assert wrong.validation.outcome == "misfit"
         assert "no object" in wrong.validation.text
         peer.answers["tools/call"] = text_result("only text", structuredContent=None)
-        assert (await host.call_tool("peer", "any", {})).text == "only text"
+        assert (await host.tools.call("peer", "any", {})).text == "only text"
 
 
 DOUBLING = {
@@ -177,7 +177,7 @@ async def test_a_promise_that_cannot_be_checked_marks_the_result_and_loses_nothi
     peer = weather(text_result("7", structuredContent={"degrees": "x"}), schema=schema)
     async with open_host_with(tmp_path, peer) as host:
         began = time.monotonic()
-        called = await host.call_tool("peer", "weather", {})
+        called = await host.tools.call("peer", "weather", {})
         assert time.monotonic() - began < 20
     assert called.validation.outcome == "unchecked"
     assert why in called.validation.text
@@ -208,8 +208,8 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
     model = ScriptedModel(tool_round(("peer__count", wrong)), tool_round(("peer__count", {"n": 1})), text_round("done"))
     front = ScriptedFrontend(AllowOnce())
     async with open_host_with(tmp_path, peer, model, front) as host:
-        feed = host.subscribe()
-        await host.send("count")
+        feed = host.events.subscribe()
+        await host.conversation.send("count")
         shown = [event for event in feed.drain() if isinstance(event, ToolFinished)]
     first = model.requests[1].messages[-1].parts[0]
     assert isinstance(first, ToolReturnPart)
@@ -227,8 +227,8 @@ async def test_arguments_that_nobody_can_check_are_asked_about_and_sent(tmp_path
     )
     model = ScriptedModel(tool_round(("peer__odd", {"n": "x"})), text_round("done"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        await host.send("go")
-        log = [line.text for line in host.server("peer").log]
+        await host.conversation.send("go")
+        log = [line.text for line in host.servers.view("peer").log]
     assert told(model).text == "fine"
     assert any("not checked" in line and "'odd'" in line for line in log)
 
@@ -239,7 +239,7 @@ async def test_the_users_own_call_is_for_the_server_to_judge(tmp_path: Path) -> 
         tools__call=text_result("refused", isError=True),
     )
     async with open_host_with(tmp_path, peer) as host:
-        assert (await host.call_tool("peer", "count", {"n": 0})).text == "refused"
+        assert (await host.tools.call("peer", "count", {"n": 0})).text == "refused"
 
 
 @pytest.mark.req("tools.input-schema.root-object", "tools.list.one-bad-tool", "base.schema.unresolved-ref")
@@ -265,7 +265,7 @@ async def test_a_tool_with_an_unusable_input_schema_is_left_out_alone_and_named(
         )
     )
     async with open_host_with(tmp_path, peer) as host:
-        catalog = host.server("peer").catalog
+        catalog = host.servers.view("peer").catalog
     assert [one.name for one in catalog.tools] == ["good"]
     for name in broken:
         assert any(f"'{name}'" in said for said in catalog.left_out), name
@@ -286,8 +286,8 @@ async def test_nothing_a_definition_points_at_is_ever_fetched(tmp_path: Path) ->
             tools__call=text_result("x", structuredContent={}),
         )
         async with open_host_with(tmp_path, peer) as host:
-            for one in host.server("peer").catalog.tools:
-                await host.call_tool("peer", one.name, {})
+            for one in host.servers.view("peer").catalog.tools:
+                await host.tools.call("peer", one.name, {})
         listener.setblocking(False)
         with pytest.raises(BlockingIOError):
             listener.accept()
@@ -300,7 +300,7 @@ async def test_a_tool_without_parameters_is_offered_and_called(tmp_path: Path, s
     peer = create_peer(tools__list=tools_result(definition), tools__call=text_result("12:00"))
     model = ScriptedModel(tool_round(("peer__now", {})), text_round("noon"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        await host.send("time?")
+        await host.conversation.send("time?")
     assert told(model).text == "12:00"
     assert b'"type"' in bytes(model.requests[0].tools[0].schema)
     assert peer.asked("tools/call")[0]["arguments"] == {}
@@ -318,8 +318,10 @@ async def test_a_schema_reaches_the_model_and_programs_as_it_came(tmp_path: Path
     model = ScriptedModel(text_round("hm"))
     peer = create_peer(revision, tools__list=tools_result(tool_definition("all", inputSchema=schema)))
     async with open_host_with(tmp_path, peer, model) as host:
-        await host.send("look")
-        assert bytes(host.server("peer").catalog.tools[0].input_schema) == bytes(model.requests[0].tools[0].schema)
+        await host.conversation.send("look")
+        assert bytes(host.servers.view("peer").catalog.tools[0].input_schema) == bytes(
+            model.requests[0].tools[0].schema
+        )
     assert loads(model.requests[0].tools[0].schema) == schema
 
 
@@ -337,9 +339,9 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_but_asked_about_aga
     model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("ok"))
     front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce({"n": 2}))
     async with open_host_with(tmp_path, peer, model, front) as host:
-        await host.send("count")
-        assert await host.validate_arguments("peer", "count", {"n": "two"})
-        assert not await host.validate_arguments("peer", "count", {"n": 2})
+        await host.conversation.send("count")
+        assert await host.tools.validate("peer", "count", {"n": "two"})
+        assert not await host.tools.validate("peer", "count", {"n": 2})
     assert sent == [{"n": 2}]
     again = front.asked[-1]
     assert isinstance(again, ApproveTool)
@@ -355,7 +357,7 @@ async def test_edited_arguments_that_do_not_fit_are_not_sent_when_they_are_allow
     model = ScriptedModel(tool_round(("peer__count", {"n": 1})), text_round("done"))
     front = ScriptedFrontend(AllowOnce({"n": "two"}), AllowOnce())
     async with open_host_with(tmp_path, peer, model, front) as host:
-        await host.send("count")
+        await host.conversation.send("count")
     assert peer.asked("tools/call") == []
     assert "do not match" in told(model).text
     assert len(front.asked) == 2

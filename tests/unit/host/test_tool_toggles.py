@@ -13,6 +13,7 @@ from mcphost.errors import StoreError, UsageError
 from mcphost.host import events
 from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.questions.questions import AllowAlways, AllowOnce
+from mcphost.host.servers.tool_registry import ToolRegistry
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.llm.messages import ToolReturnPart
 from mcphost.store.audit_reader import AuditFilter
@@ -53,13 +54,13 @@ def returned(model: ScriptedModel) -> ToolReturnPart:
 async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_when_it_is_on(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("a"), text_round("b"), text_round("c"))
     async with open_host_with(tmp_path, peer(), model) as host:
-        await host.send("one")
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        assert host.server("peer").disabled_tools == ("burn",)
-        await host.send("two")
-        await host.set_tool_enabled("peer", "burn", enabled=True)
-        assert host.server("peer").disabled_tools == ()
-        await host.send("three")
+        await host.conversation.send("one")
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        assert host.servers.view("peer").disabled_tools == ("burn",)
+        await host.conversation.send("two")
+        await host.servers.set_tool_enabled("peer", "burn", enabled=True)
+        assert host.servers.view("peer").disabled_tools == ()
+        await host.conversation.send("three")
     assert [told(model, n) for n in range(3)] == [["peer__burn", "peer__look"], ["peer__look"], told(model)]
 
 
@@ -83,8 +84,8 @@ async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(
     at = peer()
     front = ScriptedFrontend()
     async with open_host_with(tmp_path, at, model, front) as host:
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        await host.send("go")
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        await host.conversation.send("go")
     assert returned(model).is_error
     assert "turned this tool off" in returned(model).text
     assert at.asked("tools/call") == []
@@ -97,9 +98,9 @@ async def test_what_is_allowed_always_does_not_run_while_it_is_off(tmp_path: Pat
     )
     at = peer()
     async with open_host_with(tmp_path, at, model, ScriptedFrontend(AllowAlways())) as host:
-        await host.send("once")
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        await host.send("again")
+        await host.conversation.send("once")
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        await host.conversation.send("again")
     assert len(at.asked("tools/call")) == 1
 
 
@@ -111,12 +112,12 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
     hosts: list[Any] = []
 
     async def late(question: object) -> AllowOnce:
-        await hosts[0].set_tool_enabled("peer", "burn", enabled=False)
+        await hosts[0].servers.set_tool_enabled("peer", "burn", enabled=False)
         return AllowOnce()
 
     async with open_host_with(tmp_path, at, model, ScriptedFrontend(late)) as host:
         hosts.append(host)
-        await host.send("go")
+        await host.conversation.send("go")
     assert at.asked("tools/call") == []
     assert "turned this tool off" in returned(model).text
 
@@ -124,20 +125,20 @@ async def test_switched_off_while_its_question_waits_it_is_not_called_even_when_
 async def test_the_user_may_still_call_it_by_hand(tmp_path: Path) -> None:
     at = peer()
     async with open_host_with(tmp_path, at) as host:
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        assert (await host.call_tool("peer", "burn", {})).text == "done"
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        assert (await host.tools.call("peer", "burn", {})).text == "done"
 
 
 @pytest.mark.req("ui.expose-tools")
 async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, peer()) as host:
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        await host.set_tool_enabled("peer", "look", enabled=False)
-        await host.set_tool_enabled("peer", "look", enabled=True)
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        await host.servers.set_tool_enabled("peer", "look", enabled=False)
+        await host.servers.set_tool_enabled("peer", "look", enabled=True)
     model = ScriptedModel(text_round("hi"))
     async with open_host_with(tmp_path, peer(), model) as host:
-        assert host.server("peer").disabled_tools == ("burn",)
-        await host.send("one")
+        assert host.servers.view("peer").disabled_tools == ("burn",)
+        await host.conversation.send("one")
     assert told(model) == ["peer__look"]
 
 
@@ -155,32 +156,33 @@ async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_
     async with open_host_with(tmp_path, {}, model) as host:
         monkeypatch.setattr(ToolToggleStore, "load_disabled", late)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(host.send, "first")
+            tasks.start_soon(host.conversation.send, "first")
             await asked.wait()
-            assert host.is_busy
+            assert host.conversation.is_busy
             with pytest.raises(UsageError, match="A turn is running"):
-                await host.send("meanwhile")
+                await host.conversation.send("meanwhile")
             with pytest.raises(UsageError, match="A turn is running"):
-                host.new_conversation()
-            assert host.stop()
-        assert not host.is_busy
+                host.conversation.open_new()
+            assert host.conversation.stop()
+        assert not host.conversation.is_busy
         assert model.requests == []
         told.set()
-        assert (await host.send("again")).text == "second"
-    assert [message.text for message in host.messages] == ["first", "again", "second"]
+        assert (await host.conversation.send("again")).text == "second"
+    assert [message.text for message in host.conversation.messages] == ["first", "again", "second"]
 
 
 async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, peer()) as host:
-        await host.set_tool_enabled("peer", "burn", enabled=False)
-        assert [one.definition.tool.name for one in host._tool_registry.available_tools().values()] == ["look"]
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
+        registry = ToolRegistry(host.servers, host.tool_toggles.disabled_by)
+        assert [one.definition.tool.name for one in registry.available_tools().values()] == ["look"]
 
 
 async def test_everybody_is_told_and_the_ledger_has_it(tmp_path: Path) -> None:
     ledger = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     async with open_host_with(tmp_path, peer(), journal=ledger) as host:
-        feed = host.subscribe()
-        await host.set_tool_enabled("peer", "burn", enabled=False)
+        feed = host.events.subscribe()
+        await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         with anyio.fail_after(20):
             async for event in feed:
                 if isinstance(event, events.ToolToggled):

@@ -17,7 +17,7 @@ from mcphost.config.approval_digest import server_digest
 from mcphost.config.certificates import with_ca_digest
 from mcphost.config.schema import HostConfig, ServerConfig
 from mcphost.errors import ServerError, StartupError
-from mcphost.host.host import Host
+from mcphost.host.bootstrap import build_host
 from mcphost.host.questions.questions import TrustOnce
 from mcphost.protocol.tools import CallTool
 from mcphost.store.database import Database
@@ -190,7 +190,7 @@ async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_afte
     database, front = Database(tmp_path / "s.db"), ScriptedFrontend(TrustOnce())
     async with serve(SERVER, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project")
-        host = Host(
+        host = build_host(
             HostConfig(servers=(config,)),
             store=database,
             opener=opener,
@@ -200,8 +200,8 @@ async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_afte
         async with host:
             if is_swapped:
                 with pytest.raises(ServerError, match="not what was approved"):
-                    await host.ensure_ready("peer")
+                    await host.servers.ensure_ready("peer")
             else:
-                await host.ensure_ready("peer")
+                await host.servers.ensure_ready("peer")
         assert bool(server.seen) is not is_swapped
     await database.close()

@@ -1,10 +1,11 @@
-"""The open conversation: its messages, saved as it grows, or in memory if saving fails."""
+"""The open conversation: its messages, saved as it grows, or in memory if saving fails; and which one is open."""
 
 import secrets
 import time
 from collections.abc import Callable
 
-from mcphost.errors import StoreError
+from mcphost.errors import StoreError, UsageError
+from mcphost.host.events import ConversationOpened, EventBus
 from mcphost.llm.messages import Message
 from mcphost.serialization import replace
 from mcphost.store.conversations import ConversationStore
@@ -26,14 +27,14 @@ class Conversation:
 
     @classmethod
     async def load(
-        cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], ident: str
+        cls, store: ConversationStore, on_store_error: Callable[[StoreError], None], conversation_id: str
     ) -> "Conversation | None":
         """Return a stored conversation, or None for an unknown id. Raises StoreError."""
-        messages = await store.load(ident)
+        messages = await store.load(conversation_id)
         if messages is None:
             return None
         conversation = cls(store, on_store_error)
-        conversation.id = ident
+        conversation.id = conversation_id
         conversation.messages = list(messages)
         first = next((message for message in messages if message.role == "user"), None)
         conversation.title = _title(first) if first else ""
@@ -68,6 +69,59 @@ class Conversation:
         except StoreError as error:
             self._is_failing = True
             self._on_store_error(error)
+
+
+class ActiveConversation:
+    """The conversation that is open now; parts that need the current one hold this object.
+
+    It is replaced only while no turn is running.
+    """
+
+    def __init__(self, store: ConversationStore, events: EventBus) -> None:
+        self._store = store
+        self._events = events
+        self._listeners: list[Callable[[], object]] = []
+        self.current = Conversation(store, events.report_error)
+        self.is_busy = False
+        """Whether a turn is running."""
+
+    @property
+    def id(self) -> str:
+        """The id, "" until the first message."""
+        return self.current.id
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages, oldest first."""
+        return tuple(self.current.messages)
+
+    def require_idle(self) -> None:
+        """Raise UsageError while a turn is running."""
+        if self.is_busy:
+            raise UsageError("A turn is running.", "Stop it first.")
+
+    def on_replaced(self, listener: Callable[[], object]) -> None:
+        """Call *listener* whenever another conversation was opened."""
+        self._listeners.append(listener)
+
+    async def open(self, conversation_id: str) -> None:
+        """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running, StoreError."""
+        self.require_idle()
+        conversation = await Conversation.load(self._store, self._events.report_error, conversation_id)
+        if conversation is None:
+            raise UsageError(f"There is no conversation {conversation_id!r}.", "List them with: mcphost sessions")
+        self._replace(conversation)
+
+    def open_new(self) -> None:
+        """Open an empty conversation. Raises UsageError while a turn is running."""
+        self._replace(Conversation(self._store, self._events.report_error))
+
+    def _replace(self, conversation: Conversation) -> None:
+        self.require_idle()
+        self.current = conversation
+        for listener in self._listeners:
+            listener()
+        self._events.publish(ConversationOpened(conversation.id, conversation.title, len(conversation.messages)))
 
 
 def _title(message: Message) -> str:

@@ -1,0 +1,354 @@
+"""Composition of the host: the only place that knows every class.
+
+What only the first message, call or use of grants needs is imported and created then: a chat connects servers earlier.
+"""
+
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcphost.client.session import SessionOpener
+from mcphost.config.schema import HostConfig
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
+from mcphost.host.conversation.controller import ConversationController
+from mcphost.host.events import EventBus
+from mcphost.host.host import Host, LateParts
+from mcphost.host.lifetime import Lazy, Lifetime
+from mcphost.host.model_selection import CreateModelFn, ModelSelection
+from mcphost.host.questions.frontend import Frontend, QuestionBudget
+from mcphost.host.questions.sign_in import OpenUrl
+from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
+from mcphost.host.server_requests.root_list import configured_roots
+from mcphost.host.server_requests.roots import Roots
+from mcphost.host.server_requests.sampling_models import SamplingModels
+from mcphost.host.servers.approval import ServerApprovals
+from mcphost.host.servers.connection import ConnectionParts
+from mcphost.host.servers.orphaned_tasks import OrphanedTasks
+from mcphost.host.servers.servers import Quarantine, Servers, ServerStartup
+from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
+from mcphost.host.servers.tool_registry import ToolRegistry
+from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.store.conversations import ConversationStore
+from mcphost.store.database import Database
+from mcphost.store.grants import GrantStore
+from mcphost.store.results import ResultStore
+from mcphost.store.roots import FolderAnswerStore, FolderEditStore
+from mcphost.store.tasks import TaskStore
+from mcphost.store.tool_fingerprints import ToolFingerprintStore
+from mcphost.store.tool_toggles import ToolToggleStore
+
+if TYPE_CHECKING:
+    from mcphost.host.consent.auto_approve import AutoApproval
+    from mcphost.host.consent.grants import ActiveGrants, GrantRegistry
+    from mcphost.host.consent.policy import ConsentPolicy
+    from mcphost.host.consent.rule_matching import RuleMatcher
+    from mcphost.host.conversation.turn import TurnParts
+    from mcphost.host.servers.accounts import Accounts
+    from mcphost.host.servers.features import ServerFeatures
+    from mcphost.host.tools.builtin_tools import BuiltinTools
+    from mcphost.host.tools.executor import ToolExecutor
+    from mcphost.host.tools.manual_call import ManualCalls
+    from mcphost.host.tools.pipeline import ToolPipeline
+    from mcphost.host.tools.result_review import ResultReviewer
+    from mcphost.sandbox.schema_validator import SchemaValidator
+
+
+def build_host(
+    config: HostConfig,
+    *,
+    store: Database,
+    opener: SessionOpener,
+    model_factory: CreateModelFn,
+    frontend: Frontend,
+    open_url: OpenUrl | None = None,
+    audit: AuditLog | None = None,
+    results: ResultStore | None = None,
+) -> Host:
+    """Return a host that is not entered.
+
+    *open_url* opens an address in a browser; None leaves it to the frontend.
+    """
+    core = _create_core(config, store, model_factory, frontend, audit, results)
+    late_grants = _LateGrants(core)
+    servers = _create_servers(core, late_grants, opener, open_url)
+    startup = ServerStartup(servers, config.limits.server_wait, core.events)
+    late = _LateParts(core, late_grants, servers, startup, opener)
+    conversation = ConversationController(
+        core.conversation,
+        ConversationStore(store),
+        turn_parts=Lazy(lambda: late.turn_parts),
+        model_selection=core.model_selection,
+        startup=startup,
+        tool_toggles=core.tool_toggles,
+        events=core.events,
+        lifetime=core.lifetime,
+    )
+    return Host(
+        config=config,
+        audit=core.audit,
+        conversation=conversation,
+        events=core.events,
+        model_selection=core.model_selection,
+        orphaned_tasks=core.orphaned_tasks,
+        quarantine=Quarantine(servers),
+        results=core.results,
+        roots=core.roots,
+        servers=servers,
+        tool_toggles=core.tool_toggles,
+        late_parts=LateParts(
+            accounts=Lazy(lambda: late.accounts),
+            auto_approval=Lazy(lambda: late.auto_approval),
+            features=Lazy(lambda: late.features),
+            grants=Lazy(lambda: late.grants),
+            tools=Lazy(lambda: late.manual_calls),
+        ),
+        lifetime=core.lifetime,
+    )
+
+
+class _Core(NamedTuple):
+    """What most parts use; `frontend` records each answer in the audit log."""
+
+    config: HostConfig
+    store: Database
+    frontend: Frontend
+    audit: AuditLog
+    results: ResultStore
+    events: EventBus
+    lifetime: Lifetime
+    conversation: ActiveConversation
+    model_selection: ModelSelection
+    orphaned_tasks: OrphanedTasks
+    question_budget: QuestionBudget
+    roots: Roots
+    tool_toggles: ToolToggles
+
+
+def _create_core(
+    config: HostConfig,
+    store: Database,
+    model_factory: CreateModelFn,
+    frontend: Frontend,
+    audit: AuditLog | None,
+    results: ResultStore | None,
+) -> _Core:
+    audit = audit or create_in_memory_log(config.audit)
+    events, lifetime = EventBus(), Lifetime()
+    lifetime.on_close(audit.close)
+    model_selection = ModelSelection(model_factory, config.model, events, lifetime)
+    lifetime.on_close(events.close)
+    audit.conversation = conversation = ActiveConversation(ConversationStore(store), events)
+    return _Core(
+        config=config,
+        store=store,
+        frontend=audit.wrap_frontend(frontend),
+        audit=audit,
+        results=results or ResultStore(None),
+        events=events,
+        lifetime=lifetime,
+        conversation=conversation,
+        model_selection=model_selection,
+        orphaned_tasks=OrphanedTasks(TaskStore(store), events, conversation, lifetime),
+        question_budget=QuestionBudget(),
+        roots=Roots(configured_roots(config), FolderEditStore(store), audit, publish=events.publish),
+        tool_toggles=ToolToggles(ToolToggleStore(store), audit, events.publish, events.report_error),
+    )
+
+
+def _create_servers(
+    core: _Core, late_grants: "_LateGrants", opener: SessionOpener, open_url: OpenUrl | None
+) -> Servers:
+    handler_factory = ServerRequestHandlerFactory(
+        core.frontend,
+        SamplingModels(core.model_selection, core.config.sampling, core.conversation),
+        core.roots,
+        partial(core.events.notify, "warning"),
+        core.audit,
+        core.audit.wrap_open_url(open_url),
+        core.question_budget,
+        FolderAnswerStore(core.store),
+    )
+    tracker_factory = ToolChangeTrackerFactory(
+        ToolFingerprintStore(core.store), core.frontend, core.events.report_error, late_grants.carry_over, core.audit
+    )
+    connection_parts = ConnectionParts(
+        opener=opener,
+        approvals=ServerApprovals(GrantStore(core.store), core.frontend, core.audit),
+        events=core.events,
+        handler_factory=handler_factory,
+        orphaned_tasks=core.orphaned_tasks,
+        tracker_factory=tracker_factory,
+    )
+    return Servers(core.config.servers, connection_parts, core.tool_toggles, core.lifetime)
+
+
+class _LateGrants:
+    """The grants, with the matching of rules and the validation of schemas that they use."""
+
+    def __init__(self, core: _Core) -> None:
+        self._core = core
+
+    @cached_property
+    def validator(self) -> "SchemaValidator":
+        from mcphost.sandbox.schema_validator import SchemaValidator
+
+        validator = SchemaValidator()
+        self._core.lifetime.on_close(validator.close)
+        return validator
+
+    @cached_property
+    def matcher(self) -> "RuleMatcher":
+        from mcphost.host.consent.rule_matching import RuleMatcher
+
+        return RuleMatcher(self.validator)
+
+    @cached_property
+    def active_grants(self) -> "ActiveGrants":
+        from mcphost.host.consent.grants import ActiveGrants
+
+        core = self._core
+        grants = ActiveGrants(GrantStore(core.store), self.matcher, core.conversation, core.events.report_error)
+        core.lifetime.start_soon(grants.write_uses, name="uses of grants")
+        return grants
+
+    async def carry_over(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
+        await self.active_grants.carry_over(server, server_digest, tool, before, after)
+
+
+class _LateParts:
+    """The parts from a message to a result, and the user's own calls, grants and accounts."""
+
+    def __init__(
+        self, core: _Core, late_grants: _LateGrants, servers: Servers, startup: ServerStartup, opener: SessionOpener
+    ) -> None:
+        self._core, self._late_grants, self._servers = core, late_grants, servers
+        self._startup, self._opener = startup, opener
+        self._tool_registry = ToolRegistry(servers, core.tool_toggles.disabled_by)
+
+    @cached_property
+    def accounts(self) -> "Accounts":
+        from mcphost.host.servers.accounts import Accounts
+
+        return Accounts(self._servers, self._opener, self._core.audit, partial(self._core.events.notify, "info"))
+
+    @cached_property
+    def features(self) -> "ServerFeatures":
+        from mcphost.host.servers.features import ServerFeatures
+
+        return ServerFeatures(self._servers)
+
+    @cached_property
+    def auto_approval(self) -> "AutoApproval":
+        from mcphost.host.consent.auto_approve import AutoApproval
+
+        core = self._core
+        auto_approval = AutoApproval(self._tool_registry, core.conversation, core.events, core.audit, core.lifetime)
+        core.conversation.on_replaced(partial(auto_approval.stop, "another conversation"))
+        return auto_approval
+
+    @cached_property
+    def grants(self) -> "GrantRegistry":
+        from mcphost.host.consent.grants import GrantRegistry
+
+        return GrantRegistry(
+            GrantStore(self._core.store),
+            ConversationStore(self._core.store),
+            self._late_grants.matcher,
+            self._servers,
+            self._late_grants.active_grants,
+            self._core.audit,
+            FolderAnswerStore(self._core.store),
+        )
+
+    @cached_property
+    def consent(self) -> "ConsentPolicy":
+        from mcphost.host.consent.policy import ConfigRules, ConsentPolicy
+
+        config = self._core.config
+        return ConsentPolicy(
+            self._late_grants.active_grants,
+            self._core.frontend,
+            self._late_grants.matcher,
+            ConfigRules(config.allow_rules, config.never_rules, config.settings_file),
+            self._core.audit,
+            self.auto_approval.approve,
+        )
+
+    @cached_property
+    def reviewer(self) -> "ResultReviewer":
+        from mcphost.host.tools.result_review import ResultReviewer
+
+        core = self._core
+        return ResultReviewer(
+            core.frontend, core.audit, core.events, self._servers, self._late_grants.matcher, core.config.pass_rules,
+            core.question_budget,
+        )  # fmt: skip
+
+    @cached_property
+    def builtin_tools(self) -> "BuiltinTools":
+        from mcphost.host.tools.builtin_tools import BuiltinTools
+
+        core, skills = self._core, self.features.skills
+        core.conversation.on_replaced(skills.unload_all)
+        return BuiltinTools(
+            skills, self.consent, core.results, core.conversation, core.events, self.reviewer, core.audit
+        )
+
+    @cached_property
+    def executor(self) -> "ToolExecutor":
+        from mcphost.host.tools.executor import ToolExecutor
+
+        return ToolExecutor(
+            self._core.events,
+            self._late_grants.validator,
+            self.builtin_tools.result_tool,
+            self._core.orphaned_tasks,
+            self._core.audit,
+            self._late_grants.active_grants.is_active,
+        )
+
+    @cached_property
+    def tool_pipeline(self) -> "ToolPipeline":
+        from mcphost.host.tools.pipeline import ToolPipeline
+
+        return ToolPipeline(
+            self._tool_registry,
+            self.consent,
+            self._core.events,
+            self._late_grants.validator,
+            self.builtin_tools,
+            self.executor,
+            self.reviewer,
+            self._core.config.limits.parallel_calls,
+        )
+
+    @cached_property
+    def manual_calls(self) -> "ManualCalls":
+        from mcphost.host.tools.manual_call import ManualCalls
+
+        return ManualCalls(self._servers, self.consent, self.executor, self.tool_pipeline)
+
+    @cached_property
+    def turn_parts(self) -> "TurnParts":
+        from mcphost.host.conversation.model_request import ModelRequestBuilder
+        from mcphost.host.conversation.turn import TurnParts
+
+        core = self._core
+        requests = ModelRequestBuilder(
+            core.config,
+            servers=self._servers,
+            startup=self._startup,
+            tool_registry=self._tool_registry,
+            builtin_tools=self.builtin_tools,
+            model_selection=core.model_selection,
+            events=core.events,
+        )
+        return TurnParts(
+            requests=requests,
+            tool_pipeline=self.tool_pipeline,
+            auto_approval=self.auto_approval,
+            reviewer=self.reviewer,
+            events=core.events,
+            frontend=core.frontend,
+            max_rounds=core.config.limits.max_rounds,
+        )

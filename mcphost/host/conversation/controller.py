@@ -1,0 +1,201 @@
+"""The conversation as front ends use it: send, stop, list, open. At most one turn runs at a time."""
+
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from mcphost.config.schema import ModelConfig
+from mcphost.errors import McpHostError, ModelError, UsageError
+from mcphost.host.active_conversation import ActiveConversation
+from mcphost.host.events import EventBus, TurnFinished, TurnStarted
+from mcphost.host.lifetime import Lazy, Lifetime
+from mcphost.host.model_selection import ModelSelection
+from mcphost.host.servers.servers import ServerStartup
+from mcphost.host.servers.tool_toggles import ToolToggles
+from mcphost.host.views import ConversationInfo, TurnResult
+from mcphost.llm.messages import Message, Part, TextPart
+from mcphost.llm.model import Usage
+from mcphost.sanitize import replace_surrogates
+from mcphost.store.conversations import ConversationStore
+
+if TYPE_CHECKING:
+    from mcphost.host.conversation.turn import Turn, TurnParts
+
+CONTINUE_PROMPT = "Your answer was cut off. Go on exactly where it ended."
+_log = logging.getLogger(__name__)
+
+
+class ConversationController:
+    """The open conversation and its turns, and the stored conversations."""
+
+    def __init__(
+        self,
+        active: ActiveConversation,
+        store: ConversationStore,
+        *,
+        turn_parts: "Lazy[TurnParts]",
+        model_selection: ModelSelection,
+        startup: ServerStartup,
+        tool_toggles: ToolToggles,
+        events: EventBus,
+        lifetime: Lifetime,
+    ) -> None:
+        self._active = active
+        self._store = store
+        self._turn_parts = turn_parts
+        self._model_selection = model_selection
+        self._startup = startup
+        self._tool_toggles = tool_toggles
+        self._events = events
+        self._lifetime = lifetime
+        self._numbers = itertools.count(1)
+        self._scope: anyio.CancelScope | None = None
+
+    # -- the open conversation
+    @property
+    def id(self) -> str:
+        """The id of the open conversation, "" until the first message."""
+        return self._active.id
+
+    @property
+    def title(self) -> str:
+        """The title of the open conversation, "" until the first message."""
+        return self._active.current.title
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages of the open conversation."""
+        return self._active.messages
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn is running."""
+        return self._active.is_busy
+
+    async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
+        """Return stored conversations, newest first, optionally with an id prefix. Raises StoreError."""
+        rows = await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
+        return tuple(
+            ConversationInfo(row.id, row.title, row.model, row.messages, row.created, row.updated) for row in rows
+        )
+
+    async def open(self, conversation_id: str) -> None:
+        """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running."""
+        await self._active.open(conversation_id)
+
+    def open_new(self) -> None:
+        """Open an empty conversation. Raises UsageError while a turn is running."""
+        self._active.open_new()
+
+    def select_model(self, config: ModelConfig) -> None:
+        """Select and prepare the model for the next turn. Raises UsageError while a turn is running, ModelError."""
+        self._active.require_idle()
+        self._model_selection.select(config)
+
+    # -- turns
+    def stop(self) -> bool:
+        """Stop the running turn; return False if there is none."""
+        if self._scope is None:
+            return False
+        self._scope.cancel()
+        return True
+
+    async def continue_turn(self) -> TurnResult:
+        """Continue a truncated or stopped answer, or ask the model again if nothing was received; see `send`.
+
+        Raises UsageError when the last answer is complete.
+        """
+        last = self._active.current.messages[-1] if self._active.current.messages else None
+        if last is not None and last.role == "assistant" and last.cut:
+            return await self.send(CONTINUE_PROMPT)
+        if last is None or last.role == "assistant":
+            raise UsageError("There is no answer that was cut off.", "Write a message.")
+        return await self.send(None)
+
+    async def send(self, text: str | None, attachments: Sequence[Part] = ()) -> TurnResult:
+        """Run one turn: user message, model, tool calls, until done or stopped.
+
+        Without a text, the model is asked again with the present conversation. Failures are in the result, not raised;
+        UsageError when a turn is already running. Cancelling the caller stops the turn.
+        """
+        if self._scope is not None:
+            raise UsageError("A turn is running.", "Wait for it, or stop it first.")
+        if self._lifetime.tasks is None:
+            raise UsageError("The host is not running.", "Enter it with `async with` first.")
+        parts = self._turn_parts.get()
+        done = anyio.Event()
+        results: list[TurnResult] = []
+        self._scope, self._active.is_busy = anyio.CancelScope(), True
+
+        async def work() -> None:
+            try:
+                reviewed = await self._prepare_attachments(parts, attachments)
+                results.append(await self._run(parts, self._scope or anyio.CancelScope(), text, reviewed))
+            finally:
+                self._scope, self._active.is_busy = None, False
+                done.set()
+
+        # The turn belongs to the host, so that it ends in order even if the frontend ends first.
+        self._lifetime.tasks.start_soon(work, name="turn")
+        try:
+            await done.wait()
+        except BaseException:
+            self.stop()
+            raise
+        return results[0] if results else TurnResult("stopped", "")
+
+    async def _prepare_attachments(self, parts: "TurnParts", attachments: Sequence[Part]) -> Sequence[Part]:
+        """Return the reviewed attachments; a stop during the review withholds them and skips the model."""
+        with self._scope or anyio.CancelScope():
+            await self._tool_toggles.load()
+            return await parts.reviewer.review_attachments(attachments)
+        self._scope = anyio.CancelScope()
+        self._scope.cancel()
+        return parts.reviewer.withhold_attachments(attachments)
+
+    async def _run(
+        self, parts: "TurnParts", scope: anyio.CancelScope, text: str | None, attachments: Sequence[Part]
+    ) -> TurnResult:
+        from mcphost.host.conversation.turn import Turn, TurnOutcome
+
+        number = next(self._numbers)
+        model, conversation = self._model_selection.model, self._active.current
+        if text is None:
+            user_messages = [message for message in conversation.messages if message.role == "user"]
+            message = user_messages[-1] if user_messages else Message(role="user", parts=())
+        else:
+            message = Message(role="user", parts=(*attachments, TextPart(replace_surrogates(text))))
+            message = await conversation.append(message, model.name if model else "")
+        self._events.publish(TurnStarted(number, message, again=text is None))
+        if model is None:
+            hint = "Start with --model PROVIDER/MODEL, or try: mcphost demo"
+            return self._fail(number, ModelError("No model is chosen.", hint), 3)
+        turn = Turn(number, model=model, conversation=conversation, parts=parts)
+        outcome = TurnOutcome("stopped")
+        try:
+            with scope:
+                await anyio.lowlevel.checkpoint()  # a stop before the start skips the model
+                await self._startup.wait()
+                outcome = await turn.run()
+        except McpHostError as error:
+            return self._fail(number, error, error.exit_code, turn)
+        except Exception as error:  # noqa: BLE001
+            # The boundary of a turn: a bug must not end the conversation.
+            _log.exception("turn %d", number)
+            known_error = next(
+                (inner for inner in getattr(error, "exceptions", ()) if isinstance(inner, McpHostError)), None
+            )
+            host_error = known_error or McpHostError(f"mcphost crashed: {error!r}.", "See the log for details.")
+            return self._fail(number, host_error, host_error.exit_code, turn)
+        self._events.publish(TurnFinished(number, outcome.outcome, turn.usage))  # pyright: ignore[reportArgumentType]
+        code = 5 if turn.declined else 7 if outcome.outcome == "rounds" else 0
+        return TurnResult(outcome.outcome, turn.text, turn.declined, exit_code=code)
+
+    def _fail(self, number: int, error: McpHostError, exit_code: int, turn: "Turn | None" = None) -> TurnResult:
+        text, declined, usage = (turn.text, turn.declined, turn.usage) if turn else ("", 0, Usage())
+        self._events.publish(TurnFinished(number, "failed", usage, error.message, error.hint))
+        return TurnResult("failed", text, declined, error.message, error.hint, exit_code)

@@ -1,0 +1,74 @@
+"""The lifetime of the host: its background tasks, what is closed at its end, and parts created on first use."""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+
+T = TypeVar("T")
+
+
+class Lifetime:
+    """The root task group of the host, and what is closed after it, the last added first.
+
+    Tasks started before the host is entered begin with it.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: TaskGroup | None = None
+        """The root task group, None before the host is entered."""
+        self._waiting: list[tuple[Callable[..., Coroutine[Any, Any, object]], tuple[Any, ...], str]] = []
+        self._closers: list[Callable[[], Awaitable[None] | None]] = []
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the host was entered."""
+        return self.tasks is not None
+
+    def start_soon(self, function: Callable[..., Coroutine[Any, Any, object]], *args: Any, name: str) -> None:
+        """Start a task that ends with the host."""
+        if self.tasks is None:
+            self._waiting.append((function, args, name))
+        else:
+            self.tasks.start_soon(function, *args, name=name)
+
+    def on_close(self, close: Callable[[], Awaitable[None] | None]) -> None:
+        """Close something after all tasks ended."""
+        self._closers.append(close)
+
+    async def __aenter__(self) -> Self:
+        self.tasks = await anyio.create_task_group().__aenter__()
+        for function, args, name in self._waiting:
+            self.tasks.start_soon(function, *args, name=name)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            if self.tasks is None:
+                return None
+            self.tasks.cancel_scope.cancel()
+            return await self.tasks.__aexit__(kind, error, trace)
+        finally:
+            with anyio.CancelScope(shield=True):
+                for close in reversed(self._closers):
+                    if (closing := close()) is not None:
+                        await closing
+
+
+class Lazy(Generic[T]):
+    """A part of the host that is created, and whose modules are imported, on first use."""
+
+    def __init__(self, create: Callable[[], T]) -> None:
+        self._create = create
+        self.created: T | None = None
+        """The part, None until its first use."""
+
+    def get(self) -> T:
+        """Return the part; create it now if this is its first use."""
+        if self.created is None:
+            self.created = self._create()
+        return self.created
