@@ -1,1 +1,1 @@
-"""What must survive: conversations, grants, trust and eras, in one SQLite file."""
+"""SQLite persistence: conversations, grants, approved servers, tool fingerprints, tasks and the audit log."""

@@ -1,7 +1,7 @@
-"""How far the ledger reached, kept outside of it: without that nobody can tell that its last rows were removed.
+"""The last position of the audit log, stored outside of it to detect the removal of its last rows.
 
-One short line in a file of its own, in another folder than the ledger. It is written after a row is committed and
-before anybody hears of it, so it is never ahead of an untouched ledger. It is not synced: after a power cut it may lag.
+The file has one short line and is in another folder than the audit log. It is written after a row is committed and
+before the commit is reported, so it is never ahead of an intact log. It is not synced: after a power cut it may lag.
 """
 
 import fcntl
@@ -16,21 +16,21 @@ _LINE_PATTERN = re.compile(rb"([0-9]{20}) ([0-9a-f]{64})\n")
 
 
 class AuditPosition(Struct, frozen=True):
-    """The last row, by its number and its hash; number 0 is the beginning, before any row."""
+    """The number and the hash of the last row; number 0 means that there is no row."""
 
     seq: int = 0
     hash: str = INITIAL_HASH
 
 
 class AuditCheckpoint:
-    """The file. Several processes may move it on at the same time; it only ever moves forward, unless told."""
+    """The checkpoint file, which several processes may advance at the same time."""
 
     def __init__(self, path: Path | None) -> None:
-        """`path` None: there is none, and nothing is known."""
+        """Use the file at *path*; None disables the checkpoint."""
         self._path = path
 
     def read(self) -> AuditPosition | None:
-        """What it says; None when there is no such file or it says nothing. Raises OSError."""
+        """Return the stored position, or None if there is no valid checkpoint. Raises OSError."""
         if self._path is None:
             return None
         try:
@@ -43,7 +43,7 @@ class AuditCheckpoint:
             os.close(file)
 
     def advance(self, position: AuditPosition, *, allow_backward: bool = False) -> None:
-        """Write it down unless it is further already; `back` writes it in any case. Raises OSError."""
+        """Store *position* unless a later one is stored; *allow_backward* always stores it. Raises OSError."""
         if self._path is None:
             return
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -54,9 +54,9 @@ class AuditCheckpoint:
             file = os.open(self._path, flags, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-            now = _read(file)
-            if allow_backward or now is None or now.seq < position.seq:
-                # In place and in one piece: a file that is replaced can be empty after a power cut.
+            current = _read(file)
+            if allow_backward or current is None or current.seq < position.seq:
+                # In place with one write: a file that is replaced can be empty after a power cut.
                 os.pwrite(file, b"%020d %s\n" % (position.seq, position.hash.encode()), 0)
         finally:
             os.close(file)

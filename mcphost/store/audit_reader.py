@@ -1,6 +1,6 @@
-"""The reading end of the ledger: pages of rows, exports, and the check that finds what was changed, and where.
+"""Reading the audit log: pages of rows, exports, and the verification that locates changed rows.
 
-It opens the file for reading alone and never repairs anything, so that looking cannot destroy what there is to see.
+The file is opened read-only and never repaired, so that reading destroys no evidence.
 """
 
 import sqlite3
@@ -18,24 +18,26 @@ from mcphost.store.audit_store import FIELDS, TRIGGERS, AuditRow, find_chain_bre
 MAX_FINDINGS = 100
 PROGRESS_INTERVAL = 1_000
 ProgressFunction = Callable[[int, int], bool]
-"""Rows checked so far, and all of them; False ends the check. It is called on the thread that checks."""
+"""Receives the number of checked rows and the total; False stops. Called on the verifying thread."""
 _SELECT = "SELECT " + ", ".join(f'"{name}"' for name in FIELDS) + " FROM ledger"  # noqa: S608
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Which rows: all that is given holds; `since` in microseconds since 1970, `text` in any of the names."""
+    """Conditions that a row must all meet; `since` is in microseconds since 1970, `text` may be in any name."""
 
     server: str = ""
     kind: str = ""
     since: int = 0
     text: str = ""
     before: int = 0
-    """Only rows with a smaller number; 0: all."""
+    """Only rows with a smaller number; 0 means all."""
 
 
 class AuditFinding(Struct, frozen=True):
-    """Something that is wrong at a row; `what` is one of edited, moved, missing, unlinked, recorded, head, triggers,
-    unreadable."""
+    """A fault at one row.
+
+    `what` is one of edited, moved, missing, unlinked, recorded, head, triggers, unreadable.
+    """
 
     row: int
     what: str
@@ -43,7 +45,7 @@ class AuditFinding(Struct, frozen=True):
 
 
 class AuditVerification(Struct, frozen=True):
-    """What a check found. `reached` is the last row, to be noted elsewhere and compared with one day."""
+    """The result of a verification. `reached` is the last row, which a user may note and compare later."""
 
     rows: int
     reached: AuditPosition
@@ -52,12 +54,12 @@ class AuditVerification(Struct, frozen=True):
 
     @property
     def is_intact(self) -> bool:
-        """Whether the whole ledger is as it was written."""
+        """Whether the whole audit log is unchanged since it was written."""
         return not self.findings and not self.stopped
 
 
 class AuditReader:
-    """Reads one ledger. Every method works on the calling thread, and raises StoreError."""
+    """Reader of one audit log. Every method blocks the calling thread and may raise StoreError."""
 
     def __init__(self, path: Path | None, checkpoint: Path | None = None) -> None:
         self._path = path
@@ -65,7 +67,7 @@ class AuditReader:
         self._has_checkpoint = checkpoint is not None
 
     def page(self, filter_by: AuditFilter, limit: int) -> tuple[AuditRow, ...]:
-        """The newest rows first."""
+        """Return at most *limit* rows, newest first."""
         where, values = _build_where(filter_by)
         return self._run(
             (),
@@ -75,17 +77,17 @@ class AuditReader:
         )
 
     def count(self, filter_by: AuditFilter) -> int:
-        """How many rows there are of that kind."""
+        """Return the number of matching rows."""
         where, values = _build_where(filter_by)
         return self._run(0, lambda db: int(db.execute(f"SELECT count(*) FROM ledger{where}", values).fetchone()[0]))  # noqa: S608
 
     def row(self, seq: int) -> AuditRow | None:
-        """One row."""
-        found = self._run([], lambda db: db.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchall())
-        return _make_row(found[0]) if found else None
+        """Return the row with this number, or None."""
+        rows = self._run([], lambda db: db.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchall())
+        return _make_row(rows[0]) if rows else None
 
     def export(self, filter_by: AuditFilter, write: Callable[[AuditRow], object]) -> int:
-        """Hand every row to `write`, the oldest first; how many there were."""
+        """Pass every matching row to *write*, oldest first, and return their number."""
         where, values = _build_where(filter_by)
 
         def work(db: sqlite3.Connection) -> int:
@@ -98,26 +100,19 @@ class AuditReader:
         return self._run(0, work)
 
     def verify(self, progress: ProgressFunction = lambda done, total: True) -> AuditVerification:
-        """Check every row, and the end against the head. A file that cannot be read is a finding and no error."""
+        """Check every row, and the last one against the checkpoint. An unreadable file is a finding."""
         try:
-            # The head first: rows that are added meanwhile are beyond it.
-            reached = self._checkpoint.read()
+            # The checkpoint first: rows that are added meanwhile are beyond it.
+            checkpoint = self._checkpoint.read()
         except OSError:
-            reached = None
+            checkpoint = None
         try:
-            return self._run(None, lambda db: self._check(db, reached, progress)) or self._verify_without_rows(reached)
+            return self._run(None, lambda db: self._check(db, checkpoint, progress)) or _verify_empty(checkpoint)
         except StoreError as error:
             return AuditVerification(0, AuditPosition(), (AuditFinding(0, "unreadable", error.message),))
 
-    def _verify_without_rows(self, reached: AuditPosition | None) -> AuditVerification:
-        if reached is None or reached.seq == 0:
-            return AuditVerification(0, AuditPosition())
-        return AuditVerification(
-            0, AuditPosition(), (AuditFinding(1, "missing", f"All {reached.seq} rows are missing."),)
-        )
-
     def _check(
-        self, db: sqlite3.Connection, reached: AuditPosition | None, progress: ProgressFunction
+        self, db: sqlite3.Connection, checkpoint: AuditPosition | None, progress: ProgressFunction
     ) -> AuditVerification:
         total = int(db.execute("SELECT count(*) FROM ledger").fetchone()[0])
         findings: list[AuditFinding] = []
@@ -132,17 +127,17 @@ class AuditReader:
                 return AuditVerification(count, last, tuple(findings), stopped=True)
         progress(count, total)
         if self._has_checkpoint and count:
-            findings += _check_end(find_chain_break(db, reached), reached, last)
-        there = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
-        # By their text, too: one of the same name may refuse nothing.
-        if gone := [name for name, text in TRIGGERS.items() if there.get(name) != text]:
+            findings += _check_end(find_chain_break(db, checkpoint), checkpoint, last)
+        triggers = dict(db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"))
+        # Their text too: a trigger of the same name may refuse nothing.
+        if missing := sorted(name for name, text in TRIGGERS.items() if triggers.get(name) != text):
             findings.append(
-                AuditFinding(0, "triggers", f"What refuses changes was taken away: {', '.join(sorted(gone))}.")
+                AuditFinding(0, "triggers", f"Triggers that refuse changes were removed: {', '.join(missing)}.")
             )
         return AuditVerification(count, last, tuple(findings))
 
     def _run(self, default: Any, work: Callable[[sqlite3.Connection], Any]) -> Any:
-        """`nothing` when there is no ledger yet."""
+        """Return the result of *work*, or *default* if there is no audit log yet."""
         if self._path is None or not self._path.exists():
             return default
         try:
@@ -154,6 +149,13 @@ class AuditReader:
             raise StoreError(
                 f"The audit ledger {self._path} cannot be read: {error}.", "Look for a copy of it in your backups."
             ) from error
+
+
+def _verify_empty(checkpoint: AuditPosition | None) -> AuditVerification:
+    if checkpoint is None or checkpoint.seq == 0:
+        return AuditVerification(0, AuditPosition())
+    missing = AuditFinding(1, "missing", f"All {checkpoint.seq} rows are missing.")
+    return AuditVerification(0, AuditPosition(), (missing,))
 
 
 def _iter_fields(db: sqlite3.Connection) -> Iterator[dict[str, Any]]:
@@ -184,36 +186,34 @@ def _build_where(filter_by: AuditFilter) -> tuple[str, tuple[Any, ...]]:
 
 
 def _check_row(db: sqlite3.Connection, last: AuditPosition, fields: dict[str, Any]) -> list[AuditFinding]:
-    """What is wrong with a row that stands after `last`."""
-    seq, found = fields["seq"], list[AuditFinding]()
+    """Return the faults of the row that follows *last*."""
+    seq, findings = fields["seq"], list[AuditFinding]()
     gap = seq - last.seq - 1
     if gap:
         which = f"Row {last.seq + 1} is" if gap == 1 else f"Rows {last.seq + 1} to {seq - 1} are"
-        found.append(AuditFinding(last.seq + 1, "missing", f"{which} missing."))
+        findings.append(AuditFinding(last.seq + 1, "missing", f"{which} missing."))
     if row_hash(fields) != fields["hash"]:
-        was = _find_original_number(db, fields)
-        text = f"Row {seq} was written as row {was}." if was else f"Row {seq} is not what was written."
-        found.append(AuditFinding(seq, "moved" if was else "edited", text))
+        original = _find_original_number(db, fields)
+        text = f"Row {seq} was written as row {original}." if original else f"Row {seq} is not what was written."
+        findings.append(AuditFinding(seq, "moved" if original else "edited", text))
     elif not gap and fields["prev"] != (last.hash if last.seq else INITIAL_HASH):
         before = f"row {last.seq}" if last.seq else "the beginning"
-        found.append(
-            AuditFinding(
-                seq, "unlinked", f"Row {seq} was not written after {before} as that is now: one was put there."
-            )
-        )
+        text = f"Row {seq} was not written after the present {before}: a row was inserted or replaced."
+        findings.append(AuditFinding(seq, "unlinked", text))
     if fields["kind"] == "ledger" and fields["event"] == "broken":
-        found.append(AuditFinding(seq, "recorded", f"At row {seq} it was noticed and recorded: {fields['decision']}."))
-    return found
+        text = f"Row {seq} records a break that was detected then: {fields['decision']}."
+        findings.append(AuditFinding(seq, "recorded", text))
+    return findings
 
 
 def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int:
-    """The number under which exactly this row was written; 0 when there is none."""
+    """Return the number with which exactly this row was written, or 0 if it is unknown."""
     row = db.execute("SELECT seq FROM ledger WHERE hash = ?", (fields["prev"],)).fetchone()
     before = 0 if fields["prev"] == INITIAL_HASH else row[0] if row else None
     for number in {before + 1} if before is not None else set[int]():
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number
-    # Its neighbours may have been moved as well: look close by.
+    # Its neighbours may have been moved as well: try numbers close by.
     for number in range(max(1, fields["seq"] - 50), fields["seq"] + 51):
         if row_hash(fields | {"seq": number}) == fields["hash"]:
             return number
@@ -221,20 +221,20 @@ def _find_original_number(db: sqlite3.Connection, fields: dict[str, Any]) -> int
 
 
 def _check_end(what: str, checkpoint: AuditPosition | None, last: AuditPosition) -> list[AuditFinding]:
-    """What the head says against the last row."""
+    """Return the findings for the fault *what* between the checkpoint and the last row."""
     if not what:
         return []
     if checkpoint is None:
-        text = "The head file is missing: nobody can tell whether rows were removed at the end."
+        text = "The checkpoint file is missing: rows may have been removed at the end."
         return [AuditFinding(last.seq, "head", text)]
     if what == "rows missing":
         return [
             AuditFinding(last.seq + 1, "missing", f"Rows {last.seq + 1} to {checkpoint.seq} are missing at the end.")
         ]
-    text = f"Row {checkpoint.seq} is not the one that was written: the chain was made anew."
+    text = f"Row {checkpoint.seq} is not the one that was written: the chain was rewritten."
     return [AuditFinding(checkpoint.seq, "head", text)]
 
 
 def to_export(row: AuditRow) -> dict[str, Any]:
-    """The row as it is exported: all its fields, and `v`, so that its hash can be counted again."""
+    """Return the exported form of a row: all its fields, and `v`, so that its hash can be recomputed."""
     return {"v": 1, **to_builtins(row)}

@@ -1,7 +1,7 @@
-"""The ledger: what was asked, decided and done, as rows that are only ever added, each carrying the hash of the last.
+"""The audit log: an append-only table of questions, decisions and actions, chained by hashes.
 
-A file of its own: conversations may be deleted and their store may be begun anew, the ledger not; and its commits are
-synced to the disk, which the others need not be. docs/audit.md says how to check it without this program.
+It has a file of its own because conversations may be deleted and their database may be replaced, the audit log not,
+and because only its commits are synced to disk. docs/audit.md explains how to verify it without this program.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from mcphost.store.migrations import Migrations
 
 HASH_FORMAT = 1
 MAX_PENDING_ROWS = 10_000
-"""Rows that are kept in memory while the file cannot be written; beyond them nothing may be done."""
+"""Rows kept in memory while the file cannot be written; when they are used up, every action is refused."""
 MAX_NAME_LENGTH = 1_000
 MAX_DETAIL_LENGTH = 70_000
 MAX_INTEGER = 2**53 - 1
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditRecord(Struct, frozen=True, kw_only=True):
-    """What a row says; docs/audit.md has the meaning of each field. Hashes are SHA-256 in hex, or empty."""
+    """The content of a row; docs/audit.md explains each field. Hashes are SHA-256 in hex, or empty."""
 
     at: int
     """Microseconds since 1970."""
@@ -60,7 +60,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
 
 
 class AuditRow(AuditRecord, frozen=True, kw_only=True):
-    """A record in its place. `about` is the number of the row it belongs to, or 0; `run` the process that wrote it."""
+    """A stored record. `about` is the number of the row it belongs to, or 0; `run` identifies the writing process."""
 
     seq: int
     run: str
@@ -95,14 +95,14 @@ _TABLE_STATEMENTS = (f"CREATE TABLE ledger ({_COLUMN_DEFINITIONS}) STRICT", *TRI
 
 
 def row_hash(fields: Mapping[str, Any]) -> str:
-    """The hash of a row: SHA-256 over the JSON of all its fields but `hash`, and `v`, keys sorted, no blanks, UTF-8."""
+    """Return the SHA-256 of a row's fields but `hash`, and `v`, as JSON: keys sorted, no blanks, UTF-8."""
     covered = {name: value for name, value in fields.items() if name != "hash"} | {"v": HASH_FORMAT}
     text = json.dumps(covered, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AuditEntry:
-    """A row on its way: `seq` is its number once it is on the disk, and 0 while it is kept in memory."""
+    """A row to be written: `seq` is its number once it is on disk, and 0 while it is in memory."""
 
     __slots__ = ("about", "factory", "record", "seq")
 
@@ -114,10 +114,10 @@ class AuditEntry:
 
 
 class AuditStore:
-    """The writing end. Rows get their place in the order in which they were handed over, also after a failure.
+    """Writer of the audit log. Rows are written in the order in which they were enqueued, also after a failure.
 
-    Several instances, in one process or in several, write one chain: the last row is read inside of the transaction
-    that adds the next one.
+    Several instances, in one process or in several, write one chain: the last row is read in the transaction that
+    adds the next one.
     """
 
     def __init__(
@@ -128,7 +128,10 @@ class AuditStore:
         warn: Callable[[str, str], None] = lambda text, hint: None,
         initial_records: Callable[[], Awaitable[tuple[AuditRecord, ...]]] | None = None,
     ) -> None:
-        """`path` None: in memory. `tell` gets a sentence and a hint. `before`: what a new ledger begins with."""
+        """Use the file at *path*, or memory for None.
+
+        *warn* receives a sentence and a hint. *initial_records* returns the first records of a new audit log.
+        """
         self.files = (path, checkpoint)
         self._database = Database(path, warn, migrations=MIGRATIONS, durable=True)
         self._checkpoint = AuditCheckpoint(checkpoint)
@@ -143,31 +146,32 @@ class AuditStore:
 
     @property
     def pending_count(self) -> int:
-        """How many rows are not on the disk."""
+        """Number of rows that are not on disk."""
         return len(self._pending)
 
     @property
     def is_full(self) -> bool:
-        """Whether so many are not on the disk that no more may be done."""
+        """Whether the limit of unwritten rows is reached, so that actions must be refused."""
         return len(self._pending) >= MAX_PENDING_ROWS
 
     def enqueue(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Hand over a row for the next `flush`; `make` is called on the thread that writes."""
+        """Add a row to the next `flush`; *factory* is called on the writing thread."""
         entry = AuditEntry(factory, about)
         self._pending.append(entry)
         return entry
 
     async def append(self, factory: Callable[[], AuditRecord], about: AuditEntry | None = None) -> AuditEntry:
-        """Add a row; it survives a power cut when this returns with its number. Raises nothing but cancellation.
+        """Add a row; it survives a power cut if the returned entry has a number. Raises nothing but cancellation.
 
-        A file that cannot be written is told of, and the row waits for the next attempt. Cancelling waits for the end.
+        If the file cannot be written, the user is warned and the row waits for the next attempt. Cancellation waits
+        for a running write.
         """
         entry = self.enqueue(factory, about)
         await self.flush()
         return entry
 
     async def flush(self) -> None:
-        """Write what was handed over, all of it in one commit."""
+        """Write all pending rows in one commit."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 batch = tuple(self._pending)
@@ -190,7 +194,7 @@ class AuditStore:
                     self._warn("The audit ledger is written again.", "What was kept in memory is in it.")
 
     async def close(self) -> None:
-        """Write what waits, and close the file."""
+        """Write pending rows and close the file."""
         await self.flush()
         await self._database.close()
 
@@ -202,7 +206,7 @@ class AuditStore:
             )
 
     async def _load_initial_records(self) -> tuple[AuditRecord, ...]:
-        """What a ledger without a row begins with; nothing when it has one."""
+        """Return the first records of an audit log without rows; none if it has rows."""
         if self._has_rows or not await self._database.run(lambda db: _last_position(db).seq == 0):
             return ()
         return await self._initial_records() if self._initial_records is not None else ()
@@ -213,8 +217,8 @@ class AuditStore:
     ) -> "_WriteResult":
         last = _last_position(db)
         breaks = self._detect_tampering(db, last)
-        records = [*((_make_first_record(), *initial) if last.seq == 0 else ()), *breaks]
-        for record in records:
+        first = (_make_first_record(), *initial) if last.seq == 0 else ()
+        for record in (*first, *breaks):
             last = self._insert(db, last, record, 0)
         numbers: dict[int, int] = {}
         for entry in batch:
@@ -232,43 +236,34 @@ class AuditStore:
         return AuditPosition(fields["seq"], fields["hash"])
 
     def _detect_tampering(self, db: sqlite3.Connection, last: AuditPosition) -> tuple[AuditRecord, ...]:
-        """What the head says against the chain; found once, it is in the chain for good, and the head starts from here.
+        """Return a record of a break between the checkpoint and the chain, after which the checkpoint restarts.
 
-        Whoever wrote a row moves the head after its commit, so the head never names a row that was not written.
+        A writer advances the checkpoint after its commit, so the checkpoint never names an unwritten row.
         """
         if not self._has_checkpoint:
             return ()
         try:
-            reached = self._checkpoint.read()
-            if reached is None and last.seq == 0:
-                # Before the first row, so that a ledger with rows and without a head is never our own doing.
+            checkpoint = self._checkpoint.read()
+            if checkpoint is None and last.seq == 0:
+                # Before the first row, so that rows without a checkpoint always mean that somebody removed it.
                 self._checkpoint.advance(AuditPosition())
                 return ()
         except OSError as error:
             self._has_checkpoint = False
-            _log.warning("the head of the ledger: %s", error)
+            _log.warning("audit checkpoint: %s", error)
             return ()
-        found = find_chain_break(db, reached)
-        if not found:
+        fault = find_chain_break(db, checkpoint)
+        if not fault:
             return ()
-        there = {"reached": reached.seq, "hash": reached.hash} if reached else {}
-        return (
-            AuditRecord(
-                at=current_microseconds(),
-                kind="ledger",
-                event="broken",
-                decision=found,
-                who="mcphost",
-                detail=dumps(there),
-            ),
-        )
+        detail = {"reached": checkpoint.seq, "hash": checkpoint.hash} if checkpoint else {}
+        return (_make_ledger_record("broken", dumps(detail), decision=fault),)
 
     def _advance_checkpoint(self, written: "_WriteResult") -> None:
         if self._has_checkpoint:
             try:
                 self._checkpoint.advance(written.last, allow_backward=written.allow_backward)
             except OSError as error:
-                _log.warning("the head of the ledger: %s", error)
+                _log.warning("audit checkpoint: %s", error)
 
 
 class _WriteResult(Struct, frozen=True):
@@ -278,12 +273,12 @@ class _WriteResult(Struct, frozen=True):
 
 
 def current_microseconds() -> int:
-    """Microseconds since 1970."""
+    """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 def find_chain_break(db: sqlite3.Connection, checkpoint: AuditPosition | None) -> str:
-    """What is wrong with a chain that has rows and once reached that far; empty for nothing."""
+    """Return the fault between a chain with rows and its checkpoint, or ""."""
     if checkpoint is None:
         return "head missing"
     if checkpoint.seq == 0:
@@ -299,53 +294,47 @@ def _last_position(db: sqlite3.Connection) -> AuditPosition:
     return AuditPosition(*row) if row else AuditPosition()
 
 
-def _make_first_record() -> AuditRecord:
+def _make_ledger_record(event: str, detail: str, decision: str = "") -> AuditRecord:
+    """Return a record about the audit log itself."""
     return AuditRecord(
-        at=current_microseconds(),
-        kind="ledger",
-        event="began",
-        who="mcphost",
-        detail=dumps({"id": secrets.token_hex(16)}),
+        at=current_microseconds(), kind="ledger", event=event, decision=decision, who="mcphost", detail=detail
     )
 
 
+def _make_first_record() -> AuditRecord:
+    return _make_ledger_record("began", dumps({"id": secrets.token_hex(16)}))
+
+
 def _make_record(entry: AuditEntry) -> AuditRecord:
-    """The record, made once: an entry whose writing failed is written later as it was."""
+    """Return the entry's record, made once: a retry writes the same record."""
     if entry.record is None:
         try:
-            made = entry.factory()
+            record = entry.factory()
         except Exception as error:  # noqa: BLE001
-            # A bug in describing a decision must neither lose that there was one nor hold up those behind it.
-            _log.exception("a row of the ledger")
-            made = AuditRecord(
-                at=current_microseconds(),
-                kind="ledger",
-                event="undescribed",
-                who="mcphost",
-                detail=dumps(repr(error)[:500]),
-            )
-        entry.record = _limit_record(made)
+            # A bug in describing a decision must not lose the decision or block the rows behind it.
+            _log.exception("audit record")
+            record = _make_ledger_record("undescribed", dumps(repr(error)[:500]))
+        entry.record = _limit_record(record)
     return entry.record
 
 
 def _limit_record(record: AuditRecord) -> AuditRecord:
-    """Texts that are whole, can be stored and are not endless; numbers that every reader of JSON takes."""
+    """Return the record with bounded, encodable text and with numbers that every JSON reader accepts."""
     changes: dict[str, Any] = {}
     for name in AuditRecord.__struct_fields__:
         value = getattr(record, name)
         if isinstance(value, int):
-            kept = max(0, min(value, MAX_INTEGER))
+            limited = max(0, min(value, MAX_INTEGER))
         else:
-            kept = replace_surrogates(
-                value if len(value) <= (most := _LENGTH_LIMITS.get(name, MAX_NAME_LENGTH)) else value[:most] + "…"
-            )
-        if kept != value:
-            changes[name] = kept
+            limit = _LENGTH_LIMITS.get(name, MAX_NAME_LENGTH)
+            limited = replace_surrogates(value if len(value) <= limit else value[:limit] + "…")
+        if limited != value:
+            changes[name] = limited
     return replace(record, **changes) if changes else record
 
 
 def _m001_ledger(db: sqlite3.Connection) -> None:
-    """The rows, and triggers that refuse what is not adding one at the end."""
+    """Create the table, and triggers that refuse everything but adding a row at the end."""
     for statement in _TABLE_STATEMENTS:
         db.execute(statement)
 

@@ -1,4 +1,4 @@
-"""Saves and loads conversations; a message is there once `append` returned."""
+"""Storage of conversations; a message is stored when `append` returns."""
 
 import sqlite3
 from typing import Any
@@ -10,7 +10,7 @@ from mcphost.store.database import Database
 
 
 class ConversationRow(Struct, frozen=True):
-    """One conversation in a list; times are seconds since 1970."""
+    """An entry in a list of conversations; times are seconds since 1970."""
 
     id: str
     title: str
@@ -21,7 +21,7 @@ class ConversationRow(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True):
-    """A call that a model made and that has a result, also a refused one; `at` is seconds since 1970."""
+    """A model's tool call that has a result, also a refused one; `at` is in seconds since 1970."""
 
     conversation: str
     title: str
@@ -50,7 +50,10 @@ class ConversationStore:
         self._database = database
 
     async def append(self, conversation_id: str, message: Message, *, title: str, model: str) -> None:
-        """Add one message, making the conversation when it is new; its draft, if any, is done. Raises StoreError."""
+        """Add one message and create its conversation if it is new. Raises StoreError.
+
+        An assistant message replaces the conversation's draft.
+        """
         body = encode(message)
 
         def work(db: sqlite3.Connection) -> None:
@@ -69,7 +72,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def save_draft(self, conversation_id: str, message: Message | None) -> None:
-        """Keep what the model has said so far, so that a crash loses little; None removes it."""
+        """Save an unfinished answer, so that a crash loses little; None deletes it."""
 
         def work(db: sqlite3.Connection) -> None:
             if message is None:
@@ -83,7 +86,7 @@ class ConversationStore:
         await self._database.run(work)
 
     async def load(self, conversation_id: str) -> tuple[Message, ...] | None:
-        """All messages in order, a draft left by a crash as a cut message at the end; None for an unknown id."""
+        """Return all messages in order, then a draft left by a crash; None for an unknown id."""
 
         def work(db: sqlite3.Connection) -> list[bytes] | None:
             if db.execute("SELECT 1 FROM conversations WHERE id = ?", (conversation_id,)).fetchone() is None:
@@ -91,45 +94,40 @@ class ConversationStore:
             rows = db.execute(
                 "SELECT body FROM messages WHERE conversation = ? ORDER BY seq", (conversation_id,)
             ).fetchall()
-            return [
-                body
-                for (body,) in rows
-                + db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
-            ]
+            rows += db.execute("SELECT body FROM drafts WHERE conversation = ?", (conversation_id,)).fetchall()
+            return [body for (body,) in rows]
 
         bodies = await self._database.run(work)
-        return (
-            None
-            if bodies is None
-            else tuple(message for body in bodies if (message := _decode_message(body)) is not None)
-        )
+        if bodies is None:
+            return None
+        return tuple(message for body in bodies if (message := _decode_message(body)) is not None)
 
     async def list_recent(self, limit: int = 100) -> tuple[ConversationRow, ...]:
-        """The newest conversations first."""
+        """Return the most recently updated conversations, newest first."""
         return await self._rows("", (limit,))
 
     async def find_by_prefix(self, prefix: str) -> tuple[ConversationRow, ...]:
-        """Conversations whose id begins with `prefix`, newest first."""
+        """Return at most 100 conversations whose id begins with *prefix*, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
     async def list_calls(self, server: str, limit: int) -> tuple[RecordedCall, ...]:
-        """The newest calls of that server's tools, newest first; messages over 256 kB are left out."""
+        """Return the latest calls of a server's tools, newest first; messages over 256 kB are skipped."""
         values = (_MAX_CALL_MESSAGE_BYTES, b'"tool_use"', b'"tool_return"', _MAX_CALL_MESSAGES)
 
         def work(db: sqlite3.Connection) -> tuple[RecordedCall, ...]:
-            made: list[RecordedCall] = []
+            calls: list[RecordedCall] = []
             tools: dict[tuple[str, str], str] = {}
-            # Newest first, so the result of a call comes before it; only that says whose tool it was.
-            for ident, title, body in db.execute(_CALLS_QUERY, values):
+            # Newest first, so a result comes before its call; only the result names the server.
+            for conversation_id, title, body in db.execute(_CALLS_QUERY, values):
                 message = _decode_message(body)
                 for part in message.parts if message else ():
                     if isinstance(part, ToolReturnPart) and part.server == server:
-                        tools[ident, part.use_id] = part.tool
+                        tools[conversation_id, part.use_id] = part.tool
                 for use in reversed(message.tool_uses if message else ()):
-                    tool = tools.get((ident, use.id))
+                    tool = tools.get((conversation_id, use.id))
                     if message and tool is not None and use.arguments is not None:
-                        made.append(RecordedCall(ident, title, message.at, tool, use.arguments))
-            return tuple(sorted(made, key=lambda one: -one.at)[:limit])
+                        calls.append(RecordedCall(conversation_id, title, message.at, tool, use.arguments))
+            return tuple(sorted(calls, key=lambda call: -call.at)[:limit])
 
         return await self._database.run(work)
 

@@ -1,7 +1,7 @@
-"""Opens the SQLite file on first use and runs all work on one thread at a time.
+"""An SQLite file that is opened on first use and used by one thread at a time.
 
-A damaged file is moved aside with the date and said; a file of a newer mcphost is refused and left alone; a place
-that cannot be written means that this run keeps everything in memory, and says so.
+A damaged file is renamed with the date and replaced, with a warning. A file of a newer mcphost is refused and left
+unchanged. If the path cannot be written, data is kept in memory for this run, with a warning.
 """
 
 import sqlite3
@@ -18,12 +18,12 @@ from mcphost.store.migrations import MIGRATIONS, Migrations, migrate
 
 T = TypeVar("T")
 _BUSY_TIMEOUT = 10
-_REPAIR_HINT = "Free the disk, mend its permissions, or set MCPHOST_DATA_DIR."
+_REPAIR_HINT = "Free disk space, check the permissions, or set MCPHOST_DATA_DIR."
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
 
 class _Job(Generic[T]):
-    """One call of `run`, and what came back."""
+    """One call of `run` and its outcome."""
 
     def __init__(self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None]) -> None:
         self.work, self.on_commit = work, on_commit
@@ -32,11 +32,11 @@ class _Job(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Whether it ran, in whatever way it ended."""
+        """Whether the work returned or raised."""
         return bool(self.results) or self.error is not None
 
     def result(self) -> T:
-        """What the work returned, or raise what it raised."""
+        """Return what the work returned, or raise what it raised."""
         if self.error is not None:
             raise self.error
         return self.results[0]
@@ -53,10 +53,11 @@ class Database:
         migrations: Migrations = MIGRATIONS,
         durable: bool = False,
     ) -> None:
-        """`path` None keeps everything in memory; `tell` gets one sentence and a hint, on the event loop.
+        """Use the file at *path*, or memory for None; *warn* receives a sentence and a hint, on the event loop.
 
-        `durable`: what `run` returned from survives a power cut, and a place that cannot be written is a StoreError at
-        each attempt instead of a file in memory. A file that was taken away or replaced meanwhile is opened anew.
+        With *durable*, the work of a finished `run` survives a power cut, a path that cannot be written raises
+        StoreError at each attempt instead of falling back to memory, and a file that was removed or replaced is
+        reopened.
         """
         self._path = path
         self._migrations = migrations
@@ -71,23 +72,23 @@ class Database:
     async def run(
         self, work: Callable[[sqlite3.Connection], T], on_commit: Callable[[T], None] = lambda done: None
     ) -> T:
-        """Run `work` in one transaction. Cancelling waits for it to end. Raises StoreError.
+        """Run *work* in one transaction and return its result. Cancellation waits for it. Raises StoreError.
 
-        `after` gets what `work` returned, on the same thread, once that is committed; it raises nothing.
+        *on_commit* receives the result after the commit, on the same thread; it must not raise.
         """
         job = _Job(work, on_commit)
         self._jobs.append(job)
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 if not job.is_done:
-                    # With all that waited meanwhile: on a busy machine a change of threads takes longer than the work.
+                    # Run all waiting jobs at once: on a busy machine a thread switch takes longer than the work.
                     jobs, self._jobs = self._jobs, []
                     try:
                         await anyio.to_thread.run_sync(self._run_jobs, jobs)
                     finally:
-                        said, self._pending_warning = self._pending_warning, None
-                        if said:
-                            self._warn(*said)
+                        warning, self._pending_warning = self._pending_warning, None
+                        if warning:
+                            self._warn(*warning)
         return job.result()
 
     def _run_jobs(self, jobs: "list[_Job[Any]]") -> None:
@@ -98,7 +99,7 @@ class Database:
                 job.error = error
 
     async def close(self) -> None:
-        """Close the file; waits for running work."""
+        """Close the file after running work has ended."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
                 db, self._db = self._db, None
@@ -112,7 +113,7 @@ class Database:
             and self._path is not None
             and _file_identity(self._path) != self._file_id
         ):
-            # SQLite would go on writing into the file that has no name any more.
+            # SQLite would go on writing into the unlinked file.
             self._db.close()
             self._db = None
         if self._db is None:
@@ -177,22 +178,22 @@ class Database:
         return self._connect(":memory:")
 
     def _connect_with_retries(self, path: str) -> sqlite3.Connection:
-        """Wait for another process that is just making the file: SQLite's patience does not cover the switch to WAL."""
-        until = time.monotonic() + _BUSY_TIMEOUT
+        """Retry while another process creates the file: SQLite's busy timeout does not cover the switch to WAL."""
+        deadline = time.monotonic() + _BUSY_TIMEOUT
         while True:
             try:
                 return self._connect(path)
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in _BUSY_CODES or time.monotonic() > until:
+                if error.sqlite_errorcode & 0xFF not in _BUSY_CODES or time.monotonic() > deadline:
                     raise
                 time.sleep(0.02)
 
     def _connect(self, path: str) -> sqlite3.Connection:
-        # The lock in `run` keeps two threads apart; isolation_level None leaves transactions to us.
+        # The lock in `run` allows one thread at a time; isolation_level None leaves transactions to us.
         db = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
         try:
             db.execute("PRAGMA journal_mode = WAL")
-            # In WAL, NORMAL survives a crash of this program, FULL one of the machine; macOS needs fullfsync for that.
+            # In WAL mode, NORMAL survives a crash of this program, FULL one of the machine; macOS also needs fullfsync.
             db.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
             db.execute(f"PRAGMA fullfsync = {int(self._durable)}")
             db.execute("PRAGMA foreign_keys = ON")
@@ -204,9 +205,9 @@ class Database:
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file stands there now; None for none that can be looked at."""
+    """Return the device and inode of the file, or None if it cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""Saves what the user allowed for longer: calls by rules, servers by digest; and which era a server spoke."""
+"""Storage of lasting permissions: grants for tool calls, approved servers; also the eras that servers support."""
 
 import json
 import secrets
@@ -23,13 +23,13 @@ EXPIRED_REASON = "it expired"
 
 
 class Grant(Struct, frozen=True, kw_only=True):
-    """What the user allowed, until it is revoked; times are seconds since 1970.
+    """A permission that holds until it expires or is revoked; times are seconds since 1970.
 
-    It holds for the server with `server_digest` and that account, in `place`: a conversation's id, a project's folder,
-    or empty for everywhere. `tools` has the digest of every tool that it covered when it was given; a tool that was not
-    among them is asked about, and so is one with another digest. `suspended` says why it does not count any more, in
-    one short sentence; empty while it does. `account` None: it was given before accounts were told apart; that of the
-    rule itself is not kept. `session`: it lasts until the program ends and is not stored.
+    It applies to the server with `server_digest` and to `account`, in `place`: a conversation id, a project folder, or
+    empty for everywhere. `tools` has the digest of each tool that the grant covered when it was created; a new tool,
+    or one with another digest, is asked about. `suspended` is the reason why the grant is suspended, or empty.
+    `account` is None for grants from before accounts were distinguished; the rule's own account is not stored.
+    `session` grants are not stored and end with the program.
     """
 
     id: str = ""
@@ -47,17 +47,17 @@ class Grant(Struct, frozen=True, kw_only=True):
 
     @property
     def server(self) -> str:
-        """The configured name of its server."""
+        """Configured name of the server."""
         return self.rule.server
 
     @property
     def text(self) -> str:
-        """The rule as a person writes it."""
+        """Text form of the rule."""
         return format_rule(self.rule)
 
 
 class TrustedServer(Struct, frozen=True):
-    """An approved server; `description` is what was shown when it was approved."""
+    """An approved server; `description` is the text that was shown for approval."""
 
     server: str
     digest: str
@@ -65,27 +65,27 @@ class TrustedServer(Struct, frozen=True):
 
 
 class GrantStore:
-    """Grants, trust and eras in the database; several processes may use it. Every method raises StoreError."""
+    """Grants, approved servers and eras in the database, shared by processes. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pending_uses: dict[str, tuple[int, float]] = {}
 
     async def add(self, grant: Grant) -> Grant:
-        """Keep it under a new id; one with the same rule, account, scope and place is replaced by it."""
+        """Store a grant with a new id and return it; one with the same rule, account, scope and place is revoked."""
         now = time.time()
         rule = replace(grant.rule, account=None)
-        kept = replace(grant, id=secrets.token_hex(4), created=now, rule=rule)
+        stored = replace(grant, id=secrets.token_hex(4), created=now, rule=rule)
         values = (
-            kept.id, rule.server, kept.server_digest, kept.text, json.dumps(kept.tools), kept.account, rule.scope,
-            kept.place, rule.expires, now,
+            stored.id, rule.server, stored.server_digest, stored.text, json.dumps(stored.tools), stored.account,
+            rule.scope, stored.place, rule.expires, now,
         )  # fmt: skip
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "UPDATE grants SET revoked = ? WHERE revoked IS NULL AND server = ? AND server_digest = ? AND rule = ?"
                 " AND account IS ? AND scope = ? AND place = ?",
-                (now, rule.server, kept.server_digest, kept.text, kept.account, rule.scope, kept.place),
+                (now, rule.server, stored.server_digest, stored.text, stored.account, rule.scope, stored.place),
             )
             db.execute(
                 "INSERT INTO grants (id, server, server_digest, rule, tools, account, scope, place, expires, created)"
@@ -94,28 +94,28 @@ class GrantStore:
             )
 
         await self._database.run(work)
-        return kept
+        return stored
 
     async def list_for_server(self, server: str) -> tuple[Grant, ...]:
-        """What stands for that server, suspended ones too, oldest first."""
+        """Return the grants for a server that are not revoked, oldest first; suspended ones included."""
         return await self._rows("WHERE revoked IS NULL AND server = ? ORDER BY created, id", (server,))
 
     async def list_all(self, *, include_revoked: bool = False) -> tuple[Grant, ...]:
-        """All that stand, with `revoked` also those that no longer do; newest first."""
+        """Return all grants, newest first; revoked ones only with *include_revoked*."""
         where = "" if include_revoked else "WHERE revoked IS NULL "
         return await self._rows(f"{where}ORDER BY created DESC, id LIMIT {MAX_LISTED}", ())
 
     async def find_by_prefix(self, prefix: str) -> Grant:
-        """The one whose id begins so and that stands. Raises UsageError when none or several do."""
-        found = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
-        exact = [grant for grant in found if grant.id == prefix] or list(found)
-        if not prefix or len(exact) != 1:
-            what = "There is no grant" if not exact else f"{len(exact)} grants begin with"
+        """Return the unrevoked grant with this id prefix. Raises UsageError for none or several."""
+        grants = await self._rows("WHERE revoked IS NULL AND substr(id, 1, length(?1)) = ?1", (prefix,))
+        matches = [grant for grant in grants if grant.id == prefix] or list(grants)
+        if not prefix or len(matches) != 1:
+            what = "There is no grant" if not matches else f"{len(matches)} grants begin with"
             raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
-        return exact[0]
+        return matches[0]
 
     async def revoke(self, prefix: str) -> Grant:
-        """End the one whose id begins so; it counts no more, here and in every other mcphost. Raises UsageError."""
+        """Revoke the grant with this id prefix, in every running mcphost. Raises UsageError for none or several."""
         grant = await self.find_by_prefix(prefix)
         now = time.time()
         await self._database.run(
@@ -124,14 +124,17 @@ class GrantStore:
         return replace(grant, revoked=now)
 
     async def suspend(self, grant_ids: Iterable[str], reason: str) -> None:
-        """They count no more until they are given again; `why` is one short sentence."""
-        rows = [(reason, ident) for ident in grant_ids]
+        """Suspend grants until the user grants them again; *reason* is a short phrase."""
+        rows = [(reason, grant_id) for grant_id in grant_ids]
         await self._database.run(
             lambda db: db.executemany("UPDATE grants SET suspended = ? WHERE id = ? AND suspended = ''", rows)
         )
 
     async def carry_over_tool(self, server: str, server_digest: str, tool: str, before: str, after: str) -> None:
-        """The user keeps a changed tool: grants given to exactly what it was cover what it is, and count again."""
+        """Let grants that cover a tool with the digest *before* cover *after*, and end their suspension.
+
+        Called when the user accepts a changed tool.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             rows = db.execute(
@@ -149,16 +152,16 @@ class GrantStore:
         await self._database.run(work)
 
     def count_use(self, grant_id: str) -> None:
-        """Count one use. It is written by the next `write_uses`, so that no call waits for the disk."""
+        """Count one use; the next `write_uses` stores it, so that no tool call waits for the disk."""
         count, _ = self._pending_uses.get(grant_id, (0, 0.0))
         self._pending_uses[grant_id] = (count + 1, time.time())
 
     async def write_uses(self) -> None:
-        """Add what was counted since the last time to what is stored; what cannot be written is tried again later."""
+        """Store the uses counted since the last time; on failure they are kept for the next call."""
         counted, self._pending_uses = self._pending_uses, {}
         if not counted:
             return
-        rows = [(count, at, ident) for ident, (count, at) in counted.items()]
+        rows = [(count, at, grant_id) for grant_id, (count, at) in counted.items()]
         try:
             await self._database.run(
                 lambda db: db.executemany(
@@ -167,13 +170,13 @@ class GrantStore:
                 )
             )
         except BaseException:
-            for ident, (count, at) in counted.items():
-                since, latest = self._pending_uses.get(ident, (0, 0.0))
-                self._pending_uses[ident] = (since + count, max(latest, at))
+            for grant_id, (count, at) in counted.items():
+                since, latest = self._pending_uses.get(grant_id, (0, 0.0))
+                self._pending_uses[grant_id] = (since + count, max(latest, at))
             raise
 
     async def find_trusted(self, server: str) -> TrustedServer | None:
-        """The approval of that server, whether or not its digest still matches."""
+        """Return the approval of a server, whether or not its digest still matches."""
         row = await self._database.run(
             lambda db: db.execute(
                 "SELECT server, digest, description FROM trust WHERE server = ?", (server,)
@@ -182,22 +185,22 @@ class GrantStore:
         return TrustedServer(*row) if row else None
 
     async def save_trusted(self, trust: TrustedServer) -> None:
-        """Keep an approval; it replaces an older one."""
+        """Store an approval; it replaces an older one of the same server."""
         values = (trust.server, trust.digest, trust.description, time.time())
         await self._database.run(lambda db: db.execute("INSERT OR REPLACE INTO trust VALUES (?, ?, ?, ?)", values))
 
     async def carry_over_server(self, before: str, after: TrustedServer) -> bool:
-        """The same server has another digest: its approval, its grants and all that is known of it go along.
+        """Move everything stored about a server from the digest *before* to that of *after*.
 
-        Whether there was an approval of exactly the digest `before`; without one nothing changes.
+        Returns False, without a change, if the server was not approved with the digest *before*.
         """
 
         def work(db: sqlite3.Connection) -> bool:
-            found = db.execute(
+            updated = db.execute(
                 "UPDATE trust SET digest = ?, description = ? WHERE server = ? AND digest = ?",
                 (after.digest, after.description, after.server, before),
             ).rowcount
-            if not found:
+            if not updated:
                 return False
             moved = (after.digest, after.server, before)
             db.execute("UPDATE grants SET server_digest = ? WHERE server = ? AND server_digest = ?", moved)
@@ -214,14 +217,14 @@ class GrantStore:
         return await self._database.run(work)
 
     async def load_eras(self, digest: str) -> ServerEras | None:
-        """Which eras a server with that digest spoke last."""
+        """Return the eras that a server with this digest supported last, or None if unknown."""
         row = await self._database.run(
             lambda db: db.execute("SELECT era FROM eras WHERE digest = ?", (digest,)).fetchone()
         )
         return row[0] if row and row[0] in ("handshake", "stateless", "dual") else None
 
     async def save_eras(self, digest: str, eras: ServerEras) -> None:
-        """Keep what a server speaks for the next start."""
+        """Store the eras that a server supports, for the next start."""
         await self._database.run(
             lambda db: db.execute("INSERT OR REPLACE INTO eras VALUES (?, ?, ?)", (digest, eras, time.time()))
         )
@@ -234,20 +237,20 @@ class GrantStore:
 
 
 def _parse_rows(rows: Iterable[tuple[Any, ...]]) -> list[Grant]:
-    made: list[Grant] = []
+    grants: list[Grant] = []
     for row in rows:
-        ident, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row
+        grant_id, _, digest, text, tools, account, scope, place, expires, created, uses, last, suspended, revoked = row
         try:
             rule = replace(parse_rule(text), scope=scope, expires=expires)
-            known = {str(name): str(mark) for name, mark in json.loads(tools).items()}
+            tool_digests = {str(name): str(value) for name, value in json.loads(tools).items()}
         except (UsageError, ValueError, AttributeError):
-            continue  # A row that cannot be read allows nothing.
+            continue  # An unreadable row allows nothing.
         if scope not in get_args(Scope):
             continue
-        made.append(
+        grants.append(
             Grant(
-                id=ident, rule=rule, server_digest=digest, tools=known, account=account, place=place, created=created,
-                uses=uses, last_used=last, suspended=suspended, revoked=revoked,
+                id=grant_id, rule=rule, server_digest=digest, tools=tool_digests, account=account, place=place,
+                created=created, uses=uses, last_used=last, suspended=suspended, revoked=revoked,
             )
         )  # fmt: skip
-    return made
+    return grants

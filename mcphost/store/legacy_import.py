@@ -1,4 +1,4 @@
-"""What was allowed before there was a ledger: the rows that a new one begins with."""
+"""Audit records for permissions from before the audit log existed; a new audit log begins with them."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ _TABLES = (("grants", "grant"), ("trust", "trust"))
 
 
 async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
-    """One row for each grant and each trusted server of an earlier version, and one with the number of conversations.
+    """Return a record for each grant and each approved server, and one with the number of conversations.
 
-    It reads whatever columns there are. A store that cannot be read is said in one row instead.
+    Tables may have any columns. If the database cannot be read, the only record says so.
     """
     try:
         return await database.run(_read)
@@ -26,26 +26,26 @@ async def load_legacy_records(database: Database) -> tuple[AuditRecord, ...]:
 
 
 def _read(db: sqlite3.Connection) -> tuple[AuditRecord, ...]:
-    made: list[AuditRecord] = []
+    records: list[AuditRecord] = []
     for table, kind in _TABLES:
         cursor = db.execute(f"SELECT * FROM {table} ORDER BY created LIMIT {MAX_ROWS}")  # noqa: S608
         names = [str(column[0]) for column in cursor.description]
-        made += [_convert_row(kind, dict(zip(names, row, strict=True))) for row in cursor]
+        records += [_convert_row(kind, dict(zip(names, row, strict=True))) for row in cursor]
     (conversations,) = db.execute("SELECT count(*) FROM conversations").fetchone()
-    if made or conversations:
-        made.append(_make_record("ledger", "carried over", {"conversations": conversations, "rows": len(made)}))
-    return tuple(made)
+    if records or conversations:
+        records.append(_make_record("ledger", "carried over", {"conversations": conversations, "rows": len(records)}))
+    return tuple(records)
 
 
-def _convert_row(kind: str, found: dict[str, Any]) -> AuditRecord:
-    plain = json.dumps(found, sort_keys=True, default=str)
-    detail = {"created": found.get("created"), "digest": hashlib.sha256(plain.encode()).hexdigest()}
+def _convert_row(kind: str, row: dict[str, Any]) -> AuditRecord:
+    plain = json.dumps(row, sort_keys=True, default=str)
+    detail = {"created": row.get("created"), "digest": hashlib.sha256(plain.encode()).hexdigest()}
     return replace(
         _make_record(kind, "carried over", detail),
-        server=str(found.get("server", "")),
-        subject=str(found.get("tool", found.get("rule", ""))),
-        grant=str(found.get("id", "")),
-        definition=str(found.get("server_digest", found.get("digest", ""))),
+        server=str(row.get("server", "")),
+        subject=str(row.get("tool", row.get("rule", ""))),
+        grant=str(row.get("id", "")),
+        definition=str(row.get("server_digest", row.get("digest", ""))),
     )
 
 

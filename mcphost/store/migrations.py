@@ -1,4 +1,4 @@
-"""Numbered steps that bring a database to the newest shape; each is applied once and recorded by name."""
+"""Numbered schema migrations; each is applied once and recorded by name."""
 
 import json
 import secrets
@@ -8,13 +8,11 @@ from urllib.parse import quote
 
 Migration = Callable[[sqlite3.Connection], None]
 Migrations = tuple[tuple[str, Migration], ...]
-
-
 _UNQUOTED = " !\"#$&'()+,-.:;<=>@[]^_`{|}~"
 
 
 def m001_first(db: sqlite3.Connection) -> None:
-    """Conversations, their messages and drafts, grants, trust, eras."""
+    """Create conversations with messages and drafts, grants, trust and eras."""
     _execute_script(
         db,
         """
@@ -46,7 +44,7 @@ def m001_first(db: sqlite3.Connection) -> None:
 
 
 def m002_tasks(db: sqlite3.Connection) -> None:
-    """Tasks of servers that were not over when last heard of."""
+    """Create the table of unfinished tasks."""
     _execute_script(
         db,
         """
@@ -60,7 +58,7 @@ def m002_tasks(db: sqlite3.Connection) -> None:
 
 
 def m003_grants(db: sqlite3.Connection) -> None:
-    """Grants are rules with conditions, scope and expiry; what was allowed for always before goes on."""
+    """Turn grants into rules with conditions, scope and expiry; existing grants stay valid."""
     db.execute("ALTER TABLE grants RENAME TO grants_001")
     _execute_script(
         db,
@@ -76,7 +74,7 @@ def m003_grants(db: sqlite3.Connection) -> None:
     )
     rows = db.execute("SELECT server, server_digest, tool, tool_digest, created FROM grants_001").fetchall()
     for server, server_digest, tool, tool_digest, created in rows:
-        # The text form of rules: percent codes for whatever means something there.
+        # The text form of rules: special characters are percent-encoded.
         rule = f"{quote(server, safe=_UNQUOTED)}/{quote(tool, safe=_UNQUOTED + '/')}"
         tools = json.dumps({tool: tool_digest})
         db.execute(
@@ -88,7 +86,7 @@ def m003_grants(db: sqlite3.Connection) -> None:
 
 
 def m005_pins(db: sqlite3.Connection) -> None:
-    """What the tools of each server were when they were first seen, or last accepted."""
+    """Create the table of tool fingerprints."""
     _execute_script(
         db,
         """
@@ -102,7 +100,7 @@ def m005_pins(db: sqlite3.Connection) -> None:
 
 
 def m006_folders(db: sqlite3.Connection) -> None:
-    """What the user changed in the list of folders that servers may be told of; paths as the bytes they are."""
+    """Create the table of the user's changes to shared folders; paths are bytes."""
     _execute_script(
         db,
         """
@@ -115,13 +113,13 @@ def m006_folders(db: sqlite3.Connection) -> None:
 
 
 def m007_turned(db: sqlite3.Connection) -> None:
-    """What a tool last was that nobody kept: also when it is again what it was, that was something else."""
+    """Add the last definition of a changed tool that was not accepted, which outlasts a change back."""
     db.execute("ALTER TABLE pins ADD COLUMN turned TEXT NOT NULL DEFAULT ''")
     db.execute("ALTER TABLE pins ADD COLUMN meanwhile BLOB NOT NULL DEFAULT x''")
 
 
 def m008_switches(db: sqlite3.Connection) -> None:
-    """Which tools the user switched off."""
+    """Create the table of tools that the user switched off."""
     _execute_script(
         db,
         """
@@ -133,7 +131,7 @@ def m008_switches(db: sqlite3.Connection) -> None:
 
 
 def m009_folder_answers(db: sqlite3.Connection) -> None:
-    """Which server may know which folder, as the user answered for good."""
+    """Create the table of lasting answers about sharing folders with servers."""
     _execute_script(
         db,
         """
@@ -146,7 +144,7 @@ def m009_folder_answers(db: sqlite3.Connection) -> None:
 
 
 def _execute_script(db: sqlite3.Connection, script: str) -> None:
-    # Connection.executescript would commit the transaction that keeps a step whole.
+    # Connection.executescript would commit the transaction of the migration.
     for statement in script.split(";"):
         if statement.strip():
             db.execute(statement)
@@ -165,17 +163,17 @@ MIGRATIONS: Migrations = (
 
 
 def migrate(db: sqlite3.Connection, migrations: Migrations = MIGRATIONS) -> None:
-    """Apply what is missing, each step in its own transaction. Raises LookupError when a newer mcphost was here."""
+    """Apply the missing migrations, each in its own transaction. Raises LookupError for unknown applied ones."""
     db.execute("CREATE TABLE IF NOT EXISTS migrations (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT")
-    done = {name for (name,) in db.execute("SELECT name FROM migrations")}
-    unknown = done - {name for name, _ in migrations}
+    applied = {name for (name,) in db.execute("SELECT name FROM migrations")}
+    unknown = applied - {name for name, _ in migrations}
     if unknown:
         raise LookupError(", ".join(sorted(unknown)))
     for name, step in migrations:
-        if name in done:
+        if name in applied:
             continue
         db.execute("BEGIN IMMEDIATE")
-        # Another process may have migrated while we waited for the lock.
+        # Another process may have applied it while this one waited for the lock.
         if db.execute("SELECT 1 FROM migrations WHERE name = ?", (name,)).fetchone():
             db.execute("ROLLBACK")
             continue

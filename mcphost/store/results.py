@@ -1,4 +1,4 @@
-"""Whole results that were too big for a model, as files: for the user alone, bounded together, swept when old."""
+"""Tool results that are too big for a model, stored as private files with limits on age and total size."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _MEGABYTE = 1_000_000
 
 
 class StoredText(Struct, frozen=True):
-    """A part of a kept result: its text from the byte `offset` to `end`, of `size` bytes in all."""
+    """A part of a stored result: its text from the byte `offset` to `end`, of `size` bytes in all."""
 
     text: str
     offset: int
@@ -35,37 +35,37 @@ class StoredText(Struct, frozen=True):
 
 
 class ResultStore:
-    """One folder of text files that only the user can read; nothing ever runs or opens them by a name from outside.
+    """A folder of text files that only the user can read, under random names.
 
-    Several programs may share the folder. All work is done on a thread, and cancelling waits for it.
+    Several processes may share the folder. All work is done on a thread, and cancellation waits for it.
     """
 
     def __init__(self, directory: Path | None, config: ResultsConfig | None = None) -> None:
-        """`folder` None keeps nothing."""
+        """Store files in *directory*; None makes every method fail."""
         config = config or ResultsConfig()
         self._directory = directory
         self._max_bytes = config.megabytes * _MEGABYTE
         self._max_age = config.days * _DAY
 
     async def save(self, text: str) -> str:
-        """Write it down whole; the path of its file. The oldest go when there are too many. Raises StoreError."""
+        """Write *text* to a file and return its path; delete the oldest beyond the limits. Raises StoreError."""
         return await self._run(lambda folder: self._save(folder, text))
 
     async def read(self, name: str, offset: int = 0, limit: int = 0) -> StoredText:
-        """A part of what was kept under this name; `offset` and `limit` are bytes, no character is cut in two.
+        """Return a part of a result; *offset* and *limit* are in bytes, and no character is split.
 
-        `limit` 0: to its end. Raises StoreError for a name that is none, or of a result that is not kept any more.
+        *limit* 0 reads to the end. Raises StoreError for an invalid name, or if the result was deleted.
         """
         if not _NAME_PATTERN.fullmatch(name):
-            raise StoreError(f"No result is kept as {name[:80]!r}.")
+            raise StoreError(f"No result is stored as {name[:80]!r}.")
         return await self._run(lambda folder: _read_part(folder / f"{name}{_SUFFIX}", offset, limit))
 
     async def read_all(self, path: str) -> str:
-        """All of what was kept as this file, which may have moved with the folder. Raises StoreError."""
+        """Return all of the result in this file, which may have moved with the folder. Raises StoreError."""
         return (await self.read(Path(path).stem)).text
 
     async def delete_expired(self) -> None:
-        """Take away what is too old or too much. Raises nothing but cancellation."""
+        """Delete files that are too old or exceed the total size. Raises nothing but cancellation."""
         with suppress(StoreError):
             await self._run(self._delete_expired)
 
@@ -73,32 +73,33 @@ class ResultStore:
         folder = self._directory
         if folder is None:
             raise StoreError("Results are not kept in this run.")
-        done: list[T] = []
+        results: list[T] = []
         with anyio.CancelScope(shield=True):
             try:
-                done.append(await anyio.to_thread.run_sync(work, folder))
+                results.append(await anyio.to_thread.run_sync(work, folder))
             except OSError as error:
-                why = error.strerror or type(error).__name__
-                raise StoreError(f"{folder}: {why}.", "Free the disk, or mend its permissions.") from error
-        return done[0]
+                reason = error.strerror or type(error).__name__
+                hint = "Free disk space, or check the folder's permissions."
+                raise StoreError(f"{folder}: {reason}.", hint) from error
+        return results[0]
 
     def _save(self, directory: Path, text: str) -> str:
         body = replace_surrogates(text).encode()
         if len(body) > self._max_bytes:
             raise StoreError(
-                f"It is over the {self._max_bytes // _MEGABYTE} MB that all kept results may have together."
+                f"It is over the limit of {self._max_bytes // _MEGABYTE} MB for all stored results together."
             )
         make_private_directory(directory)
         name = secrets.token_hex(8)
-        beside, path = directory / f"{name}.part", directory / f"{name}{_SUFFIX}"
+        temporary, path = directory / f"{name}.part", directory / f"{name}{_SUFFIX}"
         try:
-            # O_EXCL and O_NOFOLLOW: never through a link that somebody put there.
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            # O_EXCL and O_NOFOLLOW: never through a planted link.
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
             with os.fdopen(file, "wb") as out:
                 out.write(body)
-            beside.replace(path)
+            temporary.replace(path)
         except OSError:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
             raise
         self._delete_expired(directory)
         return str(path)
@@ -115,7 +116,7 @@ class ResultStore:
 
 
 def _iter_files(directory: Path) -> Iterator[tuple[float, int, Path]]:
-    """What is ours in there: time, size, path. A file of another name is left alone."""
+    """Yield modification time, size and path of each result; files with other names are left alone."""
     with os.scandir(directory) as entries:
         for entry in entries:
             stem, _, ending = entry.name.partition(".")
@@ -129,7 +130,7 @@ def _read_part(path: Path, offset: int, limit: int) -> StoredText:
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError as error:
-        raise StoreError("This result is not kept any more.", "Call the tool again.") from error
+        raise StoreError("This result is no longer stored.", "Call the tool again.") from error
     with os.fdopen(file, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         start = source.seek(min(max(0, offset), size))
@@ -141,12 +142,12 @@ def _read_part(path: Path, offset: int, limit: int) -> StoredText:
 
 
 def _is_continuation_byte(byte: int) -> bool:
-    """Whether it is a later byte of a character."""
+    """Return whether a byte continues a UTF-8 character."""
     return byte & 0xC0 == 0x80
 
 
 def _complete_length(body: bytes) -> int:
-    """How much of the beginning ends with a whole character."""
+    """Return the length of *body* up to its last complete character."""
     for back in range(1, min(4, len(body)) + 1):
         byte = body[-back]
         if not _is_continuation_byte(byte):

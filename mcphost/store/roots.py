@@ -1,4 +1,4 @@
-"""The user's edits of the list of folders that servers may be told of, and which server may know which folder."""
+"""Storage of the user's changes to shared folders (roots), and of answers about sharing them with a server."""
 
 import os
 import secrets
@@ -16,7 +16,7 @@ MAX_ROWS = 1_000
 
 
 class FolderEdit(Struct, frozen=True):
-    """`path` is told under that name, or with `told` false it is not, whatever a file says."""
+    """A folder that is added under a name or, if not `is_included`, removed, whatever the configuration says."""
 
     path: str
     name: str = ""
@@ -24,13 +24,13 @@ class FolderEdit(Struct, frozen=True):
 
 
 class FolderEditStore:
-    """Edits by `place`: a project's folder, or empty for everywhere. Every method raises StoreError."""
+    """Edits by `place`: a project's folder, or empty for everywhere. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def list_for_place(self, place: str) -> tuple[FolderEdit, ...]:
-        """Those of that place, the oldest first."""
+        """Return the edits for a place, oldest first."""
 
         def work(db: sqlite3.Connection) -> list[tuple[bytes, str, int]]:
             return db.execute(
@@ -42,7 +42,7 @@ class FolderEditStore:
         return tuple(FolderEdit(os.fsdecode(path), name, bool(told)) for path, name, told in rows)
 
     async def save(self, place: str, edit: FolderEdit) -> None:
-        """From now on this holds in that place."""
+        """Store an edit; it replaces an earlier one of the same folder."""
         row = (os.fsencode(place), os.fsencode(edit.path), edit.name, int(edit.is_included), time.time())
         await self._database.run(
             lambda db: db.execute(
@@ -53,15 +53,15 @@ class FolderEditStore:
         )
 
     async def delete(self, place: str, path: str) -> None:
-        """Nothing is said about that path there any more."""
+        """Delete the edit of a folder."""
         key = (os.fsencode(place), os.fsencode(path))
         await self._database.run(lambda db: db.execute("DELETE FROM folders WHERE place = ? AND path = ?", key))
 
 
 class FolderAnswer(Struct, frozen=True, kw_only=True):
-    """The user's lasting answer: the server with this digest may know this folder, or never does.
+    """A lasting answer: whether a folder is shared with the server with this digest.
 
-    `path` is the real folder, links followed; `created` is in seconds since 1970.
+    `path` is the real folder with links resolved; `created` is in seconds since 1970.
     """
 
     id: str
@@ -73,20 +73,20 @@ class FolderAnswer(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The answer in a few words."""
+        """Short description of the answer."""
         return f"{self.server} {'may' if self.is_shared else 'may not'} know {replace_surrogates(self.path)}"
 
 
 class FolderAnswerStore:
-    """Lasting answers about folders; several processes may use them. Every method raises StoreError."""
+    """Lasting answers about folders, shared by processes. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, server: str, digest: str, paths: Iterable[str], *, is_shared: bool) -> None:
-        """Keep this answer for each of the folders; it replaces an earlier one."""
+        """Store the answer for each of the folders; it replaces an earlier one."""
         now = time.time()
-        # "r": the ids of grants are hexadecimal, so no prefix can mean one of each.
+        # "r": ids of grants are hexadecimal, so no prefix matches a grant and an answer.
         rows = [(f"r{secrets.token_hex(4)}", server, digest, os.fsencode(path), int(is_shared), now) for path in paths]
         await self._database.run(
             lambda db: db.executemany(
@@ -98,21 +98,21 @@ class FolderAnswerStore:
 
     async def find_for_server(self, server: str, digest: str) -> dict[str, FolderAnswer]:
         """Return the answers for exactly this server, by folder."""
-        found = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
-        return {one.path: one for one in found}
+        answers = await self._rows("WHERE server = ? AND server_digest = ? LIMIT ?", (server, digest, MAX_ROWS))
+        return {answer.path: answer for answer in answers}
 
     async def list_all(self) -> tuple[FolderAnswer, ...]:
         """Return all answers, newest first."""
         return await self._rows("ORDER BY created DESC, id LIMIT ?", (MAX_ROWS,))
 
     async def revoke(self, prefix: str) -> FolderAnswer:
-        """Delete the answer with this id prefix: the question comes again. Raises UsageError for none or several."""
-        found = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
-        if not prefix or len(found) != 1:
-            what = "There is no grant" if not found else f"{len(found)} grants begin with"
+        """Delete the answer with this id prefix, so that it is asked again. Raises UsageError for none or several."""
+        answers = await self._rows("WHERE substr(id, 1, length(?1)) = ?1", (prefix,))
+        if not prefix or len(answers) != 1:
+            what = "There is no grant" if not answers else f"{len(answers)} grants begin with"
             raise UsageError(f"{what} {prefix!r}.", "List them with: mcphost grants")
-        await self._database.run(lambda db: db.execute("DELETE FROM folder_answers WHERE id = ?", (found[0].id,)))
-        return found[0]
+        await self._database.run(lambda db: db.execute("DELETE FROM folder_answers WHERE id = ?", (answers[0].id,)))
+        return answers[0]
 
     async def _rows(self, where: str, values: tuple[Any, ...]) -> tuple[FolderAnswer, ...]:
         fields = "id, server, server_digest, path, shared, created"
@@ -121,8 +121,8 @@ class FolderAnswerStore:
         )
         return tuple(
             FolderAnswer(
-                id=ident, server=server, server_digest=digest, path=os.fsdecode(path), is_shared=bool(shared),
+                id=answer_id, server=server, server_digest=digest, path=os.fsdecode(path), is_shared=bool(shared),
                 created=created,
             )
-            for ident, server, digest, path, shared, created in rows
+            for answer_id, server, digest, path, shared, created in rows
         )  # fmt: skip

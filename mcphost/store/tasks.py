@@ -1,4 +1,4 @@
-"""Tasks of servers that were not over when last heard of, so that a later run can ask for their results."""
+"""Storage of unfinished server tasks, so that a later run can fetch their results."""
 
 import sqlite3
 import time
@@ -12,9 +12,9 @@ MAX_TASK_AGE = 30 * 24 * 3_600.0
 
 
 class StoredTask(Struct, frozen=True):
-    """One task: where (bound to the digest, since an id may be all that another server needs), for what, from when.
+    """An unfinished task, bound to the server's digest so that no other server learns its id.
 
-    `expires` is when its server may forget it, in seconds since the epoch; None when it did not say.
+    `expires` is when the server may delete it, in seconds since 1970, or None if the server did not say.
     """
 
     server: str
@@ -26,29 +26,24 @@ class StoredTask(Struct, frozen=True):
 
 
 class TaskStore:
-    """The tasks in the database, each owned by the process that follows it."""
+    """The tasks in the database, each owned by the process that polls it. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def save(self, task: StoredTask, owner: int) -> None:
-        """Remember a task, or what is new of it; the oldest beyond 100 of a server go. Raises StoreError."""
+        """Insert or update a task; delete the oldest beyond 100 of its server."""
+        values = (
+            task.server, task.server_digest, task.task_id, task.tool, task.conversation_id, task.expires, time.time(),
+            owner,
+        )  # fmt: skip
 
         def work(db: sqlite3.Connection) -> None:
             db.execute(
                 "INSERT INTO tasks (server, digest, task, tool, conversation, expires, created, owner)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (digest, task) DO UPDATE SET expires = excluded.expires, owner = excluded.owner",
-                (
-                    task.server,
-                    task.server_digest,
-                    task.task_id,
-                    task.tool,
-                    task.conversation_id,
-                    task.expires,
-                    time.time(),
-                    owner,
-                ),
+                values,
             )
             db.execute(
                 "DELETE FROM tasks WHERE digest = ?1 AND task NOT IN"
@@ -59,15 +54,15 @@ class TaskStore:
         await self._database.run(work)
 
     async def delete(self, server_digest: str, task_id: str) -> None:
-        """It is over. Raises StoreError."""
+        """Delete a finished task."""
         await self._database.run(
             lambda db: db.execute("DELETE FROM tasks WHERE digest = ? AND task = ?", (server_digest, task_id))
         )
 
     async def claim(self, server_digest: str, owner: int, is_alive: Callable[[int], bool]) -> tuple[StoredTask, ...]:
-        """The tasks that nobody else follows, which `owner` does from now on; expired ones go. Raises StoreError.
+        """Make *owner* the owner of a server's tasks without a living owner and return them; delete expired ones.
 
-        `lives` says whether a process is still there; it is called on the store's thread.
+        *is_alive* tells whether a process exists; it is called on the database's thread.
         """
 
         def work(db: sqlite3.Connection) -> tuple[StoredTask, ...]:

@@ -1,4 +1,4 @@
-"""What the tools of each server were when first seen or last accepted: digests, and the definitions packed."""
+"""Storage of each tool as it was first seen or last accepted: digests and the compressed definition."""
 
 import sqlite3
 import time
@@ -9,13 +9,13 @@ from mcphost.serialization import Struct
 from mcphost.store.database import Database
 
 MAX_SERVER_DIGESTS = 8
-"""How many ways of starting or reaching a server of one name are remembered."""
+"""Configurations of a server of one name that are remembered."""
 MAX_DEFINITION_BYTES = 64 * 1024
-"""Longer definitions are known by their digest only: no difference can be shown."""
+"""Of longer definitions only the digest is stored: no difference can be shown."""
 MAX_SERVER_BYTES = 8 * 1024 * 1024
-"""Packed definitions of one server, however it is started; those beyond are known by their digest only, too."""
+"""Total of a server's compressed definitions; of further ones only the digest is stored."""
 _SMALL_WINDOW = 4096
-"""2**12 bytes: shorter definitions need no larger window."""
+"""Bytes (2**12); shorter definitions need no larger window."""
 
 _UPDATE_CHANGED = (
     "UPDATE pins SET turned = ?, meanwhile = ? WHERE server = ? AND server_digest = ? AND tool = ? AND digest = ?"
@@ -23,9 +23,9 @@ _UPDATE_CHANGED = (
 
 
 class ToolFingerprint(Struct, frozen=True):
-    """One tool: `raw` is the digest of its bytes as sent, `digest` that of its canonical form.
+    """The digests of a tool: `raw_digest` of its bytes as sent, `digest` of its canonical form.
 
-    `turned` is the digest of what it became last without anybody keeping that; "" when it never did.
+    `changed_digest` is that of its last change which the user did not accept, or "".
     """
 
     tool: str
@@ -35,13 +35,13 @@ class ToolFingerprint(Struct, frozen=True):
 
 
 class ToolFingerprintStore:
-    """The definitions in the database, by server, by the digest of how it is started or reached, and by tool."""
+    """Definitions by server, by server digest and by tool. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_all(self, server: str, server_digest: str) -> dict[str, ToolFingerprint]:
-        """Every tool that is remembered of exactly this server, the oldest first. Raises StoreError."""
+        """Return the stored tools of exactly this server by name, oldest first."""
         rows = await self._database.run(
             lambda db: db.execute(
                 "SELECT tool, raw, digest, turned FROM pins WHERE server = ? AND server_digest = ? ORDER BY at",
@@ -53,20 +53,20 @@ class ToolFingerprintStore:
     async def save(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Remember tools with their definitions, in place of what was remembered of them. Raises StoreError."""
+        """Store tools with their definitions; they replace earlier ones."""
         new = tuple(fingerprints)
 
         def work(db: sqlite3.Connection) -> None:
             now = time.time()
             if _has_server(db, server, server_digest):
-                _delete(db, server, server_digest, (pin.tool for pin, _ in new))
+                _delete(db, server, server_digest, (fingerprint.tool for fingerprint, _ in new))
             packed = _compress_within_limit(db, server, (definition for _, definition in new))
             db.executemany(
                 "INSERT INTO pins (server, server_digest, tool, raw, digest, definition, at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    (server, server_digest, pin.tool, pin.raw_digest, pin.digest, kept, now)
-                    for (pin, _), kept in zip(new, packed, strict=True)
+                    (server, server_digest, item.tool, item.raw_digest, item.digest, definition, now)
+                    for (item, _), definition in zip(new, packed, strict=True)
                 ),
             )
             db.execute(
@@ -80,29 +80,32 @@ class ToolFingerprintStore:
     async def save_changed(
         self, server: str, server_digest: str, fingerprints: Iterable[tuple[ToolFingerprint, bytes]]
     ) -> None:
-        """Remember what tools became that nobody kept, until they are kept. Raises StoreError."""
+        """Store changed definitions that the user has not accepted, until `save` is called for the tool."""
         new = tuple(fingerprints)
 
         def work(db: sqlite3.Connection) -> None:
-            keys = [(server, server_digest, pin.tool, pin.digest) for pin, _ in new]
+            keys = [(server, server_digest, item.tool, item.digest) for item, _ in new]
             db.executemany(_UPDATE_CHANGED, [("", b"", *key) for key in keys])
             packed = _compress_within_limit(db, server, (definition for _, definition in new))
-            rows = [(pin.changed_digest, kept, *key) for (pin, _), kept, key in zip(new, packed, keys, strict=True)]
+            rows = [
+                (item.changed_digest, definition, *key)
+                for (item, _), definition, key in zip(new, packed, keys, strict=True)
+            ]
             db.executemany(_UPDATE_CHANGED, rows)
 
         await self._database.run(work)
 
     async def delete(self, server: str, server_digest: str, tools: Iterable[str]) -> None:
-        """Remember these tools no longer. Raises StoreError."""
+        """Delete the stored fingerprints of these tools."""
         names = tuple(tools)
         await self._database.run(lambda db: _delete(db, server, server_digest, names))
 
     async def load_changed_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """The definition that it turned into last; empty when only its digest is known. Raises StoreError."""
+        """Return the changed definition that was not accepted; empty if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[1]
 
     async def load_definition(self, server: str, server_digest: str, tool: str) -> bytes:
-        """The definition as it was sent; empty when only its digest is known. Raises StoreError."""
+        """Return the definition as it was sent; empty if only its digest is stored."""
         return (await self._load_definitions(server, server_digest, tool))[0]
 
     async def _load_definitions(self, server: str, server_digest: str, tool: str) -> tuple[bytes, bytes]:
@@ -123,13 +126,13 @@ def _delete(db: sqlite3.Connection, server: str, server_digest: str, tools: Iter
 
 
 def _has_server(db: sqlite3.Connection, server: str, server_digest: str) -> bool:
-    """Return whether any tool of exactly this server is remembered."""
+    """Return whether any tool of exactly this server is stored."""
     query = "SELECT 1 FROM pins WHERE server = ? AND server_digest = ? LIMIT 1"
     return db.execute(query, (server, server_digest)).fetchone() is not None
 
 
 def _compress_within_limit(db: sqlite3.Connection, server: str, definitions: Iterable[bytes]) -> list[bytes]:
-    """Return the definitions packed, those empty that do not fit beside what is kept of the server."""
+    """Return the compressed definitions; those that exceed the server's limit are empty."""
     (used,) = db.execute(
         "SELECT coalesce(sum(length(definition) + length(meanwhile)), 0) FROM pins WHERE server = ?", (server,)
     ).fetchone()
@@ -146,7 +149,7 @@ def _compress(definition: bytes) -> bytes:
         return b""
     if len(definition) > _SMALL_WINDOW:
         return zlib.compress(definition, 1)
-    # With the default window each of them allocates 256 KB, which takes longer than compressing it.
+    # The default window allocates 256 KB for each, which takes longer than compressing.
     compressor = zlib.compressobj(1, zlib.DEFLATED, 12, 5)
     return compressor.compress(definition) + compressor.flush()
 
@@ -155,7 +158,7 @@ def _decompress(compressed: bytes) -> bytes:
     if not compressed:
         return b""
     try:
-        # Bounded: the file may be anybody's by now.
+        # Bounded, because the file may have been manipulated.
         return zlib.decompressobj().decompress(compressed, MAX_DEFINITION_BYTES)
     except zlib.error:
         return b""

@@ -1,4 +1,4 @@
-"""Saves which tools the user switched off, so that the model is not told of them in later runs either."""
+"""Storage of the tools that the user switched off; the model does not see them in later runs."""
 
 import sqlite3
 import time
@@ -9,13 +9,13 @@ MAX_ROWS = 20_000
 
 
 class ToolToggleStore:
-    """Tools by the name of their server. Every method raises StoreError."""
+    """Disabled tools by server name. Every method may raise StoreError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def load_disabled(self) -> tuple[tuple[str, str], ...]:
-        """Server and tool of each that is off; at most 20,000, the newest."""
+        """Return server and tool name of each disabled tool, newest first, at most 20,000."""
 
         def work(db: sqlite3.Connection) -> list[tuple[str, str]]:
             return db.execute("SELECT server, tool FROM switches ORDER BY at DESC LIMIT ?", (MAX_ROWS,)).fetchall()
@@ -23,7 +23,7 @@ class ToolToggleStore:
         return tuple(await self._database.run(work))
 
     async def save(self, server: str, tool: str, *, enabled: bool) -> None:
-        """From now on it is on, or off."""
+        """Store whether a tool is enabled."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM switches WHERE server = ? AND tool = ?", (server, tool))
