@@ -81,7 +81,7 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     from mcphost.auth.accounts import FETCHED_ON_DEMAND
     from mcphost.auth.authorization_flow import SignInNotRequired
     from mcphost.auth.tokens import split_scopes
-    from mcphost.cli.offline_store import open_grants_and_audit
+    from mcphost.cli.bootstrap import open_grants_and_audit
     from mcphost.cli.output import format_error, print_json, print_note, print_text
     from mcphost.cli.terminal_frontend import TerminalFrontend
     from mcphost.config.loader import add_file_name
@@ -199,8 +199,7 @@ async def _selected_account(token_store: "TokenStore", accounts: "list[Account]"
 
 
 async def _load_config(options: "Options") -> "HostConfig":
-    from mcphost.cli.bootstrap import load_configuration
-    from mcphost.cli.offline_store import open_grants
+    from mcphost.cli.bootstrap import load_configuration, open_grants
 
     async with open_grants() as grants:
         return await load_configuration(options, grants)
@@ -208,7 +207,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
     """The server, when it is approved."""
-    from mcphost.cli.offline_store import open_grants
+    from mcphost.cli.bootstrap import open_grants
     from mcphost.host.servers.approval import approval_source
 
     if server is None:
@@ -240,12 +239,11 @@ async def _create_oauth_provider(
     """Who signs in to the server of the command line, and that server. Raises UsageError, ConfigError, Declined."""
     import anyio.to_thread
 
-    from mcphost.cli.bootstrap import create_oauth_registry, load_configuration
+    from mcphost.cli.bootstrap import create_oauth_registry, load_configuration, open_grants
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.offline_store import open_grants
     from mcphost.cli.output import print_note
-    from mcphost.cli.progress import SignInProgressPrinter
     from mcphost.cli.session_opener import expand_references
+    from mcphost.cli.terminal_frontend import SignInProgressPrinter
     from mcphost.host.servers.approval import approval_source
     from mcphost.serialization import replace
     from mcphost.transport.http_client import proxy_for
@@ -280,9 +278,8 @@ async def _create_oauth_provider(
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
     """Choose; whoever connects next uses it, and a mcphost that runs does when its server is started again."""
-    from mcphost.cli.bootstrap import create_oauth_registry
+    from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.offline_store import open_grants_and_audit
     from mcphost.cli.output import print_json, print_note, print_text
     from mcphost.host.audit.audit_log import AuditSubject
     from mcphost.host.questions.frontend import RefusingFrontend

@@ -14,9 +14,10 @@ import anyio.to_thread
 
 from mcphost import paths
 from mcphost.cli.options import Options
+from mcphost.cli.output import print_note
 from mcphost.cli.session_opener import LazySessionOpener
 from mcphost.config.loader import SETTINGS_FILE, ProjectFile, load_config, read_project_file
-from mcphost.config.schema import HostConfig, ModelConfig, SecretStore, ServerConfig
+from mcphost.config.schema import AuditConfig, HostConfig, ModelConfig, SecretStore, ServerConfig
 from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from mcphost.auth.oauth_registry import OAuthRegistry
     from mcphost.auth.sign_in import SignInProgress
     from mcphost.llm.worker_client import WorkerProcess
+
 
 _log = logging.getLogger(__name__)
 AUDIT_FILE = "ledger.db"
@@ -262,3 +264,26 @@ async def _read_key_from_keyring(name: str) -> str | None:
     from mcphost.auth.keyring_backend import KeyringBackend
 
     return await KeyringBackend().get(name)
+
+
+@asynccontextmanager
+async def open_grants() -> AsyncGenerator[GrantStore]:
+    """Approvals and grants of this user; what is wrong with the store is said on stderr."""
+    async with open_grants_and_audit() as (grants, _):
+        yield grants
+
+
+@asynccontextmanager
+async def open_grants_and_audit() -> AsyncGenerator[tuple[GrantStore, AuditLog]]:
+    """The same for commands that change something, with the journal that records it."""
+    database = Database(paths.database_file(), _print_store_error)
+    journal = AuditLog(open_audit_store(database, _print_store_error), AuditConfig())
+    try:
+        yield GrantStore(database), journal
+    finally:
+        await journal.close()
+        await database.close()
+
+
+def _print_store_error(text: str, hint: str) -> None:
+    print_note(f"{text} {hint}".strip())

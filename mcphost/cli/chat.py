@@ -64,8 +64,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 def _chat(args: argparse.Namespace, *, demo: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.errors import conversation_not_found
     from mcphost.cli.options import build_options
+    from mcphost.cli.output import conversation_not_found
 
     options = build_options(args, one_shot=False, demo=demo)
     if options.resume is not None and not paths.database_file().exists():
@@ -221,7 +221,7 @@ def temporary_directories() -> Generator[None]:
     import shutil
     import tempfile
 
-    from mcphost.cli.errors import unwrap_error
+    from mcphost.cli.output import unwrap_error
 
     try:
         folder = tempfile.mkdtemp(prefix="mcphost-demo-")

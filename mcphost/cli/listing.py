@@ -21,8 +21,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.cli.command_runner import print_config_problems, remove_model, require_server
-        from mcphost.cli.fan_out import connect_servers
+        from mcphost.cli.command_runner import connect_servers, print_config_problems, remove_model, require_server
         from mcphost.cli.output import first_line, print_error, print_json, print_note, print_table
         from mcphost.headless.json_output import catalog_json
         from mcphost.host.questions.frontend import RefusingFrontend

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from mcphost.cli.errors import unwrap_error
+from mcphost.cli.output import unwrap_error
 from mcphost.cli.parser import COMMANDS, command_parser, merge_flags, split_command
 from mcphost.errors import McpHostError, UsageError
 

@@ -19,11 +19,10 @@ async def move_secrets(options: "Options", name: str, *, yes: bool, as_json: boo
 
     Only the user's own mcp.json is changed, after a question or with `yes`.
     """
-    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.offline_store import open_grants_and_audit
     from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.prompts import Confirmation
     from mcphost.config.plaintext_secrets import find_plaintext_secrets
 
     async with open_grants_and_audit() as (grants, journal):

@@ -2,9 +2,9 @@
 
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
-from mcphost.errors import McpHostError
+from mcphost.errors import McpHostError, UsageError
 from mcphost.sanitize import escape_unsafe_json, sanitize
 
 
@@ -67,3 +67,18 @@ def _print_line(cells: tuple[str, ...], widths: tuple[int, ...]) -> None:
 def first_line(text: str | None) -> str:
     """The first line of a description that has something in it."""
     return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
+
+
+def unwrap_error(error: BaseException) -> BaseException:
+    """The one error that matters in a group; our own wins over its companions."""
+    inner = error
+    while isinstance(inner, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", inner)
+        inner = (group.subgroup(McpHostError) or group).exceptions[0]
+    return inner
+
+
+def conversation_not_found(id_prefix: str) -> UsageError:
+    """The error for `--resume` with an id prefix, or "" for the latest, that no stored conversation has."""
+    wanted = f"There is no conversation {id_prefix!r}." if id_prefix else "There is no conversation yet."
+    return UsageError(wanted, "List them with: mcphost sessions")

@@ -5,7 +5,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcphost.cli import parser as parsing
-from mcphost.cli.errors import unwrap_error
+from mcphost.cli.output import unwrap_error
 from mcphost.errors import McpHostError, UsageError
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def run(command: str, args: argparse.Namespace) -> int:
 
     async def work() -> int:
         from mcphost.cli.bootstrap import open_host
-        from mcphost.headless.allow_rules import check_servers, parse_rules
-        from mcphost.headless.run import RunFrontend, run_turn
+        from mcphost.headless.run import RunFrontend, check_servers, parse_rules, run_turn
         from mcphost.serialization import replace
 
         def add_rules(config: "HostConfig") -> "HostConfig":

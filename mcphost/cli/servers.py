@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from mcphost.errors import ConsentDenied, UsageError
 
 if TYPE_CHECKING:
-    from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.fan_out import ServerConnectResult
+    from mcphost.cli.command_runner import ServerConnectResult
     from mcphost.cli.options import Options
+    from mcphost.cli.prompts import Confirmation
     from mcphost.config.loader import ProjectFile
     from mcphost.config.schema import HostConfig, ServerConfig
     from mcphost.host.audit.audit_log import AuditLog
+    from mcphost.host.questions.questions import ToolChange
     from mcphost.store.grants import GrantStore
 
 
@@ -58,8 +59,6 @@ def run(command: str, args: argparse.Namespace) -> int:
             case "trust":
                 return await _trust(options, args.name, yes=args.yes, as_json=args.json)
             case "changes":
-                from mcphost.cli.tool_changes import review_changes
-
                 return await review_changes(options, args.name, keep=args.keep, yes=args.yes, as_json=args.json)
             case "secure":
                 from mcphost.cli.move_secrets import move_secrets
@@ -73,9 +72,8 @@ def run(command: str, args: argparse.Namespace) -> int:
 
 async def _list(options: "Options", *, as_json: bool) -> int:
     from mcphost import paths
-    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.bootstrap import load_configuration, open_grants
     from mcphost.cli.command_runner import print_config_problems
-    from mcphost.cli.offline_store import open_grants
     from mcphost.cli.output import print_json, print_note, print_table
     from mcphost.config.loader import SERVERS_FILE
 
@@ -126,11 +124,10 @@ def _server_entry(server: "ServerConfig", state: str) -> dict[str, Any]:
 
 
 async def _trust(options: "Options", name: str, *, yes: bool, as_json: bool) -> int:
-    from mcphost.cli.bootstrap import load_configuration
+    from mcphost.cli.bootstrap import load_configuration, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
-    from mcphost.cli.confirm import Confirmation
-    from mcphost.cli.offline_store import open_grants_and_audit
     from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.prompts import Confirmation
     from mcphost.config.approval_digest import describe_server, diff_lines, server_digest
     from mcphost.config.certificates import with_ca_digest
     from mcphost.config.loader import PROJECT_FILE, read_project_file
@@ -222,8 +219,14 @@ async def _trust_project(
 async def _check(options: "Options", name: str | None, *, as_json: bool) -> int:
     """Print each server once it is known whether it answers; exit code 4 when none of them is usable."""
     from mcphost.cli.bootstrap import open_host
-    from mcphost.cli.command_runner import print_config_problems, remove_model, require_server
-    from mcphost.cli.fan_out import ServerConnectResult, connect_servers, measure_latency
+    from mcphost.cli.command_runner import (
+        ServerConnectResult,
+        connect_servers,
+        measure_latency,
+        print_config_problems,
+        remove_model,
+        require_server,
+    )
     from mcphost.cli.output import print_json, print_row
     from mcphost.headless.json_output import server_json
     from mcphost.host.questions.frontend import RefusingFrontend
@@ -302,3 +305,45 @@ def _check_cells(result: "ServerConnectResult") -> tuple[str, ...]:
         times += f", round trip {result.latency * 1000:.1f} ms"
     offered = ", ".join(to_json(facts.capabilities)) or "nothing"
     return view.name, "ok", facts.revision.value, facts.era, f"{counts}; {who}; {times}; offers {offered}"
+
+
+async def review_changes(options: "Options", name: str, *, keep: bool, yes: bool, as_json: bool) -> int:
+    """Show them; with `keep` they may be what was shown, after a question or with `yes`.
+
+    Returns 5 when tools are held back still, 0 when none is. Raises ConsentDenied, UsageError.
+    """
+    from mcphost.cli.bootstrap import open_host
+    from mcphost.cli.command_runner import remove_model, require_server
+    from mcphost.cli.output import print_json, print_text
+    from mcphost.cli.prompts import Confirmation
+    from mcphost.host.questions.frontend import RefusingFrontend
+
+    async with open_host(options, RefusingFrontend(), adjust_config=remove_model) as host:
+        require_server(host.config, name)
+        changed = await host.quarantine.list_changes(name)
+        review = Confirmation(yes=yes or not keep, as_json=as_json)
+        _print_changes(name, changed, review)
+        kept: tuple[str, ...] = ()
+        if keep and changed:
+            review.confirm(f"Keep {'all of them' if len(changed) > 1 else 'it'} as shown?", "Nothing was kept.")
+            kept = await host.quarantine.accept(name, changed)
+        held = [one.tool for one in changed if one.tool not in kept]
+    if as_json:
+        print_json(
+            {"changes": [{"tool": one.tool, "difference": list(one.difference)} for one in changed],
+             "kept": list(kept), "held": held}
+        )  # fmt: skip
+    elif kept:
+        print_text(f"Kept: {len(kept)}." if len(kept) > 1 else "Kept.")
+    elif changed:
+        print_text(f"Held back from the model. To keep them: mcphost servers changes {quote(name)} --keep")
+    return 5 if held else 0
+
+
+def _print_changes(name: str, changed: "tuple[ToolChange, ...]", review: "Confirmation") -> None:
+    from mcphost.cli.output import print_note
+
+    if not changed:
+        print_note(f"No tool of {name} is held back.")
+    for one in changed:
+        review.show(f"{one.tool}\n" + "\n".join(f"  {line}" for line in one.difference) + "\n")

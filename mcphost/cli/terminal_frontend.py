@@ -1,7 +1,7 @@
 """The front of commands at a terminal: shows where to sign in, asks where to keep that, and for a pass phrase."""
 
 import sys
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from mcphost.cli.output import print_note
 from mcphost.cli.prompts import TerminalInput, is_interactive
@@ -28,6 +28,10 @@ from mcphost.host.questions.sign_in import (
     SignInQuestion,
 )
 from mcphost.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from mcphost.auth.sign_in import SignInProgress
+
 
 A = TypeVar("A")
 
@@ -134,3 +138,47 @@ class TerminalFrontend:
             print_note(question.note)
         phrase = await self._input.read_secret(f"Pass phrase of {sanitize(question.file, keep_newlines=False)}: ")
         return EnterPassphrase(phrase) if phrase else LeaveLocked()
+
+
+def format_polling(progress: "SignInProgress") -> str:
+    """What is known of waiting for a code to be entered, in words."""
+    times = "once" if progress.polls == 1 else f"{progress.polls} times"
+    asked = f"Asked {times}" if progress.polls else "Not asked yet"
+    again = f"again in {progress.interval:g} s" + (", because it wants to be asked less often" * progress.slowed)
+    left = max(0, round(progress.seconds))
+    return f"{asked}, {again}; {left // 60}:{left % 60:02} left."
+
+
+class SignInProgressPrinter:
+    """Tells a person at a terminal; elsewhere nothing is written twice."""
+
+    def __init__(self) -> None:
+        self._last_text = ""
+        self._was_slowed = False
+        self._has_open_line = False
+
+    def update(self, progress: "SignInProgress") -> None:
+        """One step."""
+        if progress.interval:
+            self._print_polling(progress)
+            return
+        self._end_line()
+        if progress.step not in ("person", "done", "over") and progress.text != self._last_text:
+            print_note(f"{progress.text[0].upper()}{progress.text[1:]}…")
+        self._last_text = progress.text
+
+    def _print_polling(self, progress: "SignInProgress") -> None:
+        if not progress.polls:
+            return  # the address and the code are shown next
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r\x1b[K{format_polling(progress)}")
+            sys.stderr.flush()
+            self._has_open_line = True
+        elif progress.slowed != self._was_slowed:
+            print_note(format_polling(progress))
+        self._was_slowed = progress.slowed
+
+    def _end_line(self) -> None:
+        if self._has_open_line:
+            sys.stderr.write("\n")
+            self._has_open_line = False

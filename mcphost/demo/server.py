@@ -12,21 +12,24 @@ import sys
 import threading
 from typing import Any, cast
 
-from mcphost.demo import requests
 from mcphost.demo.tools import (
+    INTERACTIVE_TOOL_NAMES,
+    INTERACTIVE_TOOLS,
     PROMPTS,
     RESOURCES,
     SLOW_TOOLS,
+    TOOLS,
     CallCancelled,
     DemoToolError,
     DemoTools,
+    VisitPage,
+    build_request,
+    describe_reply,
     read_resource,
     render_prompt,
+    require_capability,
     validate_arguments,
 )
-from mcphost.demo.tools import TOOLS as OWN_TOOLS
-
-TOOLS = [*OWN_TOOLS, *requests.INTERACTIVE_TOOLS]
 
 STATELESS_REVISIONS = ("2026-07-28",)
 HANDSHAKE_REVISIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -60,7 +63,7 @@ class DemoServer:
         self._is_stateless = False
         self._client_capabilities: dict[str, Any] = {}  # what the client of a handshake declared
         self._replies: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
-        self._page: requests.VisitPage | None = None
+        self._page: VisitPage | None = None
 
     def serve(self) -> None:
         """Answer until the input ends; calls that still run are told to stop."""
@@ -223,7 +226,7 @@ class DemoServer:
             raise JsonRpcError(-32600, "That id is in use.")
         stop = self._cancel_events[ident] = threading.Event()
         work = (ident, name, arguments, params, stop, is_stateless)
-        if name in SLOW_TOOLS or name in requests.INTERACTIVE_TOOL_NAMES:
+        if name in SLOW_TOOLS or name in INTERACTIVE_TOOL_NAMES:
             threading.Thread(target=self._run_tool, args=work, daemon=True, name=f"call {ident}").start()
         else:
             self._run_tool(*work)
@@ -246,7 +249,7 @@ class DemoServer:
 
         failed = False
         try:
-            if name in requests.INTERACTIVE_TOOL_NAMES:
+            if name in INTERACTIVE_TOOL_NAMES:
                 found = self._run_interactive_tool(name, arguments, params, stop, is_stateless)
                 if isinstance(found, dict):
                     self._send_result(ident, found, is_stateless)
@@ -266,10 +269,10 @@ class DemoServer:
         self, name: str, arguments: dict[str, Any], params: dict[str, Any], stop: threading.Event, is_stateless: bool
     ) -> str | dict[str, Any]:
         """What came of asking; or, in the stateless era, the result that asks. Raises DemoToolError, Stopped."""
-        tool = next(tool for tool in requests.INTERACTIVE_TOOLS if tool["name"] == name)
+        tool = next(tool for tool in INTERACTIVE_TOOLS if tool["name"] == name)
         given = validate_arguments(tool["inputSchema"], arguments)
         meta = _as_object(params.get("_meta")) or {}
-        requests.require_capability(
+        require_capability(
             name,
             (_as_object(meta.get(f"{_META_PREFIX}clientCapabilities")) or {})
             if is_stateless
@@ -278,7 +281,7 @@ class DemoServer:
         reply = (_as_object(params.get("inputResponses")) or {}).get("asked") if is_stateless else None
         if is_stateless and reply is None:
             page = self._open_page() if name == "open_page" else None
-            asked = {"inputRequests": {"asked": requests.build_request(name, given, page, is_stateless)}}
+            asked = {"inputRequests": {"asked": build_request(name, given, page, is_stateless)}}
             state = {"requestState": page.key} if page is not None else {}
             return {"resultType": "input_required", **asked, **state}
         page = self._page if name == "open_page" else None
@@ -286,7 +289,7 @@ class DemoServer:
             raise DemoToolError("That page is gone; ask for another.")
         if not is_stateless:
             page = self._open_page() if name == "open_page" else None
-            reply = self._send_request(requests.build_request(name, given, page, is_stateless), stop)
+            reply = self._send_request(build_request(name, given, page, is_stateless), stop)
 
         def notify_visited() -> None:
             if page is not None and not is_stateless:
@@ -294,22 +297,22 @@ class DemoServer:
                 self._write({"jsonrpc": "2.0", **done})
 
         try:
-            return requests.describe_reply(name, _as_object(reply) or {}, page, stop, notify_visited)
+            return describe_reply(name, _as_object(reply) or {}, page, stop, notify_visited)
         finally:
             if page is not None:
                 self._close_page(page)
 
-    def _open_page(self) -> requests.VisitPage:
+    def _open_page(self) -> VisitPage:
         """A page; there is one at a time."""
         if self._page is not None:
             self._close_page(self._page)
         try:
-            self._page = page = requests.VisitPage()
+            self._page = page = VisitPage()
         except OSError as error:
             raise DemoToolError(f"There is no room for a page here: {error}.") from error
         return page
 
-    def _close_page(self, page: requests.VisitPage) -> None:
+    def _close_page(self, page: VisitPage) -> None:
         if self._page is page:
             self._page = None
         page.close()

@@ -1,18 +1,297 @@
 """`mcphost pipe`: the whole Host for programs, one JSON object a line in, one a line out."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
+from mcphost.config.rules import parse_rule
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
+from mcphost.headless import json_output
 from mcphost.headless.line_io import MAX_LINE_BYTES, LineWriter, OversizedLine, read_lines
-from mcphost.headless.pipe_commands import PipeCommands, TurnFailed
 from mcphost.headless.question_answers import PipeFrontend
+from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
 from mcphost.host.events import HostEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
-from mcphost.serialization import encode, loads
+from mcphost.host.server_requests.roots import parse_root_scope
+from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
+from mcphost.serialization import convert, encode, loads
+from mcphost.store.audit_reader import AuditFilter, to_export
+
+CommandHandler = Callable[[dict[str, Any]], Awaitable[tuple[Any, int]]]
+"""Takes the object of a line; gives the result and the exit code that a program would end with. Raises McpHostError."""
+
+
+class PipeCommands:
+    """The commands by the name in `do`; `emit` tells what belongs to no result."""
+
+    def __init__(self, host: Host, frontend: PipeFrontend, emit: Callable[[dict[str, Any]], None]) -> None:
+        self._host = host
+        self._frontend = frontend
+        self._emit = emit
+        self.handlers: dict[str, CommandHandler] = {
+            "connect": self._connect,
+            "login": self._login,
+            "logout": self._logout,
+            "accounts": self._accounts,
+            "use_account": self._use_account,
+            "stop_login": self._stop_login,
+            "list": self._list,
+            "call": self._call,
+            "read": self._read_resource,
+            "prompt": self._prompt,
+            "complete": self._complete,
+            "skill": self._skill,
+            "subscribe": self._subscribe,
+            "unsubscribe": self._unsubscribe,
+            "log_level": self._log_level,
+            "audit": self._audit,
+            "verify": self._verify,
+            "send": self._send,
+            "stop": self._stop,
+            "autonomy": self._autonomy,
+            "answer": self._answer,
+            "grants": self._grants,
+            "revoke": self._revoke,
+            "preview": self._preview,
+            "roots": self._roots,
+            "switch": self._switch,
+        }
+
+    async def _connect(self, message: dict[str, Any]) -> tuple[Any, int]:
+        name = get_text(message, "server")
+        if self._host.servers.view(name).state in ("failed", "stopped", "untrusted", "sign_in"):
+            self._host.servers.restart(name)
+        return json_output.server_json(await self._host.servers.ensure_ready(name)), 0
+
+    async def _login(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """With `account` under that name, which is used from then on."""
+        account = get_text(message, "account") if "account" in message else None
+        return json_output.server_json(await self._host.accounts.sign_in(get_text(message, "server"), account)), 0
+
+    async def _logout(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Of `account`, else of the one in use; `left` are those that could be used instead, while none is."""
+        account = get_text(message, "account") if "account" in message else None
+        server = get_text(message, "server")
+        revoked = await self._host.accounts.sign_out(server, account)
+        return {"revoked": revoked, "left": list(await self._host.accounts.unused_accounts(server))}, 0
+
+    async def _accounts(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Every sign-in that is kept, also to servers that are not configured any more."""
+        return {
+            "accounts": [json_output.stored_account_json(one) for one in await self._host.accounts.list_accounts()]
+        }, 0
+
+    async def _stop_login(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """The sign-in to `server` that goes on."""
+        return {"stopped": self._host.accounts.cancel_sign_in(get_text(message, "server"))}, 0
+
+    async def _use_account(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Connect to `server` as another `account` of those, also in later runs."""
+        view = await self._host.accounts.select_account(get_text(message, "server"), get_text(message, "account"))
+        return json_output.server_json(view), 0
+
+    async def _list(self, message: dict[str, Any]) -> tuple[Any, int]:
+        kind = message.get("kind", "tools")
+        if kind not in json_output.CATALOG_KINDS:
+            raise UsageError(f'"kind" is one of {", ".join(json_output.CATALOG_KINDS)}.')
+        name = get_text(message, "server")
+        if message.get("refresh") is True:
+            await self._host.features.refresh(name)
+        view = await self._host.servers.ensure_ready(name)
+        return {kind: json_output.catalog_json(view, kind)}, 0
+
+    async def _call(self, message: dict[str, Any]) -> tuple[Any, int]:
+        called = await self._host.tools.call(
+            get_text(message, "server"), get_text(message, "tool"), get_object(message, "arguments")
+        )
+        return json_output.call_json(called), json_output.call_exit_code(called)
+
+    async def _switch(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Whether the model is told of `tool` of `server` from now on: `on`, true or false."""
+        server, tool, on = get_text(message, "server"), get_text(message, "tool"), message.get("on")
+        if not isinstance(on, bool):
+            raise UsageError('"on" is true or false.')
+        if all(one.name != tool for one in (await self._host.servers.ensure_ready(server)).catalog.tools):
+            raise UsageError(f"The server {server!r} has no tool named {tool!r}.", "The command list names them.")
+        await self._host.servers.set_tool_enabled(server, tool, enabled=on)
+        return {"server": server, "tool": tool, "on": on}, 0
+
+    async def _read_resource(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """By `uri`, or by `template` and the `values` for its variables."""
+        server, features = get_text(message, "server"), self._host.features
+        values = get_texts(message, "values")
+        uri = (
+            features.expand_template(get_text(message, "template"), values)
+            if "template" in message
+            else get_text(message, "uri")
+        )
+        read = await features.read_resource(server, uri, bypass_cache=message.get("refresh") is True)
+        return {"uri": uri, **json_output.contents_json(read)}, 0
+
+    async def _prompt(self, message: dict[str, Any]) -> tuple[Any, int]:
+        arguments = get_texts(message, "arguments")
+        filled = await self._host.features.get_prompt(get_text(message, "server"), get_text(message, "name"), arguments)
+        return json_output.prompt_json(filled), 0
+
+    async def _skill(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """By `skill`, a name or an address; with `file` one of its files."""
+        server, skills = get_text(message, "server"), self._host.features.skills
+        skill = await skills.find(server, get_text(message, "skill"))
+        content = await skills.load(server, skill)
+        if "file" in message:
+            content = await skills.read(server, skill, get_text(message, "file"))
+        return json_output.skill_json(content), 0
+
+    async def _complete(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Of an argument of a `prompt`, or of a variable of a `template`; `arguments` is what is filled in already."""
+        if ("prompt" in message) == ("template" in message):
+            raise UsageError('Give either "prompt" with its name or "template" with its text.')
+        prompt = "prompt" in message
+        ref = (
+            PromptReference(get_text(message, "prompt"))
+            if prompt
+            else ResourceTemplateReference(get_text(message, "template"))
+        )
+        value = message.get("value", "")
+        if not isinstance(value, str):
+            raise UsageError('"value" is not text.')
+        found = await self._host.features.complete(
+            get_text(message, "server"), ref, get_text(message, "argument"), value, get_texts(message, "arguments")
+        )
+        return json_output.completion_json(found), 0
+
+    async def _subscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
+        await self._host.features.subscribe(get_text(message, "server"), get_text(message, "uri"))
+        return {}, 0
+
+    async def _unsubscribe(self, message: dict[str, Any]) -> tuple[Any, int]:
+        was = await self._host.features.unsubscribe(get_text(message, "server"), get_text(message, "uri"))
+        return {"was_subscribed": was}, 0
+
+    async def _log_level(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """`level` is empty for none."""
+        level = message.get("level")
+        if not isinstance(level, str):
+            raise UsageError('"level" is missing, or is not text.')
+        await self._host.features.set_log_level(get_text(message, "server"), level)
+        return {}, 0
+
+    async def _audit(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """The newest rows of the ledger that are of that `server` and `kind`, with smaller numbers than `before`."""
+        limit, before = message.get("limit", 100), message.get("before", 0)
+        for name, value, most in (("limit", limit, 1_000), ("before", before, 2**53)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+                raise UsageError(f'"{name}" is a number from 0 to {most}.')
+        server, kind, text = (get_text(message, name) if name in message else "" for name in ("server", "kind", "text"))
+        wanted = AuditFilter(server=server, kind=kind, text=text, before=before)
+        rows = await self._host.audit.read_page(wanted, limit)
+        return {"rows": [to_export(row) for row in rows]}, 0
+
+    async def _verify(self, message: dict[str, Any]) -> tuple[Any, int]:
+        found = await self._host.audit.verify()
+        return json_output.verification_json(found), 0 if found.is_intact else 5
+
+    async def _send(self, message: dict[str, Any]) -> tuple[Any, int]:
+        result = await self._host.conversation.send(get_text(message, "text"))
+        if result.error:
+            raise TurnFailed(result.error, result.hint, result.exit_code)
+        return {"outcome": result.outcome, "text": result.text, "declined": result.declined}, result.exit_code
+
+    async def _stop(self, message: dict[str, Any]) -> tuple[Any, int]:
+        return {"stopped": self._host.conversation.stop()}, 0
+
+    async def _autonomy(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """`tools` (names by server) may run unasked, up to `calls`, `seconds` and `tokens`; without it, end that."""
+        if "tools" not in message:
+            return {"stopped": self._host.halt()}, 0
+        tools: dict[str, list[str]] = convert(get_object(message, "tools"), dict[str, list[str]], "tools")
+        budget = convert(
+            {name: message[name] for name in BUDGET_FIELDS if name in message}, AutoApprovalBudget, "budget"
+        )
+        for server in tools:
+            await self._host.servers.ensure_ready(server)
+        running = self._host.auto_approval.start([(server, tool) for server in tools for tool in tools[server]], budget)
+        return json_output.to_json(running), 0
+
+    async def _answer(self, message: dict[str, Any]) -> tuple[Any, int]:
+        try:
+            name, answer = get_text(message, "question"), message.get("answer")
+            edited = self._frontend.edited_call(name, answer)
+            misfit = edited and await self._host.tools.validate(*edited)
+            if misfit:
+                raise UsageError(misfit.sentence, "Correct them and answer again.")
+            self._frontend.answer(name, answer)
+        except UsageError as error:
+            self._emit({"event": "error", "question": message.get("question"), "message": str(error)})
+            raise
+        return {}, 0
+
+    async def _grants(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """Of one `server`, or with a `text` in them."""
+        server, text = (get_text(message, key) if key in message else "" for key in ("server", "text"))
+        found = await self._host.grants.list_grants(server=server, text=text)
+        folders = await self._host.grants.list_folder_answers(server=server, text=text)
+        return {
+            "grants": [json_output.grant_json(one) for one in found],
+            "folders": [json_output.folder_answer_json(one) for one in folders],
+        }, 0
+
+    async def _revoke(self, message: dict[str, Any]) -> tuple[Any, int]:
+        return {"revoked": (await self._host.grants.revoke(get_text(message, "grant"))).id}, 0
+
+    async def _preview(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """The earlier calls that a `rule` is about, and whether it covers them."""
+        past = await self._host.grants.preview(parse_rule(get_text(message, "rule")))
+        return {"calls": [json_output.to_json(one) for one in past]}, 0
+
+    async def _roots(self, message: dict[str, Any]) -> tuple[Any, int]:
+        """The folders that servers may be told of, and who was. `add` (with a `name`) or `remove` takes a path first;
+        `keep` says for how long: run, project or user."""
+        roots = self._host.roots
+        if "add" in message and "remove" in message:
+            raise UsageError('Give either "add" or "remove".')
+        keep = parse_root_scope(message.get("keep", "run"))
+        if "add" in message:
+            name = message.get("name")
+            if not isinstance(name, str | None):
+                raise UsageError('"name" is not text.')
+            await roots.add(get_text(message, "add"), name, keep)
+        elif "remove" in message:
+            await roots.remove(get_text(message, "remove"), keep)
+        return json_output.roots_json(await roots.refresh(), self._host.servers.views()), 0
+
+
+class TurnFailed(McpHostError):
+    """A turn that failed, by its exit code."""
+
+    def __init__(self, message: str, hint: str, code: int) -> None:
+        super().__init__(message, hint)
+        self.code = code
+
+
+def get_text(message: dict[str, Any], key: str) -> str:
+    value = message.get(key)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f'"{key}" is missing, or is not text.')
+    return value
+
+
+def get_texts(message: dict[str, Any], key: str) -> dict[str, str]:
+    values = get_object(message, key)
+    if not all(isinstance(value, str) for value in values.values()):
+        raise UsageError(f'The values of "{key}" are texts.')
+    return cast("dict[str, str]", values)
+
+
+def get_object(message: dict[str, Any], key: str) -> dict[str, Any]:
+    value = message.get(key, {})
+    if not isinstance(value, dict):
+        raise UsageError(f'"{key}" is not an object.')
+    return cast("dict[str, Any]", value)
+
 
 DRAIN_SECONDS = 10
 """How long commands that still run may take after the input ended."""

@@ -34,7 +34,7 @@ SHELL = {
     "mcphost.sanitize",
     "mcphost.cli",
     "mcphost.cli.chat",
-    "mcphost.cli.errors",
+    "mcphost.cli.output",
     "mcphost.cli.main",
     "mcphost.cli.options",
     "mcphost.cli.parser",

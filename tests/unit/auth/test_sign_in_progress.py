@@ -14,7 +14,7 @@ from mcphost.auth.oauth_provider import OAuthProvider
 from mcphost.auth.sign_in import SignInFailed, SignInProgress, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
-from mcphost.cli.progress import SignInProgressPrinter
+from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 from tests.unit.auth.test_device_flow import Counter, Reader

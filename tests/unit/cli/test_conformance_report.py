@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mcphost.cli.conformance_report import collect_report, format_report
+from mcphost.cli.doctor import collect_report, format_report
 from mcphost.cli.main import main
 from mcphost.config.schema import Limits
 from mcphost.protocol.methods import CLIENT_REQUESTS, methods_in
