@@ -1,4 +1,4 @@
-"""One sign-in as people may see it: which server, whose, what it permits, for how long. No secret is in it."""
+"""Accounts: what a sign-in allows and until when, and the index of accounts on disk. No secrets."""
 
 import errno
 import math
@@ -14,36 +14,39 @@ from mcphost.auth.token_expiry import suspend_aware_time
 from mcphost.config.atomic_write import replace_file
 from mcphost.errors import MalformedMessage
 from mcphost.paths import make_private_directory
-from mcphost.serialization import Struct, decode, encode
+from mcphost.serialization import Struct, decode, encode, field
 
 FETCHED_ON_DEMAND = "earned"
-"""The place of a token that is got without a person whenever it is wanted, and so kept nowhere."""
+"""The place of a token that is fetched without a user whenever it is needed, and therefore not stored."""
 DEFAULT_ACCOUNT_NAME = "default"
-"""What the account is called that nobody gave a name."""
+"""The name that is shown for the account without a name."""
 
 
 class DiscoverySummary(Struct, frozen=True, kw_only=True):
-    """What was found out for one sign-in, as it was found then; all of it the servers' own claims, for people to see.
+    """The metadata discovered at sign-in, for display; all of it is claimed by the servers.
 
-    `resource_metadata` and `issuer_metadata` are where the documents are, "" for none. No address here is used again.
+    `resource_metadata` and `issuer_metadata` are the URLs of the documents, "" for none. No URL here is used again.
     """
 
     resource_metadata: str = ""
     issuer_metadata: str = ""
-    form: str = ""
-    """What the issuer has: "oauth" (RFC 8414), "oidc" (OpenID Connect), "legacy" (none: the defaults of 2025-03-26)."""
-    authorization: str = ""
-    token: str = ""
-    registration: str = ""
-    device: str = ""
-    revocation: str = ""
-    pkce: tuple[str, ...] = ()
-    names_itself: bool = False
-    """Whether its answers say who they are from (RFC 9207)."""
+    metadata_kind: str = field(default="", name="form")
+    """The issuer's metadata: "oauth" (RFC 8414), "oidc", or "legacy" (none: defaults of 2025-03-26)."""
+    authorization_endpoint: str = field(default="", name="authorization")
+    token_endpoint: str = field(default="", name="token")
+    registration_endpoint: str = field(default="", name="registration")
+    device_endpoint: str = field(default="", name="device")
+    revocation_endpoint: str = field(default="", name="revocation")
+    pkce_methods: tuple[str, ...] = field(default=(), name="pkce")
+    sends_issuer: bool = field(default=False, name="names_itself")
+    """Whether its authorization responses name the issuer (RFC 9207)."""
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """One sign-in; `account` is the name the user gave it, "" for none; `expires` in seconds since 1970, 0: unknown."""
+    """A sign-in without its secrets.
+
+    `account` is the name that the user gave it, "" for none; `expires` is in seconds since 1970, 0 if unknown.
+    """
 
     server: str
     url: str
@@ -51,61 +54,61 @@ class Account(Struct, frozen=True, kw_only=True):
     account: str = ""
     scopes: tuple[str, ...] = ()
     expires: float = 0
-    ends: float = 0
-    """When it expires, by the clock of `auth.token_expiry` in this process; 0 before its first use here."""
-    renews: bool = False
-    client: str = ""
-    kept: bool = True
-    """False: only until mcphost ends, because nothing took it."""
+    monotonic_expiry: float = field(default=0, name="ends")
+    """When it expires by the clock of `auth.token_expiry` in this process; 0 before its first use here."""
+    is_renewable: bool = field(default=False, name="renews")
+    client_kind: str = field(default="", name="client")
+    is_stored: bool = field(default=True, name="kept")
+    """False if it is lost when mcphost ends, because it could not be stored."""
     place: str = "keyring"
-    """Where it is kept: "keyring", "file", "encrypted"; "session" for only until mcphost ends; or EARNED."""
-    discovered: DiscoverySummary = DiscoverySummary()
+    """Where it is stored: "keyring", "file", "encrypted"; "session" for memory only; or FETCHED_ON_DEMAND."""
+    discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
     """Empty for a sign-in of an earlier version."""
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Which sign-in it is: address and account."""
+        """The URL and the account, which identify a sign-in."""
         return self.url, self.account
 
     def seconds_left(self, now: float | None = None) -> float:
-        """For how many seconds it still serves, as that is judged when it is used; infinite without a known end.
+        """Return the seconds until it expires, negative if it has; infinity if the expiry is unknown.
 
-        For one that was not used in this process that is by the clock on the wall, `now` in seconds since 1970.
+        Before its first use in this process the wall clock counts; *now* is in seconds since 1970.
         """
         if not self.expires:
             return math.inf
-        if self.ends:
-            return self.ends - suspend_aware_time()
+        if self.monotonic_expiry:
+            return self.monotonic_expiry - suspend_aware_time()
         return self.expires - (time.time() if now is None else now)
 
     @property
     def name(self) -> str:
-        """What it is called; never empty."""
+        """The name to show; never empty."""
         return self.account or DEFAULT_ACCOUNT_NAME
 
     def has_name(self, name: str) -> bool:
-        """Whether that is its name, as a user writes it."""
+        """Return whether the user may call it *name*."""
         return self.account == account_key(name)
 
 
 class StoredAccount(Struct, frozen=True, kw_only=True):
-    """A sign-in that is kept, and for which of the configured servers."""
+    """A stored sign-in and the configured servers it belongs to."""
 
     account: Account
     servers: tuple[str, ...] = ()
-    """The configured servers that could use it; none when its server is not configured any more."""
+    """The configured servers that could use it; empty if its server is no longer configured."""
     used_by: tuple[str, ...] = ()
-    """Those that do, or would when they connect."""
+    """Those that use it, or would when they connect."""
     configured_by: tuple[str, ...] = ()
-    """Those of the former for which `mcp.json` names it, so that no other can be chosen."""
+    """Those of `used_by` whose entry in `mcp.json` names it, so that no other account can be selected."""
 
     def has_name(self, name: str) -> bool:
-        """Whether that is its name, as a user writes it."""
+        """Return whether the user may call it *name*."""
         return self.account.has_name(name)
 
 
 def account_key(name: str) -> str:
-    """The name as it is stored: the account without a name is "", however the user wrote that."""
+    """Return the name as it is stored: "" for the account without a name."""
     return "" if name == DEFAULT_ACCOUNT_NAME else name
 
 
@@ -114,24 +117,23 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class ChosenAccount(Struct, frozen=True):
-    """The account that the user wants at the server of that address; "" is the one without a name."""
+    """The account selected for the server at a URL; "" is the account without a name."""
 
     url: str
     account: str
 
 
 class AccountIndexContent(Struct, frozen=True):
-    """What the file holds."""
+    """The content of the index file."""
 
     accounts: tuple[Account, ...] = ()
     chosen: tuple[ChosenAccount, ...] = ()
 
 
 class AccountIndex:
-    """The file in `folder`, shared by processes: whoever changes it holds a lock and reads again under it.
+    """The index file, shared by processes: a change is made under a lock, after reading again.
 
-    A file that cannot be read is never written over: a damaged one is moved aside first. `tell` receives sentences
-    about that.
+    An unreadable file is never overwritten; a damaged one is moved aside first. *warn* receives messages about that.
     """
 
     def __init__(self, directory: Path, warn: Callable[[str], None] = lambda text: None) -> None:
@@ -139,7 +141,7 @@ class AccountIndex:
         self._warn = warn
 
     async def read(self) -> AccountIndexContent:
-        """What it holds now; a file that cannot be read holds nothing, and that is told."""
+        """Return the content; an unreadable file counts as empty, with a warning."""
         try:
             return await anyio.to_thread.run_sync(_read, self._directory / INDEX_FILE)
         except MalformedMessage as error:
@@ -151,7 +153,7 @@ class AccountIndex:
         return AccountIndexContent()
 
     async def _read_for_update(self) -> AccountIndexContent:
-        """Under the lock: what it holds; a damaged file is moved aside. Raises OSError."""
+        """Return the content, under the lock; move a damaged file aside. Raises OSError."""
         path = self._directory / INDEX_FILE
         try:
             return await anyio.to_thread.run_sync(_read, path)
@@ -162,25 +164,25 @@ class AccountIndex:
             return AccountIndexContent()
 
     async def update(self, key: tuple[str, str], entry: Account | None) -> None:
-        """Put that sign-in in, or take it out (None). Raises OSError, McpHostError."""
+        """Store the entry of a sign-in, or remove it (None). Raises OSError, McpHostError."""
         async with lock_file(self._directory / "index.lock"):
-            now = await self._read_for_update()
-            others = [one for one in now.accounts if one.identity != key]
-            await self._write(AccountIndexContent((*others, *([entry] if entry else ())), now.chosen))
+            content = await self._read_for_update()
+            others = [other for other in content.accounts if other.identity != key]
+            await self._write(AccountIndexContent((*others, *([entry] if entry else ())), content.chosen))
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """From now on that account is meant at that address; None: no choice. Raises OSError, McpHostError."""
+        """Select the account for a URL; None removes the selection. Raises OSError, McpHostError."""
         async with lock_file(self._directory / "index.lock"):
-            now = await self._read_for_update()
-            others = [one for one in now.chosen if one.url != url]
+            content = await self._read_for_update()
+            others = [other for other in content.chosen if other.url != url]
             await self._write(
                 AccountIndexContent(
-                    now.accounts, (*others, *([] if account is None else [ChosenAccount(url, account)]))
+                    content.accounts, (*others, *([] if account is None else [ChosenAccount(url, account)]))
                 )
             )
 
     async def _write(self, content: AccountIndexContent) -> None:
-        """Raises OSError, also for a list that could not be read again."""
+        """Write the content. Raises OSError, also if it would be too large to read again."""
         raw = encode(content)
         if len(raw) > _MAX_BYTES:
             raise OSError(errno.EFBIG, f"it would be over {_MAX_BYTES // 1024 // 1024} MiB")
@@ -188,7 +190,7 @@ class AccountIndex:
 
 
 def _read(path: Path) -> AccountIndexContent:
-    """Raises OSError for a file that is there and cannot be read, MalformedMessage for one that is no list."""
+    """Return the content of the file. Raises OSError; MalformedMessage if it is invalid."""
     try:
         with path.open("rb") as file:
             raw = file.read(_MAX_BYTES + 1)

@@ -1,6 +1,6 @@
-"""One sign-in as a named state machine: resource, issuer, client, person, code, tokens; each step may end it.
+"""The sign-in of a user: discover, register, authorize, exchange, store; each step may end it.
 
-Specification: basic/authorization. The steps that a person attends are in `in_browser` and `by_code`.
+Specification: basic/authorization. The steps with the user are in `code_flow` and `device_flow`.
 """
 
 from mcphost.auth.accounts import DiscoverySummary
@@ -27,11 +27,11 @@ OFFLINE_ACCESS = "offline_access"
 
 
 class SignInNotRequired(SignInFailed):
-    """The server does not ask for an account, so there is nothing to sign in to."""
+    """The server does not require an account."""
 
 
 class AuthorizationFlow:
-    """One run of the machine; `step` says where it is, and `tell` hears of it."""
+    """One sign-in of a user; `step` is the current step, and *on_progress* receives each."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class AuthorizationFlow:
 
     @property
     def step(self) -> SignInStep:
-        """Where it is."""
+        """The current step."""
         return self._interactive.step
 
     async def run(
@@ -61,13 +61,14 @@ class AuthorizationFlow:
         use_device_code: bool = False,
         scopes: tuple[str, ...] = (),
     ) -> StoredSignIn:
-        """Sign in. With `more` the scopes of `before` are asked for again, besides those of the challenge and `scopes`.
+        """Sign in and return what was stored; can be cancelled.
 
-        A server that did not ask for it (`wanted_by_server` false) must at least have metadata. With `device` the user
-        enters a code in a browser anywhere.
+        With *is_step_up* the scopes of *previous* are requested again, in addition to those of the challenge and
+        *scopes*. Unless *is_required*, the server must at least have metadata. With *use_device_code* the user enters a
+        code in a browser on any machine.
 
-        Raises SignInFailed (SignInNotRequired), Untrusted, Unsafe, Unreachable, RegistrationError, TokenError,
-        InvalidScopes. Can be cancelled.
+        Raises SignInFailed (SignInNotRequired), UntrustedMetadata, UnsafeUrl, EndpointUnreachable, RegistrationError,
+        TokenError, InvalidScopes.
         """
         target = self._target
         self._interactive.report_step(SignInStep.RESOURCE)
@@ -85,51 +86,49 @@ class AuthorizationFlow:
             and not target.issuer
             and (previous is None or previous.issuer != issuer)
         ):
-            # By a code the secret leaves before the person has seen where it goes.
+            # With a device code the secret is sent before the user has seen where it goes.
             raise UntrustedMetadata(
                 f"The server {target.server!r} wants a sign-in at {issuer[:200]!r}, and mcp.json does not say where "
                 "its client secret belongs; nothing was sent.",
                 'If that is right, enter it there: "mcphost": {"oauth": {"issuer": "…"}} for this server.',
             )
-        found = await discover_issuer(self._http, issuer, is_legacy=resource.is_legacy)
-        document = found.metadata
-        same = previous is not None and previous.issuer == issuer
-        known = (previous.asked or previous.tokens.scopes) if previous is not None and same and is_step_up else ()
-        earlier = filter(is_scope, known)  # earlier versions kept whatever a server called one
-        scopes = select_scopes(challenge.get("scope"), resource.scopes, (*earlier, *scopes))
+        discovered = await discover_issuer(self._http, issuer, is_legacy=resource.is_legacy)
+        document = discovered.metadata
+        if previous is not None and previous.issuer == issuer and is_step_up:
+            granted = previous.requested_scopes or previous.tokens.scopes
+            # Earlier versions stored scopes without checking them.
+            scopes = (*filter(is_scope, granted), *scopes)
+        scopes = select_scopes(challenge.get("scope"), resource.scopes, scopes)
         if scopes and OFFLINE_ACCESS in document.scopes_supported and OFFLINE_ACCESS not in scopes:
-            scopes = (
-                *scopes,
-                OFFLINE_ACCESS,
-            )  # otherwise no refresh token comes, and a person must sign in again and again
-        # A challenge of the scheme DPoP, or its metadata, says that a token must be bound to a key (RFC 9449).
+            scopes = (*scopes, OFFLINE_ACCESS)  # otherwise no refresh token is issued
+        # A DPoP challenge, or the metadata, requires that the token is bound to a key (RFC 9449).
         self._interactive.signer = (
             JwtSigner.generate() if challenge.scheme == "dpop" or resource.requires_dpop else None
         )
-        sought = AuthorizationRequest(resource, document, issuer, scopes)
-        tokens, client = await self._obtain_tokens(sought, use_device_code=use_device_code)
-        return await self._store(sought, tokens, client, summarize_discovery(resource, found))
+        request = AuthorizationRequest(resource, document, issuer, scopes)
+        tokens, client = await self._obtain_tokens(request, use_device_code=use_device_code)
+        return await self._store(request, tokens, client, summarize_discovery(resource, discovered))
 
     async def _obtain_tokens(
         self, request: AuthorizationRequest, *, use_device_code: bool
     ) -> tuple[TokenSet, OAuthClient]:
-        """In a browser or with a code, as begun and as the person goes on."""
-        with_code, anew = use_device_code, False
+        """Authorize in a browser or with a device code; the user may switch between them."""
+        with_code, has_registered_again = use_device_code, False
         while True:
-            way = run_device_flow if with_code else run_code_flow
+            run_flow = run_device_flow if with_code else run_code_flow
             try:
-                return await way(self._interactive, request)
+                return await run_flow(self._interactive, request)
             except SignInMethodSwitched:
                 with_code, self._interactive.previous_error = not with_code, ""
             except SignInRequired as error:
-                # A registration the server forgot (RFC 6749, invalid_client) is made anew, once.
-                stale = await self._token_store.load_client(request.issuer)
-                forgot = isinstance(error, TokenError) and error.code in ("invalid_client", "unauthorized_client")
-                if forgot and not anew and stale is not None and not self._target.client_id:
-                    anew = True
-                    await self._token_store.delete_client(stale)
+                # If the server deleted the registration (RFC 6749, invalid_client), register again, once.
+                client = await self._token_store.load_client(request.issuer)
+                is_unknown = isinstance(error, TokenError) and error.code in ("invalid_client", "unauthorized_client")
+                if is_unknown and not has_registered_again and client is not None and not self._target.client_id:
+                    has_registered_again = True
+                    await self._token_store.delete_client(client)
                 elif with_code != use_device_code and self.step is SignInStep.CLIENT:
-                    # The other way could not even begin: back to the one that did, with what was said against it.
+                    # The other method could not start: return to the first one, with the reason.
                     with_code, self._interactive.previous_error = use_device_code, error.message
                 else:
                     raise
@@ -137,10 +136,10 @@ class AuthorizationFlow:
     async def _store(
         self, request: AuthorizationRequest, tokens: TokenSet, client: OAuthClient, discovery: DiscoverySummary
     ) -> StoredSignIn:
-        """The end: everything that later renewals need, stored. Nothing may be awaited between the token and this."""
+        """Store everything that a refresh needs. Nothing may be awaited between the token and this."""
         self._interactive.report_step(SignInStep.DONE)
         document, signer = request.metadata, self._interactive.signer
-        signed = StoredSignIn(
+        sign_in = StoredSignIn(
             server=self._target.server,
             url=self._target.canonical_url,
             issuer=request.issuer,
@@ -150,29 +149,29 @@ class AuthorizationFlow:
             tokens=tokens,
             client=client,
             account=self._target.account,
-            asked=request.scopes,
-            key=signer.export_jwk() if signer is not None and tokens.kind == "DPoP" else "",
-            discovered=discovery,
+            requested_scopes=request.scopes,
+            dpop_key=signer.export_jwk() if signer is not None and tokens.kind == "DPoP" else "",
+            discovery=discovery,
         )
-        await self._token_store.save(signed)
+        await self._token_store.save(sign_in)
         if client.kind == ENTERED_KIND:
             await self._token_store.save_client(client)
-        return signed
+        return sign_in
 
     async def _choose_issuer(self, resource: ProtectedResource, previous: StoredSignIn | None) -> str:
-        """The configured authorization server, one that knows us, or the first. Raises UntrustedMetadata."""
-        chosen = self._target.issuer
-        if not chosen and previous is not None and previous.client.kind == "configured":
-            # Nobody said where that client id belongs; then it belongs where it was used first.
-            chosen = previous.issuer if previous.client.id == self._target.client_id else ""
-        if chosen and chosen not in resource.issuers:
+        """Return the configured issuer, one that knows mcphost, or the first. Raises UntrustedMetadata."""
+        configured = self._target.issuer
+        if not configured and previous is not None and previous.client.kind == "configured":
+            # A client id that is configured without an issuer belongs to the one that it was first used with.
+            configured = previous.issuer if previous.client.id == self._target.client_id else ""
+        if configured and configured not in resource.issuers:
             raise UntrustedMetadata(
                 f"The client id of the server {self._target.server!r} belongs to the authorization server "
-                f"{chosen[:200]!r}, but the server names {', '.join(issuer[:200] for issuer in resource.issuers)} now.",
+                f"{configured[:200]!r}, but the server now names {', '.join(name[:200] for name in resource.issuers)}.",
                 "What was entered for one is not sent to another. If that is right, correct it in mcp.json.",
             )
-        if chosen:
-            return chosen
+        if configured:
+            return configured
         if previous is not None and previous.issuer in resource.issuers:
             return previous.issuer
         for issuer in resource.issuers:

@@ -1,7 +1,7 @@
-"""Opens an http(s) address in the user's browser, without a shell; knows when no browser can be there.
+"""Opens http(s) URLs in the user's browser, without a shell, and detects machines without one.
 
-Addresses come from servers (CVE-2025-6514 and its kin: an address that reached a shell), so the scheme is checked, the
-address is one argument of a program, and it never begins with a dash.
+URLs come from servers (CVE-2025-6514 and similar: a URL that reached a shell), so the scheme is checked, the URL is one
+argument of a program, and it never begins with a dash.
 """
 
 import atexit
@@ -29,7 +29,7 @@ _BARE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
 _LAUNCHER_COMMANDS = ("xdg-open", "wslview", "gio open", "x-www-browser")
 CONTAINER_MARKER_FILES = ("/.dockerenv", "/run/.containerenv")
 _running_browsers: list["subprocess.Popen[bytes]"] = []
-"""Browsers that go on without us."""
+"""Browsers that outlive mcphost."""
 
 
 @atexit.register
@@ -41,11 +41,11 @@ def _detach_browsers() -> None:
 def browser_commands(
     environ: Mapping[str, str], platform: str, marker_files: Sequence[str] = CONTAINER_MARKER_FILES
 ) -> tuple[tuple[str, ...], ...]:
-    """The programs that may open a browser here, best first; none where the user would not see it.
+    """Return the commands that may open a browser here, best first; none if the user would not see it.
 
-    $BROWSER wins (programs separated by colons, `%s` for the address). Without it there is none over SSH, whatever
-    screen the machine has: that one stands elsewhere; nor in a container
-    (`marks` are files found in one only), nor on a machine without a screen.
+    $BROWSER wins (commands separated by colons, `%s` for the URL). Without it there is none over SSH, because a screen
+    of that machine is elsewhere, none in a container (*marker_files* exist in containers only), and none without a
+    display.
     """
     wanted = tuple(words for entry in environ.get("BROWSER", "").split(os.pathsep) if (words := _split_command(entry)))
     if wanted:
@@ -62,7 +62,7 @@ def browser_commands(
 
 
 def _split_command(entry: str) -> tuple[str, ...]:
-    """One program and its arguments; none for what a shell would not understand either, such as an open quote."""
+    """Return a program and its arguments; nothing for what a shell could not parse, like an open quote."""
     try:
         return tuple(shlex.split(entry))
     except ValueError:
@@ -70,12 +70,12 @@ def _split_command(entry: str) -> tuple[str, ...]:
 
 
 def can_open_browser() -> bool:
-    """Whether there is any hope of a browser on this machine."""
+    """Return whether this machine may have a browser."""
     return any(shutil.which(launcher[0]) for launcher in browser_commands(os.environ, sys.platform) if launcher)
 
 
 async def open_url(url: str) -> bool:
-    """Open it; whether a browser took it. Returns after three seconds at most; the browser stays open after us."""
+    """Open *url* and return whether a browser took it, within three seconds."""
     if not _is_safe_url(url):
         return False
     harmless = _BARE_PERCENT.sub("%25", url.translate(_PERCENT_CODES))
@@ -90,7 +90,10 @@ async def open_url(url: str) -> bool:
 
 
 def _is_safe_url(url: str) -> bool:
-    """Who asks for it judged where it leads; here it must be an address, and harmless to what starts browsers."""
+    """Return whether *url* is an https or loopback URL that is harmless to programs that start browsers.
+
+    The caller has already checked where it leads.
+    """
     if (
         not 0 < len(url) <= _MAX_URL_LENGTH
         or not url.isascii()

@@ -1,4 +1,4 @@
-"""The loopback listener of one sign-in: 127.0.0.1, open only meanwhile, one path, one answer, bounded requests."""
+"""The loopback listener of one sign-in: on 127.0.0.1, one path, one response, bounded requests."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -15,17 +15,17 @@ LOOPBACK_HOST = "127.0.0.1"
 MAX_REQUEST_BYTES = 16 * 1024
 MAX_CONCURRENT_REQUESTS = 8
 MAX_CONNECTIONS = 64
-"""Connections that are read or wait for their turn; more are closed at once."""
+"""Connections that are served or wait for their turn; further ones are closed immediately."""
 CONNECTION_TIMEOUT = 5.0
 
 
 class AuthorizationResponse(Struct, frozen=True):
-    """The parameters that came back; none when one is repeated, which no honest server does."""
+    """The parameters of an authorization response; empty if one is repeated, which no correct server does."""
 
     params: dict[str, str]
 
     def get(self, name: str) -> str:
-        """One parameter, "" when absent."""
+        """Return one parameter, or ""."""
         return self.params.get(name, "")
 
     def __repr__(self) -> str:
@@ -33,10 +33,10 @@ class AuthorizationResponse(Struct, frozen=True):
 
 
 def parse_authorization_response(url: str) -> AuthorizationResponse:
-    """The parameters of a redirect address, or of its query alone.
+    """Return the parameters of a redirect URL, or of its query alone.
 
-    Only an accepted value is registered as a secret (see `auth.authorization_flow`); otherwise any web page could have
-    words of our output redacted.
+    Only an accepted value is registered as a secret (see `auth.code_flow`); otherwise any web page could have words of
+    the output redacted.
     """
     text = url.strip()[:MAX_REQUEST_BYTES]
     query = text.partition("#")[0].rpartition("?")[2]
@@ -51,7 +51,7 @@ def parse_authorization_response(url: str) -> AuthorizationResponse:
 
 
 class CallbackServer:
-    """An open listener. `take` judges what arrives: what it takes ends the wait, what it ignores does not."""
+    """An open listener; the first response that `expect` accepts ends the wait, others are refused."""
 
     def __init__(self, port: int, path: str) -> None:
         self.port = port
@@ -64,18 +64,18 @@ class CallbackServer:
         self._connection_count = 0
 
     def expect(self, is_expected: Callable[[AuthorizationResponse], bool]) -> None:
-        """From now on answers that fit are taken; before, and any other, are turned away."""
+        """Accept responses for which *is_expected* is true; until now all were refused."""
         self._is_expected = is_expected
 
     async def wait(self) -> AuthorizationResponse:
-        """The answer that was taken."""
+        """Return the accepted response."""
         await self._done.wait()
         if self._response is None:
             raise AssertionError("done without an answer")
         return self._response
 
     async def serve(self, stream: SocketStream) -> None:
-        """One connection of a browser."""
+        """Serve one connection of a browser."""
         if self._connection_count >= MAX_CONNECTIONS:
             await stream.aclose()
             return
@@ -127,7 +127,7 @@ class CallbackServer:
 
 @asynccontextmanager
 async def run_callback_server(port: int = 0, path: str = "/callback") -> AsyncGenerator[CallbackServer]:
-    """Listen while the block is open. Raises OSError when that port cannot be had."""
+    """Listen while the block is open. Raises OSError if the port is not available."""
     listener = await anyio.create_tcp_listener(local_host=LOOPBACK_HOST, local_port=port)
     bound = int(listener.extra(SocketAttribute.local_port))  # noqa: S610 - no Django here
     callback = CallbackServer(bound, path)

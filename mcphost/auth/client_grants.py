@@ -1,7 +1,7 @@
-"""Sign-ins without a person: client credentials, a company's identity provider (ID-JAG), workload identity.
+"""Sign-in without a user: client credentials, enterprise (ID-JAG) and workload identity.
 
-Extensions of MCP: oauth-client-credentials, enterprise-managed-authorization, SEP-1933. What is refused is not tried in
-another way.
+Extensions of MCP: oauth-client-credentials, enterprise-managed-authorization, SEP-1933. A refused grant is not retried
+in another way.
 """
 
 from typing import Literal
@@ -34,7 +34,7 @@ ID_TOKEN_TYPE = "urn:ietf:params:oauth:token-type:id_token"  # noqa: S105
 
 
 class ClientGrant(Struct, frozen=True, kw_only=True):
-    """What the user configured for one grant; its repr shows nothing."""
+    """The configuration of one grant; its repr shows no secrets."""
 
     grant: GrantType
     target: SignInTarget
@@ -51,10 +51,11 @@ class ClientGrant(Struct, frozen=True, kw_only=True):
 
 
 async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Challenge) -> StoredSignIn:
-    """A token for this server. Raises UntrustedMetadata, Unsafe, Unreachable, TokenError, InvalidScopes, ConfigError.
+    """Return a token for the server of the grant.
 
-    Nobody looks at where a machine proves who it is, so the user must have written that down: else a server could
-    name an authorization server of its own, and would be sent what belongs to another.
+    The user must have configured the issuer, because no person sees where the credentials go: otherwise a server could
+    name its own authorization server and receive what belongs to another. Raises UntrustedMetadata, UnsafeUrl,
+    EndpointUnreachable, TokenError, InvalidScopes, ConfigError.
     """
     target = grant.target
     resource = await discover_resource(http, target.url, challenge.get("resource_metadata"))
@@ -97,13 +98,13 @@ async def fetch_token(grant: ClientGrant, http: OAuthHttpClient, challenge: Chal
         revocation_endpoint=document.revocation_endpoint,
         tokens=tokens,
         client=client,
-        asked=scopes,
-        discovered=summarize_discovery(resource, found),
+        requested_scopes=scopes,
+        discovery=summarize_discovery(resource, found),
     )
 
 
 def _check_configured_scopes(grant: ClientGrant, scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `scopes` when the configured ones cover them, if there are any. Raises InvalidScopes: nobody is asked."""
+    """Return *scopes* if the configured ones include them. Raises InvalidScopes: no user can be asked."""
     more = [scope for scope in scopes if grant.scopes and scope not in grant.scopes]
     if more:
         raise InvalidScopes(
@@ -136,7 +137,7 @@ async def _fetch_id_jag(
     resource: ProtectedResource,
     scopes: tuple[str, ...],
 ) -> str:
-    """The identity provider's word that this user may use that server (RFC 8693)."""
+    """Return the identity provider's assertion that this user may use the server (RFC 8693)."""
     form = {
         "grant_type": TOKEN_EXCHANGE,
         "requested_token_type": ID_JAG_TOKEN_TYPE,

@@ -1,6 +1,6 @@
-"""Signing in with a browser on this machine, which comes back to a listener, or whose last address is pasted.
+"""The authorization code flow: a browser on this machine, its response to a listener, or a pasted URL.
 
-Specification: basic/authorization. Nothing of a redirect is used, or shown, before `state` and `iss` fit (RFC 9207).
+Specification: basic/authorization. Nothing of a response is used or shown before `state` and `iss` match (RFC 9207).
 """
 
 import base64
@@ -24,7 +24,7 @@ from mcphost.unicode_forms import split_url
 
 
 class AuthorizationAttempt:
-    """The secrets of one authorization request; made fresh for each, never stored, known to `redact`."""
+    """The secrets of one authorization request: PKCE (RFC 7636, S256 only) and `state`; never stored."""
 
     __slots__ = ("challenge", "state", "verifier")
     METHOD = "S256"
@@ -38,12 +38,12 @@ class AuthorizationAttempt:
 
 
 def s256_challenge(verifier: str) -> str:
-    """The S256 challenge of a verifier."""
+    """Return the S256 challenge of a verifier."""
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
 
 
 def extract_code(response: AuthorizationResponse, document: AuthorizationServerMetadata, issuer: str) -> str:
-    """The code, once the answer is known to come from the server we asked. Raises UntrustedMetadata, SignInFailed."""
+    """Return the code if the response comes from *issuer*. Raises UntrustedMetadata, SignInFailed."""
     if "iss" in response.params:
         if response.params["iss"] != document.issuer:
             raise UntrustedMetadata(f"The answer to the sign-in does not come from {issuer[:200]}; it was not used.")
@@ -67,11 +67,11 @@ _RESERVED_PARAMETERS = frozenset(
     {"response_type", "response_mode", "client_id", "redirect_uri", "state", "scope", "resource", "prompt",
      "code_challenge", "code_challenge_method", "request", "request_uri"}
 )  # fmt: skip
-"""Parameters that we send, and those that would stand in for them."""
+"""Parameters that mcphost sends, and those that could replace them."""
 
 
 async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRequest) -> tuple[TokenSet, OAuthClient]:
-    """The tokens, and who we were for them. Raises SignInMethodSwitched, and what AuthorizationFlow.run does."""
+    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
     document, issuer = request.metadata, request.issuer
     interactive.report_step(SignInStep.CLIENT)
     check_pkce(document, is_legacy=request.resource.is_legacy)
@@ -108,10 +108,10 @@ async def run_code_flow(interactive: InteractiveSignIn, request: AuthorizationRe
 
 
 def _check_endpoint_query(endpoint: str) -> None:
-    """Refuse an endpoint with a parameter of ours in its own query (RFC 6749, 3.1: none more than once).
+    """Raise UntrustedMetadata if the endpoint's query has a parameter that mcphost sends (RFC 6749, 3.1).
 
-    Which of the two counts is the server's choice, and one that is not ours may lead the code elsewhere.
-    Raises UntrustedMetadata.
+    A parameter may occur only once. Which of two counts is the server's choice, and a foreign one may send the code
+    elsewhere.
     """
     query = split_url(endpoint).query
     pairs = [pair for joint in "&;" for pair in parse_qsl(query, keep_blank_values=True, separator=joint)]
@@ -131,7 +131,7 @@ def _authorization_url(
     callback: CallbackServer,
     attempt: AuthorizationAttempt,
 ) -> str:
-    """What the browser opens."""
+    """Return the URL that the browser opens."""
     parameters = {
         "response_type": "code",
         "client_id": client.id,
@@ -158,9 +158,9 @@ async def _wait_for_response(
     attempt: AuthorizationAttempt,
     url: str,
 ) -> AuthorizationResponse:
-    """The first answer with our state, from the browser or from the person.
+    """Return the first response with the right state, from the browser or pasted by the user.
 
-    The person may have a code instead, where there is one, which ends this by SignInMethodSwitched.
+    The user may switch to a device code if the server offers one; that raises SignInMethodSwitched.
     """
     found: list[AuthorizationResponse] = []
     refused = switched = False

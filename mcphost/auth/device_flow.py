@@ -1,4 +1,4 @@
-"""Signing in with a code that a person enters in a browser on any machine, while we ask whether they did."""
+"""The device authorization flow (RFC 8628): the user enters a code in a browser on any machine."""
 
 import time
 from collections.abc import Callable
@@ -28,10 +28,10 @@ _MAX_COMPLETE_URI_LENGTH = 1_000
 
 
 class DeviceAuthorization(Struct, frozen=True):
-    """What the user enters where, and what we ask with; `lasts` and `interval` in seconds.
+    """A device code and what the user enters where; `expires_in` and `interval` are in seconds.
 
-    `whole` is the address with the code in it, for a picture that another machine takes it from; "" for none. Whoever
-    types reads the code where mcphost shows it, and opens `address` (RFC 8628, section 5.4).
+    `verification_uri_complete` includes the code, for a QR code; "" if there is none. A user who types reads the code
+    and opens `verification_uri` (RFC 8628, section 5.4).
     """
 
     device_code: str
@@ -52,7 +52,7 @@ async def request_device_authorization(
     resource: str,
     scopes: tuple[str, ...],
 ) -> DeviceAuthorization:
-    """A code for the user. Raises TokenError, Unsafe, Unreachable."""
+    """Request a device code. Raises TokenError, UnsafeUrl, EndpointUnreachable."""
     endpoint = document.device_authorization_endpoint
     if not endpoint:
         raise EndpointUnreachable(
@@ -82,7 +82,7 @@ async def request_device_authorization(
 
 
 def _check_complete_uri(uri: object, verification_uri: str, user_code: str) -> str:
-    """The complete address, when it leads where the other one leads and has the code that is shown; else ""."""
+    """Return *uri* if it has the origin of the other URI and includes the code; otherwise ""."""
     if not isinstance(uri, str) or len(uri) > _MAX_COMPLETE_URI_LENGTH or user_code not in uri:
         return ""
     try:
@@ -100,10 +100,10 @@ async def poll_token(
     on_poll: Callable[[int, float, bool], None],
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """Ask until the user is done, never faster than told. Raises TokenError, Unreachable; may be cancelled.
+    """Request the token until the user is done. Raises TokenError, EndpointUnreachable; may be cancelled.
 
-    `asked` hears after each time how often that was, after how many seconds it is asked again, and whether that is
-    longer than at first.
+    The server's interval is respected. *on_poll* receives the number of requests, the seconds until the next one, and
+    whether that is longer than at first.
     """
     interval, until, polls = authorization.interval, time.monotonic() + authorization.expires_in, 0
     form = {"grant_type": DEVICE_CODE_GRANT_TYPE, "device_code": authorization.device_code}
@@ -128,7 +128,7 @@ async def poll_token(
 async def run_device_flow(
     interactive: InteractiveSignIn, request: AuthorizationRequest
 ) -> tuple[TokenSet, OAuthClient]:
-    """The tokens, and who we were for them. Raises SignInMethodSwitched, and what AuthorizationFlow.run does."""
+    """Return the tokens and the client. Raises SignInMethodSwitched, and as AuthorizationFlow.run."""
     document, resource = request.metadata, request.resource.identifier
     interactive.report_step(SignInStep.CLIENT)
     await interactive.http.check_url(document.token_endpoint, "token endpoint")  # before a person signs in for nothing

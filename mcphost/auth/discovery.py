@@ -1,7 +1,8 @@
-"""Protected-resource and authorization-server documents: where they are, fetching them, and what is believed of them.
+"""Discovery: challenges, protected resource metadata and authorization server metadata.
 
-RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the authorization server, the rules of revision
-2025-03-26 for servers that have neither. Specification: basic/authorization, authorization server discovery.
+RFC 9110 section 11.6.1 for challenges, RFC 9728 for the resource, RFC 8414 and OpenID Connect Discovery for the
+authorization server, the rules of revision 2025-03-26 for servers that have neither. Specification:
+basic/authorization, authorization server discovery.
 """
 
 import re
@@ -24,11 +25,11 @@ T = TypeVar("T")
 
 
 class UntrustedMetadata(SignInRequired):
-    """A document that contradicts itself or the server; nothing of it is used."""
+    """Metadata that contradicts itself or the server; nothing of it is used."""
 
 
 class ProtectedResourceMetadata(Struct, frozen=True):
-    """What a protected resource says of itself (RFC 9728)."""
+    """The metadata of a protected resource (RFC 9728)."""
 
     resource: str = ""
     authorization_servers: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class ProtectedResourceMetadata(Struct, frozen=True):
 
 
 class AuthorizationServerMetadata(Struct, frozen=True):
-    """What an authorization server says of itself (RFC 8414, OpenID Connect Discovery)."""
+    """The metadata of an authorization server (RFC 8414, OpenID Connect Discovery)."""
 
     issuer: str = ""
     authorization_endpoint: str = ""
@@ -57,7 +58,7 @@ class AuthorizationServerMetadata(Struct, frozen=True):
 
 
 class DiscoveredIssuer(Struct, frozen=True):
-    """An authorization server's document, and where it was; `place` "" when there is none."""
+    """The metadata of an authorization server and their URL, "" if there are none."""
 
     metadata: AuthorizationServerMetadata
     metadata_url: str = ""
@@ -65,9 +66,9 @@ class DiscoveredIssuer(Struct, frozen=True):
 
 
 class ProtectedResource(Struct, frozen=True):
-    """What was found about the MCP server; `identifier` goes into every request byte for byte.
+    """The result of discovery for the MCP server; `identifier` is sent in every request byte for byte.
 
-    `place` is where its metadata was; "" for none.
+    `metadata_url` is "" if there are no metadata.
     """
 
     identifier: str
@@ -78,13 +79,13 @@ class ProtectedResource(Struct, frozen=True):
     metadata_url: str = ""
 
     def with_issuer(self, issuer: str) -> "ProtectedResource":
-        """The same with the issuer that the user wrote down, "" for none: it counts where the server names nobody."""
-        silent = self.is_legacy and issuer and issuer not in self.issuers
-        return replace(self, issuers=(issuer,), is_legacy=False) if silent else self
+        """Return the resource with the configured issuer, "" for none, if the server itself names none."""
+        applies = self.is_legacy and issuer and issuer not in self.issuers
+        return replace(self, issuers=(issuer,), is_legacy=False) if applies else self
 
 
 def resource_metadata_urls(url: str) -> tuple[str, ...]:
-    """Where the metadata of a protected resource may be when no challenge names it, in order."""
+    """Return where the metadata of a protected resource may be if no challenge names them, in order."""
     parts = split_url(canonical_url(url))
     base = f"{parts.scheme}://{parts.netloc}"
     well_known = f"{base}/.well-known/oauth-protected-resource"
@@ -93,7 +94,7 @@ def resource_metadata_urls(url: str) -> tuple[str, ...]:
 
 
 def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
-    """Where the metadata of an issuer may be, in order; never at the root of an issuer that has a path."""
+    """Return where the metadata of an issuer may be, in order; with a path, never at the root."""
     parts = split_url(issuer)
     base, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     first = (
@@ -104,10 +105,11 @@ def issuer_metadata_urls(issuer: str) -> tuple[str, ...]:
 
 
 async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) -> ProtectedResource:
-    """What the server at `url` says about who signs for it; `named` is `resource_metadata` of its challenge, or "".
+    """Return what the server at *url* declares about its authorization servers.
 
-    A server without such metadata follows the rules of 2025-03-26: its own origin is the issuer.
-    Raises UntrustedMetadata for metadata of another resource, UnsafeUrl, Unreachable.
+    *metadata_url* is `resource_metadata` of its challenge, or "". A server without metadata follows the rules of
+    2025-03-26: its own origin is the issuer. Raises UntrustedMetadata, also for metadata of another resource;
+    UnsafeUrl, EndpointUnreachable.
     """
     if metadata_url and not url_origin(metadata_url)[1]:
         check_url(metadata_url, "address of the protected resource metadata")
@@ -128,7 +130,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
                     f"The protected resource metadata {metadata_url[:200]!r} is not there: {reply.status_text}.",
                     "The server names this address in its challenge; its operator must publish them there (RFC 9728).",
                 )
-            continue  # many sites answer every address with a page
+            continue  # many sites respond to every path with a page
         document = _parse_metadata(reply, ProtectedResourceMetadata, "protected resource metadata")
         if not document.resource:
             raise UntrustedMetadata(
@@ -152,7 +154,7 @@ async def discover_resource(http: OAuthHttpClient, url: str, metadata_url: str) 
 
 
 async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool) -> DiscoveredIssuer:
-    """The metadata of an issuer, with its endpoints checked. Raises UntrustedMetadata, Unsafe, Unreachable."""
+    """Return the metadata of an issuer. Raises UntrustedMetadata, UnsafeUrl, EndpointUnreachable."""
     check_url(issuer, "authorization server")
     headers = {"mcp-protocol-version": LEGACY_REVISION} if is_legacy else {}
     broken = 0
@@ -195,19 +197,21 @@ async def discover_issuer(http: OAuthHttpClient, issuer: str, *, is_legacy: bool
 
 
 def summarize_discovery(resource: ProtectedResource, issuer: DiscoveredIssuer) -> DiscoverySummary:
-    """What of both is worth telling people later; bounded, and nothing of it secret."""
+    """Return what is worth showing later; bounded, and nothing secret."""
     document = issuer.metadata
     return DiscoverySummary(
         resource_metadata=resource.metadata_url[:_MAX_SHOWN_LENGTH],
         issuer_metadata=issuer.metadata_url[:_MAX_SHOWN_LENGTH],
-        form=issuer.kind,
-        authorization=document.authorization_endpoint[:_MAX_SHOWN_LENGTH],
-        token=document.token_endpoint[:_MAX_SHOWN_LENGTH],
-        registration=document.registration_endpoint[:_MAX_SHOWN_LENGTH],
-        device=document.device_authorization_endpoint[:_MAX_SHOWN_LENGTH],
-        revocation=document.revocation_endpoint[:_MAX_SHOWN_LENGTH],
-        pkce=tuple(one[:40] for one in (document.code_challenge_methods_supported or ())[:_MAX_PKCE_METHODS]),
-        names_itself=document.authorization_response_iss_parameter_supported,
+        metadata_kind=issuer.kind,
+        authorization_endpoint=document.authorization_endpoint[:_MAX_SHOWN_LENGTH],
+        token_endpoint=document.token_endpoint[:_MAX_SHOWN_LENGTH],
+        registration_endpoint=document.registration_endpoint[:_MAX_SHOWN_LENGTH],
+        device_endpoint=document.device_authorization_endpoint[:_MAX_SHOWN_LENGTH],
+        revocation_endpoint=document.revocation_endpoint[:_MAX_SHOWN_LENGTH],
+        pkce_methods=tuple(
+            method[:40] for method in (document.code_challenge_methods_supported or ())[:_MAX_PKCE_METHODS]
+        ),
+        sends_issuer=document.authorization_response_iss_parameter_supported,
     )
 
 
@@ -225,7 +229,10 @@ def _check_endpoints(document: AuthorizationServerMetadata) -> AuthorizationServ
 
 
 def check_pkce(document: AuthorizationServerMetadata, *, is_legacy: bool) -> None:
-    """Raise UntrustedMetadata unless the authorization server supports S256; 2025-03-26 had no way to say so."""
+    """Raise UntrustedMetadata unless the authorization server supports S256.
+
+    2025-03-26 had no way to declare that.
+    """
     methods = document.code_challenge_methods_supported
     if is_legacy and methods is None:
         return
@@ -259,22 +266,25 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Challenge(Struct, frozen=True):
-    """One scheme and its parameters; scheme and names in lower case, the first of repeated parameters counts."""
+    """A challenge of WWW-Authenticate: scheme and names in lower case, the first of repeated parameters."""
 
     scheme: str
     params: dict[str, str]
 
     def get(self, name: str) -> str:
-        """One parameter, "" when absent."""
+        """Return one parameter, or ""."""
         return self.params.get(name, "")
 
 
 def parse_challenges(header: str) -> tuple[Challenge, ...]:
-    """Every challenge of a header, or of several header lines joined with commas."""
+    """Return the challenges of a header, or of several header lines joined with commas.
+
+    Quoted and bare parameters are accepted. A syntax error ends the list; nothing is raised.
+    """
     header = header[:MAX_HEADER_LENGTH]
-    found: list[Challenge] = []
+    challenges: list[Challenge] = []
     at = 0
-    while len(found) < MAX_CHALLENGES and (scheme := _SCHEME.match(header, at)):
+    while len(challenges) < MAX_CHALLENGES and (scheme := _SCHEME.match(header, at)):
         at = scheme.end()
         params: dict[str, str] = {}
         if (blob := _TOKEN68.match(header, at)) and not _PARAMETER.match(header, at):
@@ -283,15 +293,15 @@ def parse_challenges(header: str) -> tuple[Challenge, ...]:
             name, quoted, bare = parameter.groups()
             params.setdefault(name.lower(), bare if quoted is None else _ESCAPE.sub(r"\1", quoted))
             at = parameter.end()
-        found.append(Challenge(scheme[1].lower(), params))
-    return tuple(found)
+        challenges.append(Challenge(scheme[1].lower(), params))
+    return tuple(challenges)
 
 
 def select_challenge(header: str) -> Challenge:
-    """The challenge we can meet: the first Bearer or DPoP one, preferring DPoP; one without parameters if none is."""
-    found = parse_challenges(header)
+    """Return the first DPoP challenge, else the first Bearer challenge, else an empty one."""
+    challenges = parse_challenges(header)
     for scheme in ("dpop", "bearer"):
-        for challenge in found:
+        for challenge in challenges:
             if challenge.scheme == scheme:
                 return challenge
     return Challenge("", {})

@@ -1,6 +1,6 @@
-"""Signed JWTs: proofs that we hold the key a token is bound to (DPoP, RFC 9449), and client assertions (RFC 7523).
+"""Signed JWTs: DPoP proofs (RFC 9449) and client assertions (RFC 7523).
 
-joserfc is loaded with the first signature: most sign-ins need none.
+joserfc is imported with the first signature, because most sign-ins need none.
 """
 
 import base64
@@ -22,7 +22,7 @@ _ALGORITHMS = ("ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "P
 
 
 class JwtSigner:
-    """A private key and one way to sign with it."""
+    """A private key and its signature algorithm."""
 
     def __init__(self, key: Any, algorithm: str) -> None:
         self._key = key
@@ -30,21 +30,21 @@ class JwtSigner:
 
     @classmethod
     def generate(cls) -> "JwtSigner":
-        """A new key for one sign-in."""
+        """Return a signer with a new key, for one sign-in."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.generate_key("P-256"), DPOP_ALGORITHM)
 
     @classmethod
     def from_jwk(cls, jwk: str) -> "JwtSigner":
-        """The key of an earlier sign-in."""
+        """Return a signer with the stored key of an earlier sign-in."""
         from joserfc.jwk import ECKey
 
         return cls(ECKey.import_key(loads(jwk)), DPOP_ALGORITHM)
 
     @classmethod
     def from_pem(cls, pem: str, algorithm: str) -> "JwtSigner":
-        """The user's own key. Raises ConfigError when it is none, or not for that algorithm."""
+        """Return a signer with the user's key. Raises ConfigError if it is invalid or not for *algorithm*."""
         kind = {"ES": "EC", "RS": "RSA", "PS": "RSA", "Ed": "OKP"}.get(algorithm[:2], "")
         if algorithm not in _ALGORITHMS:
             raise ConfigError(
@@ -61,13 +61,13 @@ class JwtSigner:
             ) from error
 
     def export_jwk(self) -> str:
-        """The private key for the vault; known to redact."""
+        """Return the private key as a JWK, for secret storage."""
         members = self._key.as_dict(private=True)
         register_secret(members["d"])
         return dumps(members)
 
     def make_dpop_proof(self, verb: str, url: str, *, token: str = "", nonce: str = "") -> str:
-        """A proof for one request, with an id of its own; `token` for requests that carry one."""
+        """Return a DPoP proof for one request, with a unique id; *token* is the access token that it carries."""
         parts = split_url(url)
         claims: dict[str, Any] = {
             "jti": secrets.token_urlsafe(16),
@@ -83,7 +83,7 @@ class JwtSigner:
         return self._sign({"typ": "dpop+jwt", "jwk": self._key.as_dict(private=False)}, claims)
 
     def make_client_assertion(self, client_id: str, audience: str) -> str:
-        """A client assertion: who we are, for that authorization server only, for two minutes."""
+        """Return a client assertion for one authorization server, valid for two minutes."""
         now = int(time.time())
         claims = {
             "iss": client_id,

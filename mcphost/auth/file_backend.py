@@ -1,7 +1,7 @@
-"""Secrets in a file, for machines without a keyring: readable by its owner alone, and sealed by a pass phrase or not.
+"""Secrets in a file of mode 0600, encrypted with a passphrase or not, for machines without a keyring.
 
-Nothing is put here unless the user chose it. The file is written whole, under a lock that all processes share, after
-it was read again. Sealed means AES-256-GCM under a key that scrypt makes of the pass phrase (RFC 7914).
+Used only if the user chose it. The file is written as a whole, under a lock shared by processes, after reading again.
+Encryption is AES-256-GCM with a key that scrypt derives from the passphrase (RFC 7914).
 """
 
 import base64
@@ -25,7 +25,7 @@ PLAIN_FILE = "secrets.json"
 ENCRYPTED_FILE = "secrets.sealed.json"
 MAX_FILE_BYTES = 4 * 1024 * 1024
 SCRYPT_LOG_N = 17
-"""scrypt with N = 2**17, r = 8: 128 MB and about half a second for each guess (OWASP's recommendation)."""
+"""N = 2**17 and r = 8: 128 MB and about half a second for each guess (OWASP's recommendation)."""
 _SCRYPT_LOG_N_RANGE = range(14, 21)
 _SCRYPT_R, _SCRYPT_P = 8, 1
 _FILE_VERSION = 1
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 
 class SecretsLocked(ConsentDenied):
-    """The file can only be read with its pass phrase, which nobody has given in this run."""
+    """The file is encrypted, and no passphrase was given in this run."""
 
 
 class _DamagedFile(McpHostError):
-    """What is in the file is not what was put there."""
+    """The content of the file is invalid."""
 
 
 class _PlainContent(Struct, frozen=True):
@@ -58,7 +58,7 @@ class _EncryptedContent(Struct, frozen=True):
 
 
 class PassphraseKey(Struct, frozen=True):
-    """What a pass phrase became: the key, and what tells it from a wrong one; its repr shows neither."""
+    """The key derived from a passphrase, and a check value that identifies it; the repr shows neither."""
 
     log_n: int
     salt: bytes
@@ -70,7 +70,7 @@ class PassphraseKey(Struct, frozen=True):
 
     @classmethod
     def derive(cls, passphrase: str, salt: bytes, log_n: int = SCRYPT_LOG_N) -> "PassphraseKey":
-        """Half a second of work; not for the event loop."""
+        """Derive the key; takes half a second, so call it in a thread."""
         from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
         raw = Scrypt(salt=salt, length=48, n=2**log_n, r=_SCRYPT_R, p=_SCRYPT_P).derive(
@@ -79,7 +79,7 @@ class PassphraseKey(Struct, frozen=True):
         return cls(log_n, salt, raw[:32], raw[32:])
 
     def encrypt(self, content: bytes) -> _EncryptedContent:
-        """Sealed under a fresh nonce."""
+        """Encrypt with a new nonce."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         nonce = secrets.token_bytes(12)
@@ -93,7 +93,7 @@ class PassphraseKey(Struct, frozen=True):
         )
 
     def decrypt(self, content: _EncryptedContent) -> bytes:
-        """What was sealed. Raises ValueError when it is damaged."""
+        """Decrypt. Raises ValueError if the content is damaged."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -109,7 +109,7 @@ class PassphraseKey(Struct, frozen=True):
 
 
 class FileBackend:
-    """A SecretBackend in a file of mode 0600. `warn` hears sentences about the file."""
+    """A SecretBackend in a file of mode 0600. *warn* receives messages about the file."""
 
     is_encrypted = False
 
@@ -120,25 +120,25 @@ class FileBackend:
         self._pending_warnings: list[str] = []  # what threads found, told by the event loop
 
     async def get(self, name: str) -> str | None:
-        """The secret, or None. Raises McpHostError, Locked."""
+        """Return the secret, or None. Raises McpHostError, SecretsLocked."""
         return (await self._read())[1].get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store it. Raises McpHostError, Locked."""
+        """Store the secret. Raises McpHostError, SecretsLocked."""
         await self._update(lambda known: {**known, name: secret})
 
     async def delete(self, name: str) -> None:
-        """Remove it. Raises McpHostError, Locked."""
+        """Remove the secret. Raises McpHostError, SecretsLocked."""
         await self._update(lambda known: {other: secret for other, secret in known.items() if other != name})
 
     async def describe(self) -> str:
-        """The path and how it is protected, after reading it. Raises McpHostError, Locked."""
+        """Return the path and its protection, after reading it. Raises McpHostError, SecretsLocked."""
         await self._read()
         return f"{self.path} (mode 0600, not encrypted)"
 
     # -- what a sealed file does otherwise
     def _decode(self, raw: bytes) -> dict[str, str]:
-        """Raises MalformedMessage, ValueError for a damaged file, Locked."""
+        """Return the secrets. Raises MalformedMessage or ValueError for a damaged file, SecretsLocked."""
         found = decode(raw, _PlainContent, "file")
         _check_version(found.version)
         return found.secrets
@@ -181,7 +181,7 @@ class FileBackend:
             raise _DamagedFile(f"{self.path} is damaged.") from error
 
     def _load_or_move_aside(self) -> tuple[FileSnapshot | None, dict[str, str]]:
-        """Under the lock only: what is damaged is moved aside, so that nobody's good file ever is."""
+        """Return the secrets; move a damaged file aside. Only under the lock, so that no valid file is moved."""
         try:
             return self._load()
         except _DamagedFile:
@@ -221,7 +221,7 @@ class FileBackend:
 
 
 class EncryptedFileBackend(FileBackend):
-    """A FileVault that only a pass phrase opens; it is asked for once a run, by whoever calls `unlock`."""
+    """A FileBackend that is encrypted; `unlock` makes it usable."""
 
     is_encrypted = True
 
@@ -234,22 +234,22 @@ class EncryptedFileBackend(FileBackend):
 
     @property
     def exists(self) -> bool:
-        """Whether there is such a file, so that its pass phrase is fixed."""
+        """Whether the file exists, so that its passphrase is fixed."""
         return os.path.lexists(self.path)
 
     @property
     def is_unlocked(self) -> bool:
-        """Whether a pass phrase was given that fitted then."""
+        """Whether a correct passphrase was given."""
         return self._key is not None
 
     async def unlock(self, passphrase: str) -> bool:
-        """Whether it is the pass phrase of this file; of a new file it becomes it. Raises McpHostError."""
+        """Return whether the passphrase is correct; a new file gets this one. Raises McpHostError."""
         async with self._lock():
             self._key = await self._run_in_thread(lambda: self._make_or_check_key(passphrase))
         return self._key is not None
 
     async def describe(self) -> str:
-        """The path, and that it is encrypted. Raises McpHostError for a file that cannot be used."""
+        """Return the path and whether it is unlocked. Raises McpHostError for an unusable file."""
         await self._run_in_thread(self._read_file)
         return f"{self.path} (encrypted, {'open' if self.is_unlocked else 'locked'})"
 
@@ -280,7 +280,7 @@ class EncryptedFileBackend(FileBackend):
 
 
 def _parse_encrypted(raw: bytes) -> _EncryptedContent:
-    """Raises MalformedMessage, ValueError for what cannot be ours, McpHostError for a later version's."""
+    """Return the content. Raises MalformedMessage, ValueError; McpHostError for a later version."""
     found = decode(raw, _EncryptedContent, "file")
     _check_version(found.version)
     # A key made with the costs that a stranger wrote here could take all memory.

@@ -1,4 +1,4 @@
-"""A lock that several processes share: a file that is locked, never removed."""
+"""A lock shared by processes: a file that is locked and never removed."""
 
 import fcntl
 import os
@@ -17,7 +17,7 @@ _POLL_INTERVAL = 0.05
 
 @asynccontextmanager
 async def lock_file(path: Path) -> AsyncGenerator[None]:
-    """One process at a time. Raises McpHostError when another one keeps the lock for too long. May be cancelled."""
+    """Hold the lock of *path* exclusively. Raises McpHostError after LOCK_TIMEOUT. May be cancelled."""
     handle = _open_lock_file(path)
     if handle < 0:
         yield
@@ -41,10 +41,10 @@ async def lock_file(path: Path) -> AsyncGenerator[None]:
 
 @contextmanager
 def lock_file_blocking(path: Path) -> Generator[None]:
-    """One process at a time, for a thread that may wait for as long as it takes.
+    """Hold the lock of *path* exclusively, in a thread that may wait without limit.
 
-    flock is not fair: who releases it and asks again overtakes those that wait (measured: for 11 s). So a second file
-    is locked while waiting, and whoever has that one is next.
+    flock is not fair: a process that releases it and locks again overtakes those that wait (measured: for 11 s). A
+    second file is locked while waiting, and its holder is the next.
     """
     queue = _open_lock_file(path.with_suffix(".next"))
     handle = -1
@@ -65,7 +65,7 @@ def lock_file_blocking(path: Path) -> Generator[None]:
 
 
 def _open_lock_file(path: Path) -> int:
-    """The file to lock; negative without a place for it: then there is none that processes could share either."""
+    """Return a descriptor of the file; negative if it cannot be created: no process can share it then."""
     try:
         make_private_directory(path.parent)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

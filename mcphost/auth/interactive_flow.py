@@ -1,4 +1,4 @@
-"""What both ways to sign in share: what is sought, where it is, the person who is asked, and how they say no."""
+"""What the code flow and the device flow share: the client, the user's answers, progress and errors."""
 
 import secrets
 from contextlib import AsyncExitStack
@@ -37,10 +37,10 @@ from mcphost.unicode_forms import split_url
 
 
 def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, has_code: bool) -> tuple[str, ...]:
-    """Return sentences about an address that another party than the issuer serves, and about a wide `resource`.
+    """Return warnings about a URL of another party than the issuer, and about a broad *resource*.
 
-    A hostile issuer can name somebody else's endpoint and collect what that one answers (a mix-up, RFC 9700, 4.4), or
-    pass on a device code that somebody else's program was given (RFC 8628, 5.4).
+    A hostile issuer can name the endpoint of another one and collect its responses (a mix-up, RFC 9700, 4.4), or pass
+    on a device code that was issued to another program (RFC 8628, 5.4).
     """
     found: list[str] = []
     (_, place, port), (_, issuing, issuing_port) = url_origin(url), url_origin(issuer)
@@ -60,14 +60,18 @@ def sign_in_warnings(url: str, issuer: str, resource: str, server_url: str, *, h
 
 
 CALLBACK_PATH = "/callback"
-"""The path of clients that were registered by hand, or in our metadata document."""
+"""The path for clients that were registered manually, or in our metadata document."""
 MANUAL_REGISTRATION_FACTOR = 6
-"""So many times longer than for a sign-in a person may take to register mcphost by hand."""
+"""How many times longer than a sign-in the manual registration of mcphost may take."""
 _MAX_ATTEMPTS = 3
 
 
 class ClientResolver:
-    """How mcphost introduces itself for one sign-in."""
+    """Chooses the client for one sign-in.
+
+    In the order of the specification (basic/authorization, client registration approaches): configured, known, metadata
+    document, registered, entered by the user.
+    """
 
     def __init__(
         self, target: SignInTarget, http: OAuthHttpClient, token_store: TokenStore, interaction: SignInInteraction
@@ -81,9 +85,9 @@ class ClientResolver:
     async def resolve(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, scopes: tuple[str, ...]
     ) -> tuple[CallbackServer, OAuthClient]:
-        """Who we are there, and the open listener whose address was registered for it; it closes with `stack`.
+        """Return an open listener and the client whose redirect URI it is; it closes with *stack*.
 
-        Raises SignInFailed, RegistrationError, Unsafe, Unreachable.
+        Raises SignInFailed, RegistrationError, UnsafeUrl, EndpointUnreachable.
         """
         target = self._target
         if target.client_id:
@@ -120,7 +124,7 @@ class ClientResolver:
     async def _ask_for_client(
         self, stack: AsyncExitStack, document: AuthorizationServerMetadata, issuer: str, error: RegistrationError
     ) -> tuple[CallbackServer, OAuthClient]:
-        """A client that the user registered by hand; it is kept once a sign-in worked with it. Raises `refusal`."""
+        """Ask for a client that the user registered; stored after a successful sign-in. Raises *error*."""
         target = self._target
         callback = await self._start_callback_server(stack, target.port, CALLBACK_PATH)
         note = error.message
@@ -151,7 +155,7 @@ class ClientResolver:
 
 
 class SignInStep(StrEnum):
-    """Where a sign-in is."""
+    """The step of a sign-in."""
 
     RESOURCE = "asking the server who signs for it"
     ISSUER = "asking the authorization server what it can do"
@@ -167,11 +171,11 @@ FOREIGN_RESPONSE = (
 
 
 class SignInMethodSwitched(Exception):
-    """The person wants a code instead of a browser, or a browser instead of a code."""
+    """The user prefers a device code to a browser, or a browser to a device code."""
 
 
 class AuthorizationRequest(Struct, frozen=True):
-    """Which rights to what are sought, and who gives them; `document` is what the issuer says of itself."""
+    """The scopes and the resource to request, and the issuer with its metadata."""
 
     resource: ProtectedResource
     metadata: AuthorizationServerMetadata
@@ -183,7 +187,7 @@ class AuthorizationRequest(Struct, frozen=True):
 
 
 class InteractiveSignIn:
-    """One sign-in that a person attends; `step` says where it is, and `tell` hears of it."""
+    """One sign-in of a user; `step` is the current step."""
 
     def __init__(
         self,
@@ -199,16 +203,16 @@ class InteractiveSignIn:
         self.client_resolver = ClientResolver(target, http, token_store, interaction)
         self.signer: JwtSigner | None = None
         self.previous_error = ""
-        """What was said against the way that was tried before."""
+        """Why the previous method failed."""
         self.is_client_registered = False
-        """Whether the authorization server was told of us earlier, and may have forgotten that."""
+        """Whether the authorization server registered the client earlier, and may have deleted it."""
         self._has_foreign_response = False
         self._token_store = token_store
         self._interaction = interaction
         self._on_progress = on_progress
 
     def report_step(self, step: SignInStep, **more: Any) -> None:
-        """It is there now; `more` are other fields of Progress."""
+        """Enter a step and report it; *more* are other fields of SignInProgress."""
         self.step = step
         seconds = (
             LONGEST if step in (SignInStep.RESOURCE, SignInStep.ISSUER, SignInStep.CLIENT, SignInStep.CODE) else 0.0
@@ -220,7 +224,7 @@ class InteractiveSignIn:
     async def ask_person(
         self, request: AuthorizationRequest, url: str, terms: SignInTerms, *, note: str, code: str = ""
     ) -> str | None:
-        """See Person.sign_in."""
+        """Ask the user to sign in, with warnings; see SignInInteraction.sign_in."""
         resource, server_url = request.resource.identifier, self.target.url
         warnings = sign_in_warnings(url, request.issuer, resource, server_url, has_code=bool(code))
         return await self._interaction.sign_in(
@@ -235,7 +239,7 @@ class InteractiveSignIn:
         )
 
     async def other_accounts(self) -> tuple[str, ...]:
-        """The accounts that are signed in there and could be chosen instead, where the user named none."""
+        """Return the accounts that could be selected instead; none if the user configured the account."""
         target = self.target
         return (
             ()
@@ -244,18 +248,18 @@ class InteractiveSignIn:
         )
 
     def refusal_error(self) -> SignInFailed:
-        """The person said no."""
+        """Return the error for a sign-in that the user declined."""
         name = self.target.server
         return SignInFailed(f"You did not sign in to {name!r}.", f"Do it with: mcphost login {quote(name)}")
 
     def report_foreign_response(self, seconds: float) -> None:
-        """Tell, once, of an answer that was not used; anybody can send one. `seconds` are left for the right one."""
+        """Report, once, a response that was not used; anyone can send one. *seconds* remain for the right one."""
         if not self._has_foreign_response:
             self._has_foreign_response = True
             self.report_step(SignInStep.PERSON, seconds=seconds, text=f"{SignInStep.PERSON.value}; {FOREIGN_RESPONSE}")
 
     def timeout_error(self) -> SignInFailed:
-        """Nobody did anything in time."""
+        """Return the error for a sign-in that took too long."""
         name = self.target.server
         # A client that was deleted there is told of on a page in the browser, and nobody comes back from that.
         forget = f"\nIf the page did not know mcphost: mcphost logout {quote(name)} --forget-client"

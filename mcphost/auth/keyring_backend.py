@@ -1,7 +1,7 @@
-"""Secret storage in the system keyring, or in memory for this run; files are in `auth.file_backend`.
+"""Secrets in the system keyring, or in memory for this run; files are in `auth.file_backend`.
 
-The keyring library takes whatever back end is installed, plain text files included (measured with keyrings.alt), so
-the back end is chosen here, from the ones that encrypt for the signed-in user.
+The keyring library accepts any installed backend, including plain text files (measured with keyrings.alt), so the
+backend is selected here, from those that encrypt for the logged-in user.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from mcphost.paths import runtime_dir
 
 SERVICE_NAME = "mcphost"
 CALL_TIMEOUT = 5.0
-"""Seconds for one keyring call; a locked keyring may be waiting for a person."""
+"""Seconds for one keyring call; a locked keyring may wait for the user."""
 MAX_SECRET_LENGTH = 262_144
 """Characters of one secret: far above any token, far below what would fill a keyring."""
 
@@ -35,14 +35,14 @@ ALLOWED_BACKENDS = {
     "keyring.backends.kwallet": "KWallet",
 }
 MAX_VALUE_BYTES = {"keyring.backends.Windows": 2_560}
-"""Bytes of UTF-16 that a value may have (CRED_MAX_CREDENTIAL_BLOB_SIZE); what is longer is kept in parts."""
+"""Bytes of UTF-16 per value (CRED_MAX_CREDENTIAL_BLOB_SIZE); longer secrets are stored in parts."""
 NO_KEYRING = "There is no keyring that encrypts on this machine."
 INSTALL_HINT = "Install one (GNOME Keyring, KWallet), or keep the key in an environment variable."
 UNLOCK_HINT = "Unlock it, or use an environment variable."
 RETRY_DELAYS = (0.05, 0.2, 0.5)
-"""Seconds before a call that failed at once is tried again: a keyring's service may just be starting or restarting."""
+"""Seconds before a call that failed immediately is retried: the keyring's service may be starting."""
 _IMMEDIATE_FAILURE = 0.5
-"""Seconds: nobody refuses to unlock a keyring faster than this. What took longer is not tried again."""
+"""Seconds: no user declines to unlock a keyring faster. A call that took longer is not retried."""
 _PARTS_PREFIX = "mcphost-parts"
 _PROBE_NAME = "probe"
 
@@ -50,22 +50,22 @@ T = TypeVar("T")
 
 
 class SecretBackend(Protocol):
-    """Named secrets. Every method raises McpHostError when the vault cannot be used, and may be cancelled."""
+    """Named secrets. Every method raises McpHostError if the storage is not usable, and may be cancelled."""
 
     async def get(self, name: str) -> str | None:
-        """The secret, or None when there is none (or no vault)."""
+        """Return the secret, or None if there is none (or no storage)."""
         ...
 
     async def set(self, name: str, secret: str) -> None:
-        """Store or replace it; when this returns it can be read again."""
+        """Store or replace the secret; it is readable when this returns."""
         ...
 
     async def delete(self, name: str) -> None:
-        """Remove it; a missing one is no error."""
+        """Remove the secret; a missing one is not an error."""
         ...
 
     async def describe(self) -> str:
-        """Which vault this is, for people; it was reached just now. Raises McpHostError saying why there is none."""
+        """Return a description, after a successful access. Raises McpHostError with the reason otherwise."""
         ...
 
 
@@ -76,24 +76,24 @@ class MemoryBackend:
         self._secrets: dict[str, str] = {}
 
     async def get(self, name: str) -> str | None:
-        """The secret, or None."""
+        """Return the secret, or None."""
         return self._secrets.get(name)
 
     async def set(self, name: str, secret: str) -> None:
-        """Store it until the program ends."""
+        """Store the secret until the program ends."""
         self._secrets[name] = secret
 
     async def delete(self, name: str) -> None:
-        """Remove it."""
+        """Remove the secret."""
         self._secrets.pop(name, None)
 
     async def describe(self) -> str:
-        """Says that nothing is kept."""
+        """Return that nothing is stored."""
         return "memory only: secrets are forgotten when mcphost ends"
 
 
 class _KeyringCall:
-    """One call into the keyring, on a thread of its own; it may outlive whoever waited for it."""
+    """One call into the keyring, in its own thread; it may outlive the task that waits for it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self.done = anyio.Event()
@@ -119,13 +119,13 @@ class _KeyringCall:
 
 
 class KeyringBackend:
-    """The system's keyring. The back end is looked for on first use, on a thread: finding it takes 0.3 s.
+    """The system keyring. The backend is searched on first use, in a thread: that takes 0.3 s.
 
-    One call at a time, of all mcphosts of a login: several at once make gnome-keyring 42 lose its collection for a
-    moment, or abort and come back locked (measured: within a minute of six processes that read and write all the time;
-    never with the lock). A call that fails at once is tried again, but not by a keyring that failed all tries before.
-    After one that did not answer within `limit` seconds the others fail at once until it did: a keyring that waits for
-    its user is usable as soon as it was unlocked, and holds up nobody before.
+    One call at a time, of all mcphost processes of a login: concurrent calls make gnome-keyring 42 lose its collection
+    for a moment, or abort and restart locked (measured: within a minute of six processes that read and write
+    constantly; never with the lock). A call that fails immediately is retried, unless the previous call failed all its
+    tries. After a call that did not return within *timeout* seconds, others fail immediately until it returns: a
+    keyring that waits for its user is usable as soon as it is unlocked, and delays nothing before.
     """
 
     def __init__(
@@ -142,26 +142,26 @@ class KeyringBackend:
         self._call_lock = anyio.Lock()
 
     async def get(self, name: str) -> str | None:
-        """The secret, or None. Raises McpHostError when the keyring is locked or does not answer."""
+        """Return the secret, or None. Raises McpHostError if the keyring is locked or does not respond."""
         return await self._run_in_thread(lambda: self._get(name))
 
     async def set(self, name: str, secret: str) -> None:
-        """Store it. Raises McpHostError, also when there is no keyring, or it did not keep what it took."""
+        """Store the secret. Raises McpHostError, also if there is no keyring, or it did not store the value."""
         if len(secret) > MAX_SECRET_LENGTH:
             raise McpHostError(f"The secret is over {MAX_SECRET_LENGTH} characters, too long for a keyring.")
         await self._run_in_thread(lambda: self._set(name, secret))
 
     async def delete(self, name: str) -> None:
-        """Remove it. Raises McpHostError when the keyring is locked or does not answer."""
+        """Remove the secret. Raises McpHostError if the keyring is locked or does not respond."""
         await self._run_in_thread(lambda: self._delete(name))
 
     async def describe(self) -> str:
-        """The back end's name, after reading from it. Raises McpHostError saying why it cannot be used."""
+        """Return the backend's name, after reading from it. Raises McpHostError if it is not usable."""
         return await self._run_in_thread(self._describe)
 
     # -- on the thread
     def _call_with_retries(self, work: Callable[[], T]) -> T:
-        """What it returns; raises what its last try raised."""
+        """Return the result of *work*, retried after immediate failures; raise the last error."""
         began = time.monotonic()
         pauses = iter(() if self._is_failing else RETRY_DELAYS)
         while True:
@@ -227,7 +227,7 @@ class KeyringBackend:
             self._delete_parts(backend, name, _parse_parts_header(stored))
 
     def _delete_parts(self, backend: Any, name: str, header: "_PartsHeader | None") -> None:
-        """Remove the parts that nothing points to any more."""
+        """Remove parts that are no longer referenced."""
         for part in _part_names(name, *header[:2]) if header else ():
             if self._read(backend, part) is not None:
                 backend.delete_password(self._service, part)
@@ -269,7 +269,7 @@ _PartsHeader = tuple[str, int, str]
 
 
 def _parse_parts_header(stored: str | None) -> _PartsHeader | None:
-    """Mark, number of parts and digest of a secret that is kept in parts."""
+    """Return id, number and digest of the parts of a secret; None if it is stored as one value."""
     words = (stored or "").split(":")
     if (
         len(words) != 4
@@ -290,7 +290,7 @@ def _digest(secret: str) -> str:
 
 
 def find_secure_backend() -> Any:
-    """The best allowed back end that works here, or None; what the user configured for keyring is respected."""
+    """Return the best allowed backend, or None; the user's configuration of keyring is respected."""
     if sys.platform != "darwin":
         # It looks for the library of the Keychain, which on Linux runs ldconfig, gcc and ld: 0.1 s for nothing.
         sys.modules.setdefault("keyring.backends.macOS.api", cast("Any", None))
@@ -309,7 +309,7 @@ def find_secure_backend() -> Any:
 
 
 def describe_missing_backend() -> str:
-    """What keyring itself would have used."""
+    """Return what keyring itself would have used."""
     import keyring
 
     chosen = type(keyring.get_keyring())

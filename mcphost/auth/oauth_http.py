@@ -1,8 +1,8 @@
-"""The one HTTP policy of sign-in: guarded addresses, ten seconds, one megabyte, same-origin redirects, no cookies.
+"""The HTTP client of sign-in: checked addresses, 10 s, 1 MB, same-origin redirects, no cookies.
 
-httpx is loaded with the first request, on a thread. The host is resolved once, judged, and connected to by address, so
-that a name that answers differently the second time changes nothing. Behind a proxy the proxy resolves: there a name
-is judged by what it leads to here, if it leads anywhere.
+httpx is imported with the first request, in a thread. The host is resolved once, checked, and connected to by address,
+so that a name with another address the second time has no effect. Behind a proxy, the proxy resolves; a name is then
+checked by the addresses found here, if any.
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import Any, cast
-from urllib.parse import urlencode, urlunsplit
+from urllib.parse import SplitResult, urlencode, urlunsplit
 
 import anyio
 import anyio.to_thread
@@ -27,20 +27,23 @@ from mcphost.unicode_forms import join_url, split_url
 MAX_HEAD_BYTES = 64 * 1024
 MAX_INTERIM_RESPONSES = 100
 _READ_SIZE = 4 * 1024
-"""Bytes read in one turn of the event loop; an interim answer takes 50 microseconds and 18 bytes."""
+"""Bytes per read while the head is read; an interim response takes 50 microseconds and 18 bytes."""
 
 ReadFunction = Callable[..., Awaitable[bytes]]
 
 
 class ResponseHeadLimit:
-    """Watches one request by httpcore's `trace` extension; reading raises MalformedMessage over a bound."""
+    """Limits the head of a response, through httpcore's `trace` extension; reads raise MalformedMessage.
+
+    httpx accepts any number of interim responses (RFC 9110, section 15.2).
+    """
 
     def __init__(self) -> None:
         self._in_head = True
         self._byte_count = self._response_count = 0
 
     async def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Take an event of the request: put a limit on each stream that is opened, and know when its head is over."""
+        """Handle an event of the request: wrap each stream that is opened, and note the end of the head."""
         if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
             stream = info["return_value"]
             stream.read = partial(self._read, stream.read)
@@ -75,11 +78,11 @@ _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 
 
 class EndpointUnreachable(SignInRequired):
-    """No answer, or none that can be used."""
+    """No response, or none that can be used."""
 
 
 class OAuthResponse(Struct, frozen=True):
-    """One answer, read to its end; its repr shows nothing of what it says."""
+    """A complete response; its repr shows nothing of the content."""
 
     url: str
     status: int
@@ -91,52 +94,52 @@ class OAuthResponse(Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether it is a success."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def is_busy(self) -> bool:
-        """Whether it says that the server cannot answer now."""
+        """Whether the server cannot respond now."""
         return self.status >= 500 or self.status == 429
 
     @property
     def is_json(self) -> bool:
-        """Whether it says that it is JSON."""
+        """Whether the content type is JSON."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         return kind == "application/json" or kind.endswith("+json")
 
     @property
     def status_text(self) -> str:
-        """What is told of an answer that cannot be used: its status, and its type when that is the reason."""
+        """The status, and the content type if that is what is wrong, for error messages."""
         kind = self.headers.get("content-type", "").partition(";")[0].strip()[:60] or "no type"
         return f"HTTP {self.status}" + (f" with {kind} instead of JSON" if self.is_success and not self.is_json else "")
 
     def is_json_object(self) -> bool:
-        """Whether its body is a JSON object."""
+        """Return whether the body is a JSON object."""
         try:
             return isinstance(loads(self.body), dict)
         except MalformedMessage:
             return False
 
     def json_members(self) -> dict[str, Any]:
-        """The JSON object in the body without its null members; empty when there is none."""
+        """Return the JSON object in the body without its null members; empty if there is none."""
         try:
             value = loads(self.body)
         except MalformedMessage:
             return {}
         if not isinstance(value, dict):
             return {}
-        found = cast("dict[str, Any]", value)
-        return {name: member for name, member in found.items() if member is not None}
+        members = cast("dict[str, Any]", value)
+        return {name: member for name, member in members.items() if member is not None}
 
 
 class OAuthHttpClient:
-    """What every request of one server's sign-in goes through. `proxy_for` names the proxy for an address, or ""."""
+    """Sends all requests of one server's sign-in."""
 
     def __init__(
         self, url_policy: UrlPolicy, *, proxy_for: Callable[[str], str] = lambda url: "", ca_file: str = ""
     ) -> None:
-        """`ca_file` names certificate authorities besides the system's."""
+        """*proxy_for* returns the proxy for a URL, or ""; *ca_file* names additional certificate authorities."""
         self._url_policy = url_policy
         self._ca_file = ca_file
         self._ca_digest = ""
@@ -144,13 +147,13 @@ class OAuthHttpClient:
         self._tls_context: ssl.SSLContext | None = None
 
     def pin_ca_digest(self, digest: str) -> None:
-        """From now on the file of certificates counts only with the content that has this SHA-256 (hex)."""
+        """Accept the file of certificates only with content of this SHA-256 (hex) from now on."""
         if digest != self._ca_digest:
             self._ca_digest = digest
             self._tls_context = None
 
     async def check_url(self, url: str, what: str) -> list[str]:
-        """Return the addresses of an allowed URL, none behind a proxy. Raises UnsafeUrl, Unreachable."""
+        """Return the addresses of an allowed URL; none behind a proxy. Raises UnsafeUrl, EndpointUnreachable."""
         check_url(url, what)
         try:
             proxied = self._proxy_for(url)
@@ -162,7 +165,7 @@ class OAuthHttpClient:
         return list(await self._url_policy.resolve_addresses(url, what))
 
     async def get(self, url: str, what: str, headers: Mapping[str, str] | None = None) -> OAuthResponse:
-        """GET; redirects are followed inside the origin. Raises UnsafeUrl, Unreachable."""
+        """Send a GET and follow redirects within the origin. Raises UnsafeUrl, EndpointUnreachable."""
         start = url
         for _ in range(MAX_REDIRECTS + 1):
             reply = await self._send("GET", url, what, b"", headers or {})
@@ -186,16 +189,16 @@ class OAuthHttpClient:
     async def post_form(
         self, url: str, form: Mapping[str, str], what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """POST of a form, never redirected. Raises UnsafeUrl, Unreachable."""
-        given = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
-        return await self._send("POST", url, what, urlencode(form).encode(), given)
+        """Send a form; redirects are not followed. Raises UnsafeUrl, EndpointUnreachable."""
+        all_headers = {"content-type": "application/x-www-form-urlencoded", **(headers or {})}
+        return await self._send("POST", url, what, urlencode(form).encode(), all_headers)
 
     async def post_json(
         self, url: str, value: Any, what: str, headers: Mapping[str, str] | None = None
     ) -> OAuthResponse:
-        """POST of JSON, never redirected. Raises UnsafeUrl, Unreachable."""
-        given = {"content-type": "application/json", **(headers or {})}
-        return await self._send("POST", url, what, encode(value), given)
+        """Send JSON; redirects are not followed. Raises UnsafeUrl, EndpointUnreachable."""
+        all_headers = {"content-type": "application/json", **(headers or {})}
+        return await self._send("POST", url, what, encode(value), all_headers)
 
     async def _send(self, method: str, url: str, what: str, body: bytes, headers: Mapping[str, str]) -> OAuthResponse:
         try:
@@ -203,7 +206,7 @@ class OAuthHttpClient:
                 addresses = await self.check_url(url, what)
                 proxy = self._proxy_for(url)
                 await anyio.to_thread.run_sync(load_httpx)
-                if self._tls_context is None and _is_tls(url):
+                if self._tls_context is None and split_url(url).scheme != "http":
                     self._tls_context = await anyio.to_thread.run_sync(self._make_tls_context)
                 return await self._send_to_addresses(
                     method, url, what, body, headers, [""] if proxy else addresses, proxy
@@ -256,16 +259,14 @@ class OAuthHttpClient:
             "sni_hostname": parts.hostname or "",
             "trace": ResponseHeadLimit().trace,
         }
-        # False means "check nothing", so that is said only where there is nothing to check.
-        transport = httpx.AsyncHTTPTransport(
-            verify=self._tls_context or _is_tls(url), proxy=proxy or None, trust_env=False
-        )
+        # False disables all checks, so it is used without TLS only.
+        verify = self._tls_context or parts.scheme != "http"
+        transport = httpx.AsyncHTTPTransport(verify=verify, proxy=proxy or None, trust_env=False)
         async with transport:
             for number, address in enumerate(addresses, 1):
                 try:
-                    request = httpx.Request(
-                        method, _url_at_address(url, address), headers=full, content=body, extensions=extensions
-                    )
+                    target = _url_at_address(parts, address) if address else url
+                    request = httpx.Request(method, target, headers=full, content=body, extensions=extensions)
                     response = await transport.handle_async_request(request)
                     return await _read_response(response, url, what)
                 except httpx.ConnectError as error:
@@ -279,21 +280,13 @@ class OAuthHttpClient:
 
 
 def load_httpx() -> None:
-    """Import httpx without its command line, which imports click, pygments and rich: three quarters of the time."""
+    """Import httpx without its command line, whose imports (click, pygments, rich) take most of the time."""
     sys.modules.setdefault("httpx._main", cast("Any", None))  # importing it is an ImportError, which httpx handles
     import_module("httpx")
 
 
-def _is_tls(url: str) -> bool:
-    """Whether it goes over TLS; schemes may be written in capitals, too."""
-    return split_url(url).scheme != "http"
-
-
-def _url_at_address(url: str, address: str) -> str:
-    """The same request to an address that was judged; the Host header and TLS keep the name."""
-    if not address:
-        return url
-    parts = split_url(url)
+def _url_at_address(parts: SplitResult, address: str) -> str:
+    """Return the URL with a checked address as its host; the Host header and TLS keep the name."""
     host = f"[{address.partition('%')[0]}]" if ":" in address else address
     return urlunsplit((parts.scheme, f"{host}:{parts.port}" if parts.port else host, parts.path, parts.query, ""))
 
@@ -320,7 +313,7 @@ async def _read_response(response: Any, url: str, what: str) -> OAuthResponse:
 
 
 def _decompress(body: bytes, url: str, what: str) -> bytes:
-    # We ask for identity; whoever compresses all the same is read, but not trusted with our memory.
+    # We request identity encoding; compressed responses are accepted, within memory limits.
     inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
         plain = inflate.decompress(body, MAX_BODY_BYTES + 1)
@@ -336,7 +329,7 @@ def _decompress(body: bytes, url: str, what: str) -> bytes:
 
 
 def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreachable:
-    """Return the error with the reason at the bottom: the libraries say "All connection attempts failed" above it."""
+    """Return the error with the innermost reason; the libraries' own is "All connection attempts failed"."""
     reason, hint = f"{str(error)[:200] or type(error).__name__}.", RETRY_HINT
     for cause in _iter_causes(error):
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -349,12 +342,12 @@ def _make_unreachable(what: str, url: str, error: Exception) -> EndpointUnreacha
 
 
 def _iter_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what led to it, members of groups included; a few levels are enough."""
+    """Yield an error and its causes, including members of groups, to a limited depth."""
     level: list[BaseException] = [error]
     for _ in range(_MAX_CAUSES):
         yield from level
-        deeper = [cause for one in level for cause in (one.__cause__, one.__context__) if cause is not None]
+        deeper = [cause for item in level for cause in (item.__cause__, item.__context__) if cause is not None]
         members = [
-            member for one in level for member in cast("Sequence[BaseException]", getattr(one, "exceptions", ()))
+            member for item in level for member in cast("Sequence[BaseException]", getattr(item, "exceptions", ()))
         ]
         level = [*deeper, *members][:_MAX_CAUSES]

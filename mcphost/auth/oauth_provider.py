@@ -1,7 +1,8 @@
-"""What a transport sees of sign-in: `headers` for every request, `recover` from a refusal, both without a person.
+"""The authorization of one server: headers of requests, recovery from a refusal, sign-in, sign-out.
 
-When only a person helps, whoever waits for an answer calls `sign_in`, outside of every deadline. One flow at a time a
-server; no lock is held while requests run, and a refused request tells by what it sent whether others were quicker.
+`headers` and `recover` never involve the user. If only the user can help, the caller of the request calls `sign_in`,
+outside of all deadlines. One sign-in at a time per server; no lock is held while requests run. The Authorization header
+of a refused request shows whether other tasks have signed in since.
 """
 
 import hashlib
@@ -37,23 +38,31 @@ _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 class RejectedRequest(Protocol):
-    """A 401 or 403, as the transport saw it; `sent` is the Authorization header of the refused request."""
+    """A 401 or 403 response, and the Authorization header of its request."""
 
     @property
-    def status(self) -> int: ...
+    def status(self) -> int:
+        """The status, 401 or 403."""
+        ...
 
     @property
-    def www_authenticate(self) -> str: ...
+    def www_authenticate(self) -> str:
+        """The WWW-Authenticate header, or ""."""
+        ...
 
     @property
-    def authorization(self) -> str: ...
+    def authorization(self) -> str:
+        """The Authorization header of the request, or ""."""
+        ...
 
     @property
-    def dpop_nonce(self) -> str: ...
+    def dpop_nonce(self) -> str:
+        """The DPoP-Nonce header, or ""."""
+        ...
 
 
 class ProbeResult(Struct, frozen=True):
-    """The refusal of a question that we asked to be refused."""
+    """The response to a request without credentials."""
 
     status: int
     www_authenticate: str
@@ -65,7 +74,7 @@ class ProbeResult(Struct, frozen=True):
 
 
 async def probe_server(http: OAuthHttpClient, url: str) -> ProbeResult:
-    """What the server says to somebody it does not know. Raises UnsafeUrl, Unreachable."""
+    """Send a ping without credentials and return the response. Raises UnsafeUrl, EndpointUnreachable."""
     headers = {"accept": "application/json, text/event-stream"}
     reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
     return ProbeResult(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
@@ -73,17 +82,16 @@ async def probe_server(http: OAuthHttpClient, url: str) -> ProbeResult:
 
 _log = logging.getLogger(__name__)
 MAX_SIGN_INS = 2
-"""How often one action of the user may lead to a sign-in."""
+"""Sign-ins that one action of the user may lead to."""
 MAX_STEP_UPS = 3
-"""The same when a server wants more scopes each time."""
-_FRESH_SECONDS = 30.0
+"""The same if the server requests more scopes each time."""
 _MAX_SCOPES_SHOWN = 10
 _SHELL_SAFE_SCOPE = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,99}", re.ASCII)
 _NO_HEADERS: Mapping[str, str] = {}
 
 
 class _SharedSignIn:
-    """A sign-in that runs; who comes meanwhile gets its outcome."""
+    """A running sign-in; other tasks wait for its outcome."""
 
     def __init__(self) -> None:
         self.done = anyio.Event()
@@ -92,8 +100,10 @@ class _SharedSignIn:
 
 
 class OAuthProvider:
-    """The Authorizer of one server. `person` None: nobody can be asked. With a `machine` nobody needs to be: its tokens
-    are in memory only, since the next one can be earned whenever it is wanted, and no sign-in of a person is used.
+    """The Authorizer of one server.
+
+    Without *interaction* the user cannot be asked. With *client_grant* no user is needed: its tokens are in memory
+    only, because a new one can be fetched at any time, and no sign-in of a user is used.
     """
 
     def __init__(
@@ -127,29 +137,29 @@ class OAuthProvider:
         self._on_account_changed(self.account)
 
     def detach(self) -> None:
-        """Nobody hears of it any more: another one takes its place. Requests that it serves still go on with it."""
+        """Stop notifying the listener, since another provider replaces this one; requests may still use it."""
         self._on_account_changed = lambda account: None
         if self._notify_account_changed in self._token_store.storage_listeners:
             self._token_store.storage_listeners.remove(self._notify_account_changed)
 
     @property
     def account_name(self) -> str | None:
-        """The account that it signs in, "" for the one without a name; None until that is known, then for ever."""
+        """The account it signs in, "" for the one without a name; None until it is known, then fixed."""
         return self._target.account if self._is_account_resolved or self._target.is_account_configured else None
 
     @property
     def account(self) -> Account | None:
-        """The sign-in that requests are made with now, without its secrets."""
+        """The current sign-in without its secrets."""
         return self._active_sign_in and self._active_sign_in.to_account(self._storage_place(self._active_sign_in))
 
     @property
     def credential_digest(self) -> str:
-        """A digest of the token that requests are made with now, "" without one; another token has another digest."""
-        signed = self._active_sign_in
-        return hashlib.sha256(_authorization_header(signed).encode()).hexdigest() if signed is not None else ""
+        """A digest of the current token, "" without one; it differs for each token."""
+        sign_in = self._active_sign_in
+        return hashlib.sha256(sign_in.tokens.authorization.encode()).hexdigest() if sign_in is not None else ""
 
     def set_account_listener(self, listener: Callable[[Account | None], None]) -> None:
-        """From now on this one hears which sign-in is used, now and after each change. It must not block or raise."""
+        """Call *listener* with the current sign-in, now and after each change. It must not block or raise."""
         self._on_account_changed = listener
         listener(self.account)
 
@@ -158,40 +168,40 @@ class OAuthProvider:
         return self._active_sign_in
 
     @_current_sign_in.setter
-    def _current_sign_in(self, signed: StoredSignIn | None) -> None:
-        changed = signed is not self._active_sign_in
-        self._active_sign_in = signed
-        if changed:
+    def _current_sign_in(self, sign_in: StoredSignIn | None) -> None:
+        has_changed = sign_in is not self._active_sign_in
+        self._active_sign_in = sign_in
+        if has_changed:
             self._on_account_changed(self.account)
 
     # -- for transports
     async def headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """The headers of a request; a token that is about to end is renewed first."""
+        """Return the headers of a request; a token that expires soon is refreshed first."""
         if not self._has_loaded:
             self._has_loaded = True
             await self._resolve_account()
             if self._client_grant is None:
                 self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
-        signed = self._current_sign_in
-        if signed is not None and signed.tokens.needs_refresh():
-            signed = await self._refresh(signed)
-        return self._make_headers(signed, verb, url)
+        sign_in = self._current_sign_in
+        if sign_in is not None and sign_in.tokens.needs_refresh():
+            sign_in = await self._refresh(sign_in)
+        return self._make_headers(sign_in, verb, url)
 
     def current_headers(self, verb: str, url: str) -> Mapping[str, str]:
-        """The headers of a last request: with the token that is there, which is not renewed."""
+        """Return the headers of a final request, with the current token, without a refresh."""
         return self._make_headers(self._active_sign_in, verb, url)
 
     def _make_headers(self, sign_in: StoredSignIn | None, verb: str, url: str) -> Mapping[str, str]:
         if sign_in is None:
             return _NO_HEADERS
-        headers = {"authorization": _authorization_header(sign_in)}
+        headers = {"authorization": sign_in.tokens.authorization}
         signer = self._get_signer(sign_in)
         if signer is not None:
             headers["dpop"] = signer.make_dpop_proof(verb, url, token=sign_in.tokens.access, nonce=self._dpop_nonce)
         return headers
 
     async def recover(self, refusal: RejectedRequest) -> bool:
-        """Whether the same request may be sent again: someone else signed in, or the token could be renewed."""
+        """Return whether the same request may be sent again, with a refreshed or a newer token."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
             return False
@@ -200,64 +210,66 @@ class OAuthProvider:
             return True
         if self._client_grant is not None:
             return refusal.status == 401 and await self._fetch_token(self._client_grant, refusal)
-        signed = self._current_sign_in or await self._token_store.load(self._target.canonical_url, self._target.account)
-        self._current_sign_in = signed
-        if signed is None:
+        if self._current_sign_in is None:
+            self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
+        sign_in = self._current_sign_in
+        if sign_in is None:
             return False
-        if _authorization_header(signed) != refusal.authorization and not signed.tokens.needs_refresh():
+        if sign_in.tokens.authorization != refusal.authorization and not sign_in.tokens.needs_refresh():
             return True
-        if refusal.status == 403 or _is_fresh(signed):
+        if refusal.status == 403 or sign_in.tokens.is_new:
             return False
-        renewed = await self._refresh(signed)
-        return renewed is not None and _authorization_header(renewed) != refusal.authorization
+        refreshed = await self._refresh(sign_in)
+        return refreshed is not None and refreshed.tokens.authorization != refusal.authorization
 
-    # -- for whoever waits for an answer
+    # -- for callers that wait for a response
     async def sign_in(self, refusal: RejectedRequest, attempt: int = 1) -> None:
-        """Have a person sign in; afterwards the same request may be sent again. `attempt` counts from 1 per action.
+        """Let the user sign in; afterwards the request may be sent again. *attempt* counts from 1 per action.
 
-        Raises SignInRequired. Cancelling the last one who waits ends the flow.
+        Raises SignInRequired. Cancelling the last task that waits ends the flow.
         """
         challenge = select_challenge(refusal.www_authenticate)
-        more = refusal.status == 403
+        is_step_up = refusal.status == 403
         scopes = split_scopes(challenge.get("scope"))
-        if self._client_grant is not None or (more and challenge.get("error") != "insufficient_scope"):
+        if self._client_grant is not None or (is_step_up and challenge.get("error") != "insufficient_scope"):
             raise SignInFailed(
                 f"The server {self._target.server!r} does not permit this to the account (HTTP {refusal.status})."
             )
-        if more and attempt > MAX_STEP_UPS:
+        if is_step_up and attempt > MAX_STEP_UPS:
             self._refused_scopes.add(scopes)
-        if more and scopes in self._refused_scopes:
+        if is_step_up and scopes in self._refused_scopes:
             raise SignInFailed(
                 f"The server {self._target.server!r} keeps asking for more rights, though they were given: "
                 f"{' '.join(scopes)[:200]}.",
                 "Its operator must correct that. mcphost asks again after a restart.",
             )
-        if not more and attempt > MAX_SIGN_INS:
+        if not is_step_up and attempt > MAX_SIGN_INS:
             raise SignInFailed(f"The server {self._target.server!r} refuses the account it was just given.")
         while True:
-            signed = self._current_sign_in
-            if signed is not None and (
-                _authorization_header(signed) != refusal.authorization or (signed.tokens.has_expired() and not more)
+            current = self._current_sign_in
+            if current is not None and (
+                current.tokens.authorization != refusal.authorization
+                or (current.tokens.has_expired() and not is_step_up)
             ):
-                # One that lives shortly may be over before it was used once, or on its way; that needs nobody.
-                now = await self._refresh(signed) if signed.tokens.needs_refresh() else signed
-                if now is not None and _authorization_header(now) != refusal.authorization:
+                # A short-lived token may expire before its first use; a refresh needs no user.
+                if current.tokens.needs_refresh():
+                    current = await self._refresh(current)
+                if current is not None and current.tokens.authorization != refusal.authorization:
                     return
-            flight = self._shared_sign_in
-            if flight is None:
-                await self._run_sign_in(refusal, is_step_up=more)
+            if self._shared_sign_in is None:
+                await self._run_sign_in(refusal, is_step_up=is_step_up)
                 return
-            if await self._join_sign_in(flight):
+            if await self._join_sign_in(self._shared_sign_in):
                 return
 
     async def _unlock_and_load(self) -> bool:
-        """Whether there is a sign-in after all, in a file whose pass phrase was asked for just now."""
+        """Ask for the passphrase of the file if the sign-in is there; return whether there is a sign-in now."""
         if await self._token_store.unlock_storage(self._target.canonical_url, self._target.account):
             self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         return self._current_sign_in is not None
 
     async def _join_sign_in(self, shared_sign_in: _SharedSignIn) -> bool:
-        """Wait for somebody else's sign-in; False when they gave up waiting. Raises SignInRequired."""
+        """Wait for the sign-in of another task; return False if it was cancelled. Raises SignInRequired."""
         await shared_sign_in.done.wait()
         if shared_sign_in.error is not None:
             raise SignInFailed(shared_sign_in.error.message, shared_sign_in.error.hint)
@@ -277,7 +289,7 @@ class OAuthProvider:
                 self._client_grant, self._http, select_challenge(refusal.www_authenticate)
             )
             return
-        flight = self._shared_sign_in = _SharedSignIn()
+        shared = self._shared_sign_in = _SharedSignIn()
         try:
             if self._current_sign_in is None and not refusal.authorization and await self._unlock_and_load():
                 return
@@ -286,15 +298,13 @@ class OAuthProvider:
                     split_scopes(select_challenge(refusal.www_authenticate).get("scope")) if is_step_up else ()
                 )
             await self._token_store.prepare_storage()
-            machine = AuthorizationFlow(
-                self._target, self._http, self._token_store, self._interaction, self._on_progress
-            )
-            before = self._current_sign_in or await self._token_store.load(
+            flow = AuthorizationFlow(self._target, self._http, self._token_store, self._interaction, self._on_progress)
+            previous = self._current_sign_in or await self._token_store.load(
                 self._target.canonical_url, self._target.account
             )
-            self._current_sign_in = await machine.run(
+            self._current_sign_in = await flow.run(
                 select_challenge(refusal.www_authenticate),
-                before,
+                previous,
                 is_step_up=is_step_up or bool(scopes),
                 is_required=is_required,
                 use_device_code=use_device_code,
@@ -303,18 +313,18 @@ class OAuthProvider:
         except SignInRequired as error:
             _log.warning("sign-in to %s: %s", self._target.server, error.message)
             error.server = error.server or self._target.server
-            flight.error = error
+            shared.error = error
             raise
         except BaseException:
-            flight.is_cancelled = True
+            shared.is_cancelled = True
             raise
         finally:
             self._on_progress(SignInProgress(server=self._target.server, account=self._target.account, step="over"))
             self._shared_sign_in = None
-            flight.done.set()
+            shared.done.set()
 
     async def _sign_in_required_error(self, missing_scopes: tuple[str, ...]) -> SignInFailed:
-        """Nobody can be asked here; `more` is what the server wants besides what was given, () for nothing."""
+        """Return the error if the user cannot be asked; *missing_scopes* are the additional ones, () for none."""
         name = self._target.server
         if not missing_scopes:
             others = (
@@ -322,30 +332,28 @@ class OAuthProvider:
                 if self._target.is_account_configured
                 else await self._token_store.other_accounts(self._target.canonical_url, self._target.account)
             )
-            there = (
+            hint = (
                 f". Signed in there as {', '.join(others)}: mcphost accounts use {quote(name)} NAME" if others else ""
             )
             return SignInFailed(
-                f"The server {name!r} wants you to sign in.", f"Do it with: mcphost login {quote(name)}{there}"
+                f"The server {name!r} requires a sign-in.", f"Sign in: mcphost login {quote(name)}{hint}"
             )
-        # What a server wrote goes into a command to copy only where no shell could take it for anything else.
-        plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
+        # The server's text is part of a command to copy only if no shell can misinterpret it.
+        is_plain = len(missing_scopes) <= _MAX_SCOPES_SHOWN and all(
             _SHELL_SAFE_SCOPE.fullmatch(scope) for scope in missing_scopes
         )
-        flags = "".join(f" --scope {scope}" for scope in missing_scopes) if plain else ", with --scope for each of them"
+        flags = "".join(f" --scope {scope}" for scope in missing_scopes) if is_plain else ", with --scope for each one"
         return SignInFailed(
-            f"The server {name!r} wants more rights for this: {' '.join(missing_scopes)[:200]}.",
-            f"Give them with: mcphost login {quote(name)}{flags}",
+            f"The server {name!r} requires more scopes for this: {' '.join(missing_scopes)[:200]}.",
+            f"Grant them: mcphost login {quote(name)}{flags}",
         )
 
     # -- for the user
     async def login(self, *, use_device_code: bool = False, scopes: tuple[str, ...] = ()) -> StoredSignIn:
-        """Sign in anew, whatever there is already, or with whoever does that already.
+        """Sign in again, or join the sign-in that is running.
 
-        With `device` the user enters a code in a browser anywhere (RFC 8628). With `scopes` those are asked for besides
-        what was given before.
-
-        Raises SignInRequired, also when the server wants no account.
+        With *use_device_code* the user enters a code in a browser on any machine (RFC 8628). *scopes* are requested in
+        addition to the previous ones. Raises SignInRequired; SignInNotRequired if the server requires no account.
         """
         if self._shared_sign_in is not None:
             await self._join_sign_in(self._shared_sign_in)
@@ -357,7 +365,7 @@ class OAuthProvider:
         if self._client_grant is None and self._current_sign_in is None and not await self._unlock_and_load():
             self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         if self._current_sign_in is not None:
-            refusal = ProbeResult(refusal.status, challenge, _authorization_header(self._current_sign_in))
+            refusal = ProbeResult(refusal.status, challenge, self._current_sign_in.tokens.authorization)
         await self._run_sign_in(
             refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code, scopes=scopes
         )
@@ -366,7 +374,7 @@ class OAuthProvider:
         return self._current_sign_in
 
     async def resolve_storage(self, sign_in: StoredSignIn) -> str:
-        """Ask where to keep a sign-in that no place took, if that can be asked; the place that has it now."""
+        """Ask where to store a sign-in that could not be stored, if possible; return its place."""
         if self._client_grant is None:
             await self._token_store.store_pending()
         return self._storage_place(sign_in)
@@ -375,37 +383,35 @@ class OAuthProvider:
         return self._token_store.storage_place(sign_in) if self._client_grant is None else FETCHED_ON_DEMAND
 
     async def logout(self) -> tuple[StoredSignIn | None, bool]:
-        """Erase the tokens here, and revoke them where that is possible (RFC 7009): what was erased, and whether.
+        """Erase and revoke the tokens (RFC 7009); return the sign-in and whether it was revoked.
 
-        Raises McpHostError when it cannot be read where it is kept; then it is still there.
+        Raises McpHostError if it cannot be read; it is still stored then.
         """
         if self._client_grant is not None:
-            gone, self._current_sign_in = self._current_sign_in, None
-            return gone, gone is not None and await token_refresh.revoke_tokens(self._http, gone)
+            erased, self._current_sign_in = self._current_sign_in, None
+            return erased, erased is not None and await token_refresh.revoke_tokens(self._http, erased)
         self._current_sign_in = None
         self._has_loaded = True
         await self._resolve_account()
         await self._token_store.unlock_storage(self._target.canonical_url, self._target.account)
-        gone = await self._token_store.delete(self._target.canonical_url, self._target.account)
-        return gone, gone is not None and await token_refresh.revoke_tokens(self._http, gone)
+        erased = await self._token_store.delete(self._target.canonical_url, self._target.account)
+        return erased, erased is not None and await token_refresh.revoke_tokens(self._http, erased)
 
     async def select_account(self) -> None:
-        """From now on the account of this sign-in is the one for its server, where the user's file names none."""
+        """Select this account for its server, where the configuration names none."""
         await self._token_store.choose_account(self._target.canonical_url, self._target.account)
 
     async def forget_client(self) -> bool:
-        """Drop the registrations with the server's authorization servers, so that the next sign-in makes a new one.
+        """Delete the registrations with the server's issuers; return whether there was one.
 
-        Whether there was one. Raises SignInRequired when the server does not say who signs for it.
+        The next sign-in registers again. Raises SignInRequired if the server names no issuer.
         """
-        named = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate).get(
-            "resource_metadata"
-        )
-        resource = await discover_resource(self._http, self._target.url, named)
+        challenge = select_challenge((await probe_server(self._http, self._target.url)).www_authenticate)
+        resource = await discover_resource(self._http, self._target.url, challenge.get("resource_metadata"))
         return any([await self._token_store.delete_issuer_client(issuer) for issuer in resource.issuers])
 
     async def _resolve_account(self) -> None:
-        """Once: whoever serves a session never becomes somebody else under it."""
+        """Pin the account for the lifetime of the provider."""
         if not (self._is_account_resolved or self._target.is_account_configured or self._target.account):
             self._target = replace(
                 self._target, account=await self._token_store.chosen_account(self._target.canonical_url)
@@ -414,7 +420,10 @@ class OAuthProvider:
 
     # -- inside
     async def _refresh(self, old: StoredSignIn) -> StoredSignIn | None:
-        """The sign-in with a new token; None when a person must sign in again. One at a time, in all processes."""
+        """Return the sign-in with a new token; None if the user must sign in again.
+
+        One at a time, across processes.
+        """
         async with self._refresh_lock:
             if self._current_sign_in is not old:
                 return self._current_sign_in
@@ -426,19 +435,19 @@ class OAuthProvider:
                     self._token_store, self._http, old, self._get_signer
                 )
             except McpHostError as error:
-                # Not reachable now, or busy: a token that has not ended yet still serves.
+                # Not reachable now, or busy: a token that has not expired is still used.
                 if not old.tokens.has_expired():
                     return old
                 raise EndpointUnreachable(error.message, error.hint) from error
         return self._current_sign_in
 
     async def _fetch_token(self, client_grant: ClientGrant, refusal: RejectedRequest) -> bool:
-        """A token without a person; one that was just given and is refused is not asked for again."""
+        """Fetch a token without a user; one that was just issued and is refused is not fetched again."""
         async with self._refresh_lock:
-            signed = self._current_sign_in
-            if signed is not None and _authorization_header(signed) != refusal.authorization:
+            sign_in = self._current_sign_in
+            if sign_in is not None and sign_in.tokens.authorization != refusal.authorization:
                 return True
-            if signed is not None and _is_fresh(signed):
+            if sign_in is not None and sign_in.tokens.is_new:
                 return False
             self._current_sign_in = await fetch_token(
                 client_grant, self._http, select_challenge(refusal.www_authenticate)
@@ -446,21 +455,9 @@ class OAuthProvider:
         return True
 
     def _get_signer(self, sign_in: StoredSignIn) -> JwtSigner | None:
-        """Whoever proves that the token is ours; None for a token that needs no proof."""
-        if not sign_in.key:
+        """Return the signer of DPoP proofs; None for a token that is not bound to a key."""
+        if not sign_in.dpop_key:
             return None
-        if self._signer is None or self._signer_jwk != sign_in.key:
-            self._signer, self._signer_jwk = JwtSigner.from_jwk(sign_in.key), sign_in.key
+        if self._signer is None or self._signer_jwk != sign_in.dpop_key:
+            self._signer, self._signer_jwk = JwtSigner.from_jwk(sign_in.dpop_key), sign_in.dpop_key
         return self._signer
-
-
-def _authorization_header(sign_in: StoredSignIn) -> str:
-    return f"{sign_in.tokens.kind} {sign_in.tokens.access}"
-
-
-def _is_fresh(sign_in: StoredSignIn) -> bool:
-    """Whether its token was issued just now, so that a refusal is not about its age.
-
-    Many servers count whole seconds: a token of one second may be over at once.
-    """
-    return sign_in.tokens.age < min(_FRESH_SECONDS, (sign_in.tokens.lifetime - 1) / 2)

@@ -1,4 +1,4 @@
-"""Who signs in to which server: one OAuth for each configured HTTP server, all sharing vault, index and person."""
+"""The OAuth providers of all configured HTTP servers; they share the token store and the user."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -20,9 +20,10 @@ AccountCallback = Callable[[Account | None], None]
 
 
 class OAuthRegistry:
-    """`document_url` is where our client metadata document is published, "" for nowhere; `told` hears of each step.
+    """The providers by server.
 
-    `longest`: how many seconds a person may take at most, whatever is configured; None for no such limit.
+    *client_metadata_url* is where our client metadata document is published, "" if it is not; *max_timeout* limits the
+    seconds that the user has for a sign-in, whatever is configured; None for no limit.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class OAuthRegistry:
         proxy_for: Callable[[str], str],
         on_account_changed: AccountCallback | None = None,
     ) -> OAuthProvider | None:
-        """The same one at each connection, so that a sign-in survives them; None where the user wrote a header.
+        """Return the server's provider, the same for each connection; None if it has an Authorization header.
 
-        `server` has its references filled in. `warn` hears what the user should know about keeping secrets,
-        `signed` which sign-in is used.
+        *server* has its references expanded. *warn* receives messages about secret storage, *on_account_changed* the
+        sign-in in use.
         """
         if not uses_oauth(server):
             return None
@@ -81,7 +82,7 @@ class OAuthRegistry:
 
     # -- several accounts
     async def list_accounts(self, servers: Sequence[ServerConfig]) -> tuple[StoredAccount, ...]:
-        """Every sign-in there is, and which of these servers use it."""
+        """Return all sign-ins, and which of these servers use them."""
         using = [server for server in servers if uses_oauth(server) and server.oauth.grant == "person"]
         used = {
             server.name: (make_target(server).canonical_url, await self._chosen_account(server)) for server in using
@@ -96,8 +97,10 @@ class OAuthRegistry:
         return tuple(out)
 
     async def choose_account(self, server: ServerConfig, account: str) -> None:
-        """From now on, and in later runs, that server is used with that account; connections that are open go on with
-        theirs. Raises UsageError when nobody is signed in by that name, or the user's file says which account it is."""
+        """Select an account of the server for new connections, also in later runs; open connections stay.
+
+        Raises UsageError if there is no such account, or the configuration names the account.
+        """
         target = self._choosable_target(server)
         names = {one.account: one.name for one in await self.token_store.accounts() if one.url == target.canonical_url}
         if account_key(account) not in names:
@@ -112,9 +115,9 @@ class OAuthRegistry:
     async def sign_in(
         self, server: ServerConfig, account: str, *, warn: WarnCallback, proxy_for: Callable[[str], str]
     ) -> None:
-        """Have a person sign in under that name, and use it from then on. Until it is done nothing is changed.
+        """Let the user sign in under this name, and select it; nothing changes until the sign-in is complete.
 
-        `server` has its references filled in. Raises SignInRequired, UsageError.
+        *server* has its references expanded. Raises SignInRequired, UsageError.
         """
         if server.oauth.account != account:
             self._choosable_target(server)
@@ -128,7 +131,7 @@ class OAuthRegistry:
         self.discard_providers(server)
 
     async def sign_out(self, server: ServerConfig, oauth: OAuthProvider) -> bool:
-        """Sign out of the account that is used; whether it was revoked. No other one is used instead."""
+        """Sign out of the current account and return whether it was revoked. No other account is used instead."""
         _, revoked = await oauth.logout()
         if not server.oauth.account:
             await self._clear_choice(make_target(server).canonical_url)
@@ -136,28 +139,31 @@ class OAuthRegistry:
         return revoked
 
     async def _clear_choice(self, url: str) -> None:
-        """No choice any more. While there are other accounts the one that is gone stays chosen: else the one without a
-        name would be used, and nobody said that it should be."""
+        """Remove the selection, unless there are other accounts.
+
+        With other accounts the selection stays, because otherwise the account without a name would be used, which the
+        user did not select.
+        """
         if all(one.url != url for one in await self.token_store.accounts()):
             await self.token_store.choose_account(url, None)
 
     async def sign_out_stored(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> tuple[bool, bool]:
-        """Sign out of what is kept; whether there was something, and whether it was revoked."""
+        """Sign out of a stored account; return whether there was one, and whether it was revoked."""
         gone, revoked = await self.make_stored_provider(account, server, proxy_for=proxy_for).logout()
         await self._clear_choice(account.url)
         return gone is not None, revoked
 
     async def apply_account_choice(self, server: ServerConfig) -> None:
-        """Before a connection: somebody else, such as another process, may have chosen another account meanwhile."""
+        """Replace the provider before a connection if another account was selected, maybe by another process."""
         known = [one for key, one in self._providers.items() if key[0] == server.name]
         chosen = await self.token_store.chosen_account(make_target(server).canonical_url)
         if not server.oauth.account and any(one.account_name not in (None, chosen) for one in known):
             self.discard_providers(server)
 
     def discard_providers(self, server: ServerConfig) -> None:
-        """The next connection asks anew which account is used."""
+        """Discard the server's providers, so that the next connection determines the account again."""
         for key in [key for key in self._providers if key[0] == server.name]:
             del self._http_clients[key]
             self._providers.pop(key).detach()
@@ -171,7 +177,7 @@ class OAuthRegistry:
         )
 
     def _choosable_target(self, server: ServerConfig) -> SignInTarget:
-        """What there is to choose an account for. Raises UsageError."""
+        """Return the target to select an account for. Raises UsageError."""
         if not uses_oauth(server) or server.oauth.grant != "person":
             raise UsageError(f"{server.name!r} signs in as {server.file} says; there is no account to choose.")
         if server.oauth.account:
@@ -184,7 +190,7 @@ class OAuthRegistry:
     def make_stored_provider(
         self, account: Account, server: ServerConfig | None, *, proxy_for: Callable[[str], str]
     ) -> OAuthProvider:
-        """For signing out of what is kept, also when its server is not configured any more (None)."""
+        """Return a provider for signing out of a stored account; *server* is None if no longer configured."""
         target = SignInTarget(
             server=account.server, url=account.url, account=account.account, is_account_configured=True
         )
@@ -194,12 +200,12 @@ class OAuthRegistry:
 
 
 def uses_oauth(server: ServerConfig) -> bool:
-    """Whether there is anything to sign in to: not for programs, nor where the user wrote the header."""
+    """Return whether sign-in applies: not to programs, nor with a configured Authorization header."""
     return not server.is_stdio and not any(name.lower() == "authorization" for name in server.headers)
 
 
 def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTarget:
-    """What there is to sign in to."""
+    """Return what there is to sign in to."""
     oauth = server.oauth
     return SignInTarget(
         server=server.name,
@@ -216,7 +222,7 @@ def make_target(server: ServerConfig, client_metadata_url: str = "") -> SignInTa
 
 
 def make_client_grant(server: ServerConfig, target: SignInTarget) -> ClientGrant | None:
-    """How to sign in without a person, when the user configured that."""
+    """Return the configured grant for sign-in without a user, or None."""
     oauth = server.oauth
     if oauth.grant == "person":
         return None

@@ -1,6 +1,7 @@
-"""Who we are to an authorization server: a configured client, our metadata document, or a registration made there.
+"""OAuth clients: configured, by metadata document, registered dynamically, or entered by the user.
 
-Specification: basic/authorization, client registration; RFC 7591. Stored under the issuer and used nowhere else.
+Specification: basic/authorization, client registration; RFC 7591. A client is stored under its issuer and used nowhere
+else.
 """
 
 import time
@@ -17,9 +18,9 @@ from mcphost.serialization import Struct
 
 CLIENT_NAME = "mcphost"
 AUTHENTICATION_METHODS = ("none", "client_secret_basic", "client_secret_post")
-"""How we can prove who we are at a token endpoint, the best for a program on a person's machine first."""
+"""Client authentication at a token endpoint; the best for a program on a user's machine first."""
 ENTERED_KIND = "entered"
-"""The kind of a client that the user registered by hand and entered when asked."""
+"""The kind of a client that the user registered manually and entered when asked."""
 _MAX_ERROR_LENGTH = 4_000
 _MAX_CLIENT_ID_LENGTH = 4096
 _EXPIRY_MARGIN = 60.0
@@ -27,9 +28,10 @@ _MAX_TIMESTAMP = 1e12
 
 
 class OAuthClient(Struct, frozen=True):
-    """A client id and how it is used. `redirect_uri` is the registered one; empty: any loopback port will do.
+    """A client id and how it is used.
 
-    `method` is the way to authenticate at the token endpoint. Its repr must not be shown: it holds the secret.
+    `redirect_uri` is the registered one; "" allows any loopback port. `method` is the authentication at the token
+    endpoint.
     """
 
     issuer: str
@@ -40,35 +42,35 @@ class OAuthClient(Struct, frozen=True):
     expires: float = 0
     kind: str = "configured"
     scopes: tuple[str, ...] = ()
-    """What it was registered for; (): anything."""
+    """The scopes it was registered for; () for any."""
 
     def __repr__(self) -> str:
         return f"OAuthClient({self.kind}, {self.issuer!r})"
 
     def register_secrets(self) -> None:
-        """Remove its secret from whatever is logged or shown from now on."""
+        """Redact its secret from log and output from now on."""
         if self.kind == "registered":
             register_server_secret(self.secret)
         else:
             register_secret(self.secret)
 
     def is_usable(self, now: float | None = None) -> bool:
-        """Whether its secret has not run out."""
+        """Return whether its secret has not expired."""
         return not self.expires or self.expires - _EXPIRY_MARGIN > (time.time() if now is None else now)
 
     def can_request(self, scopes: tuple[str, ...]) -> bool:
-        """Whether it may ask for those: authorization servers hold a client to what it registered for."""
+        """Return whether it may request *scopes*; servers restrict clients to what they registered for."""
         return not self.scopes or set(scopes) <= set(self.scopes)
 
 
 class RegistrationError(SignInRequired):
-    """The authorization server does not want us."""
+    """The authorization server did not register mcphost."""
 
 
 def choose_authentication_method(
     document: AuthorizationServerMetadata, *, has_secret: bool, registered_method: str = ""
 ) -> str:
-    """The authentication at the token endpoint: what the registration said, else the first that both sides know.
+    """Return the token endpoint authentication: as registered, else the first that both sides support.
 
     Without a list in the metadata, client_secret_basic is the default (RFC 8414, section 2).
     """
@@ -91,7 +93,7 @@ def choose_authentication_method(
 def make_configured_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str
 ) -> OAuthClient:
-    """A client the user entered."""
+    """Return the client of the configuration."""
     if secret:
         register_secret(secret)
     return OAuthClient(issuer, client_id, secret, choose_authentication_method(document, has_secret=bool(secret)))
@@ -100,7 +102,7 @@ def make_configured_client(
 def make_entered_client(
     document: AuthorizationServerMetadata, issuer: str, client_id: str, secret: str, redirect_uri: str
 ) -> OAuthClient | None:
-    """A client that the user entered when asked, for that redirect address; None when it cannot be one."""
+    """Return the client that the user entered for *redirect_uri*; None if it is invalid."""
     client_id, secret = client_id.strip(), secret.strip()
     fits = all(
         len(text) <= _MAX_CLIENT_ID_LENGTH and all("!" <= char <= "~" for char in text) for text in (client_id, secret)
@@ -120,7 +122,7 @@ def make_entered_client(
 
 
 def make_metadata_document_client(issuer: str, url: str) -> OAuthClient:
-    """The client of our metadata document. Raises SignInRequired for an address that cannot be one."""
+    """Return the client of mcphost's metadata document. Raises SignInRequired for an unsuitable URL."""
     check_url(url, "client metadata document")
     if not url.startswith("https://") or not url[8:].partition("/")[2]:
         raise SignInRequired("The address of the client metadata document is not https with a path.")
@@ -134,7 +136,7 @@ async def register_client(
     redirect_uri: str,
     scopes: tuple[str, ...],
 ) -> OAuthClient:
-    """Register dynamically. Raises RegistrationError with the server's own words, Unsafe, Unreachable."""
+    """Register dynamically. Raises RegistrationError, UnsafeUrl, EndpointUnreachable."""
     supported = document.token_endpoint_auth_methods_supported
     wanted = next((method for method in AUTHENTICATION_METHODS if method in supported), "none")
     device = ["urn:ietf:params:oauth:grant-type:device_code"] if document.device_authorization_endpoint else []
@@ -180,12 +182,15 @@ async def register_client(
 
 
 def quote_server_text(text: str) -> str:
-    """Return the beginning of what an authorization server said, cleaned; secrets go before a cut can spare a part."""
+    """Return the start of a server's message, sanitized.
+
+    Secrets are removed before the cut, so that it leaves no part of one.
+    """
     return sanitize(redact_registered(text[:_MAX_ERROR_LENGTH])[:300], keep_newlines=False)
 
 
 def describe_oauth_error(response: OAuthResponse, members: Mapping[str, Any]) -> str:
-    """What an OAuth endpoint said against a request, cleaned and bounded (RFC 6749, section 5.2)."""
+    """Return the message of an OAuth endpoint's error, sanitized and bounded (RFC 6749, section 5.2)."""
     said = [members.get("error"), members.get("error_description")]
     words = [quote_server_text(word) for word in said if isinstance(word, str) and word]
     return f"{': '.join(words)} (HTTP {response.status})." if words else f"HTTP {response.status}."

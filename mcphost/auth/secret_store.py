@@ -1,6 +1,6 @@
-"""Which place secrets go to: the keyring, a file that the user chose when there is no keyring, or this run's memory.
+"""Where secrets are stored: the keyring, a file that the user chose instead, or memory.
 
-The choice is the user's: `secrets.store` in config.toml, or an answer to the one question asked about it.
+The user decides: by `secrets.store` in config.toml, or by the answer to one question.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,34 +16,35 @@ from mcphost.errors import McpHostError
 
 StoragePlace = SecretStore
 MAX_PASSPHRASE_ATTEMPTS = 5
-"""How often a wrong pass phrase may be typed before the question ends."""
+"""Wrong passphrases before the question ends."""
 WRONG_PASSPHRASE = "That is not the pass phrase of this file."  # noqa: S105 - a message
 
 
 class SecretStorageInteraction(Protocol):
-    """Whose secrets these are. Both methods wait for a person and may be cancelled."""
+    """The user whose secrets these are. Both methods may be cancelled."""
 
     async def choose_storage(
         self, *, servers: tuple[str, ...], reason: str, plain_file: str, sealed_file: str, is_new: bool, note: str
     ) -> tuple[str, str]:
-        """There is no usable keyring (`reason`); where should the sign-ins to these servers be kept? The place, and
-        for an encrypted file its pass phrase.
+        """Ask where to store sign-ins without a usable keyring; return the place and its passphrase, or "".
 
-        `is_new`: there is no encrypted file yet, so that its pass phrase is chosen now. `note` is about an answer
-        that could not be used.
+        *reason* is why the keyring is not usable. With *is_new* there is no encrypted file yet, so the user chooses its
+        passphrase. *note* says what was wrong with the previous answer.
         """
         ...
 
     async def ask_passphrase(self, *, file: str, note: str) -> str | None:
-        """The pass phrase of that file; None leaves it locked."""
+        """Ask for the passphrase of a file; None leaves it locked."""
         ...
 
 
 class SecretStorage:
-    """All places and the one in use. `folder` holds the files; None: there are none. `owner` None: nobody is asked.
+    """All places and the one in use.
 
-    `chosen` is what the user wrote; "" means the keyring, and asking when it fails, if `asks`: else the owner is asked
-    for a pass phrase at most. `remember` writes a choice down and returns what to tell the user about it.
+    *directory* holds the files; None for no files. Without *interaction* the user is never asked. *configured_place* is
+    what the user configured; "" means the keyring, and a question when it fails, if *can_ask_place*: otherwise the user
+    is at most asked for a passphrase. *save_choice* writes the answer to the configuration and returns a message about
+    it.
     """
 
     def __init__(
@@ -71,26 +72,26 @@ class SecretStorage:
 
     @property
     def place(self) -> StoragePlace:
-        """Where new secrets go."""
+        """Where new secrets are stored."""
         return "keyring" if self._chosen_place == "" else self._chosen_place
 
     @property
     def can_ask(self) -> bool:
-        """Whether the user can still be asked for a place instead of the keyring."""
+        """Whether the user can still be asked for a place other than the keyring."""
         return self._can_ask_place and not self._chosen_place and not self._has_answered
 
     @property
     def is_declined(self) -> bool:
-        """Whether the user knows that nothing is kept, having just said so."""
+        """Whether the user chose to store nothing."""
         return self._has_answered and not self._chosen_place
 
     @property
     def is_locked(self) -> bool:
-        """Whether the place in use waits for a pass phrase."""
+        """Whether the place in use needs a passphrase."""
         return self.place == "encrypted" and self._encrypted is not None and not self._encrypted.is_unlocked
 
     def get_backend(self, place: str) -> SecretBackend | None:
-        """Who keeps secrets there; None for this run's memory, or a place this version does not know."""
+        """Return the backend of a place; None for memory, or a place that this version does not know."""
         match place:
             case "keyring":
                 return self._keyring
@@ -102,9 +103,9 @@ class SecretStorage:
                 return None
 
     async def ask_place(self, servers: tuple[str, ...], reason: str) -> None:
-        """Ask where to keep sign-ins, once a run; afterwards `place` is the answer. Never raises McpHostError.
+        """Ask where to store sign-ins, once per run; `place` is the answer. Never raises McpHostError.
 
-        Cancelling the question is no answer; once it was answered, that is carried out.
+        A cancelled question may be asked again; an answer is always carried out.
         """
         async with self._question_lock:
             owner, plain, sealed = self._interaction, self._plain, self._encrypted
@@ -124,7 +125,7 @@ class SecretStorage:
                         return
 
     async def _passphrase_error(self, backend: EncryptedFileBackend, passphrase: str) -> str:
-        """What is against that pass phrase, or against the file; "" when it is open now."""
+        """Return why the passphrase or the file cannot be used; "" if the file is open now."""
         try:
             if passphrase and await backend.unlock(passphrase):
                 return ""
@@ -140,9 +141,9 @@ class SecretStorage:
                 self._warn(await self._save_choice(self._chosen_place))
 
     async def unlock(self) -> bool:
-        """Whether the encrypted file is open now. Its pass phrase is asked for once a run, also when it is refused.
+        """Return whether the encrypted file is open; ask for its passphrase once per run, even if declined.
 
-        Never raises McpHostError: a file that cannot be used is told, and stays locked.
+        Never raises McpHostError: an unusable file causes a warning and stays locked.
         """
         async with self._question_lock:
             sealed = self._encrypted
@@ -169,11 +170,11 @@ class SecretStorage:
 
 
 RESERVED_PREFIX = "sign-in-"
-"""How the names of our own entries begin; a configuration cannot refer to them."""
+"""The prefix of mcphost's own entries; a configuration cannot refer to them."""
 
 
 async def resolve_reference(keyring: SecretBackend, directory: Path, name: str) -> str | None:
-    """The secret behind `${keyring:NAME}`: from the keyring, else from the plain file if there is one.
+    """Return the secret of `${keyring:NAME}`, from the plain file if there is one, else from the keyring.
 
     Never a sign-in: those belong to one server each, and a configuration may come from anywhere. Raises McpHostError.
     """

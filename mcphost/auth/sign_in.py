@@ -1,4 +1,4 @@
-"""What there is to sign in to, and what the user configured for it."""
+"""The target of a sign-in, and the interface to the user who signs in."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -8,44 +8,44 @@ from mcphost.errors import SignInRequired
 from mcphost.serialization import Struct
 
 DEFAULT_TIMEOUT = 300.0
-"""How long a person may take, unless the user configured something else."""
+"""Seconds that the user has for a sign-in, unless configured otherwise."""
 
 
 class SignInTarget(Struct, frozen=True, kw_only=True):
-    """What to sign in to, and what the user configured for it."""
+    """The server to sign in to, and what the user configured for it."""
 
     server: str
     url: str
     account: str = ""
     is_account_configured: bool = False
-    """Whether the user said which account; else it is the one that was chosen for this server last."""
+    """Whether the user configured the account; otherwise it is the one last selected for this server."""
 
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
     port: int = 0
     client_metadata_url: str = ""
-    """Where our client metadata document is published; "" for nowhere."""
+    """Where mcphost's client metadata document is published; "" if it is not."""
 
     timeout: float = DEFAULT_TIMEOUT
-    """How long a person may take."""
+    """Seconds that the user has for the sign-in."""
 
     def __repr__(self) -> str:
         return f"SignInTarget({self.server!r})"
 
     @property
     def canonical_url(self) -> str:
-        """The canonical URI of the server, under which its tokens are kept."""
+        """The canonical URI of the server, under which its tokens are stored."""
         return canonical_url(self.url)
 
 
 class SignInTerms(Struct, frozen=True, kw_only=True):
-    """What goes with the address that a person is shown.
+    """Details of a sign-in that are shown with the URL.
 
-    `seconds` is how long the answer is waited for, from now; `whole` the address with the code in it, "" for none;
-    `interval` how often, in seconds, the authorization server is asked whether the code was entered. `switch` is called
-    when the person wants the other way, a code or a browser; None where there is no other. `others` are the accounts
-    that are signed in there already and could be chosen instead. `warnings` are sentences to show before all else.
+    `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the code, "" for none, and
+    `poll_interval` the seconds between requests for the token. `switch_method` is called when the user prefers the
+    other method, device code or browser; None if there is no other. `other_accounts` are accounts that are signed in
+    there and could be selected instead. `warnings` are shown before everything else.
     """
 
     timeout: float
@@ -57,13 +57,13 @@ class SignInTerms(Struct, frozen=True, kw_only=True):
 
 
 class SignInProgress(Struct, frozen=True, kw_only=True):
-    """Where a sign-in is now, for people to see; times in seconds.
+    """The progress of a sign-in, for display; times are in seconds.
 
-    `step` is "resource", "issuer", "client", "person", "code" or "done", and "over" whichever way it ended; `text` says
-    the same in words, "" when it is over. `seconds` is how long the answer is waited for at most, from now.
+    `step` is "resource", "issuer", "client", "person", "code", "done", or "over" however it ended; `text` describes it,
+    "" when it is over. `seconds` is how long the step may take at most, from now.
 
-    While a code is waited for: the authorization server was asked so many times (`polls`), just now if there was one,
-    and is asked again after `interval`; `slowed` when it wanted to be asked less often, or could not be reached.
+    While the device flow waits, `polls` counts the requests for the token, and `interval` is the time until the next
+    one; `slowed` if the server asked for fewer requests or could not be reached.
     """
 
     server: str
@@ -77,16 +77,16 @@ class SignInProgress(Struct, frozen=True, kw_only=True):
 
 
 ProgressCallback = Callable[[SignInProgress], None]
-"""Hears of every step; returns at once and never raises."""
+"""Receives every step; returns immediately and never raises."""
 
 
 def ignore_progress(progress: SignInProgress) -> None:
-    """Nobody listens."""
+    """Ignore the progress."""
     del progress
 
 
 class SignInInteraction(Protocol):
-    """Whoever can sign in."""
+    """The user who can sign in."""
 
     async def sign_in(
         self,
@@ -100,23 +100,22 @@ class SignInInteraction(Protocol):
         note: str,
         terms: SignInTerms,
     ) -> str | None:
-        """Show the address, and where it leads. None: refused. "": the browser has it, wait for its answer.
+        """Show the URL; return None if the user declined, "" if the browser will respond.
 
-        With a `code` the user enters that at the address, anywhere, and there is nothing to paste. Anything else is
-        the redirect address the user pasted. `note` says what was wrong with the last one. Cancelled when the browser's
-        answer comes first.
+        With a *code*, the user enters it at the URL on any device. Any other return value is the redirect URL that the
+        user pasted. *note* says what was wrong with the previous one. Cancelled when the browser responds first.
         """
         ...
 
     async def ask_client_id(
         self, *, server: str, account: str, issuer: str, redirect_uri: str, note: str
     ) -> tuple[str, str] | None:
-        """The client id, and its secret or "", that the user got at `issuer` for `redirect_uri`; None: there is none.
+        """Ask for the client id and secret (or "") issued for *redirect_uri*; None if there is none.
 
-        `note` says why it is asked. It may be cancelled.
+        *note* is the reason for the question. May be cancelled.
         """
         ...
 
 
 class SignInFailed(SignInRequired):
-    """The person, or the authorization server, said no; or nobody did anything in time."""
+    """The user or the authorization server declined, or the time was up."""

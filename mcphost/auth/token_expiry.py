@@ -1,7 +1,7 @@
-"""How old tokens are, by a clock that nobody sets and that goes on while the machine sleeps.
+"""Token ages by a clock that nobody sets and that counts the time the machine is suspended.
 
-What is stored can only say when something ended by the clock on the wall. Within one process that clock is read once
-for each token, when it came or was loaded; whether it is set forth or back afterwards changes nothing.
+What is stored can only hold wall-clock times. Within one process the wall clock is read once per token, when the token
+is received or loaded, so later changes of the clock have no effect.
 """
 
 import hashlib
@@ -11,12 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 CLOCK_SLACK = 300.0
-"""Seconds by which clocks differ for honest reasons."""
+"""Seconds by which correctly set clocks may differ."""
 _MAX_TOKENS = 256
 
 
 def suspend_aware_time() -> float:
-    """Seconds since some moment, those in which the machine slept included."""
+    """Return the seconds since an arbitrary moment, including the time the machine was suspended."""
     if sys.platform == "linux":
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     if sys.platform == "darwin":
@@ -25,7 +25,7 @@ def suspend_aware_time() -> float:
 
 
 class TokenAges:
-    """Remembers for each token how old it was when it was first seen here, and when that was."""
+    """The age of each token when this process first saw it, and when that was."""
 
     def __init__(
         self, clock: Callable[[], float] = suspend_aware_time, wall_clock: Callable[[], float] = time.time
@@ -35,14 +35,17 @@ class TokenAges:
         self._first_seen: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
 
     def age(self, token: str, issued: float) -> float:
-        """Seconds since it was issued, which was then by the clock on the wall; infinite when that cannot be.
+        """Return the seconds since the token was issued; infinity if that is unknown.
 
-        That is so when the clock was set back before this process saw the token: then nobody can tell.
+        *issued* is a wall-clock time. It is unknown if the clock was set back before this process saw the token.
         """
         return self._clock() - self.issue_time(token, issued)
 
     def issue_time(self, token: str, issued: float) -> float:
-        """When it was issued, by the clock that nobody sets; minus infinity when nobody can tell. Always the same."""
+        """Return when the token was issued, by the monotonic clock; always the same value per token.
+
+        Minus infinity if that is unknown.
+        """
         key = hashlib.sha256(f"{issued} {token}".encode()).digest()
         now = self._clock()
         seen = self._first_seen.get(key)
@@ -56,4 +59,4 @@ class TokenAges:
 
 
 token_ages = TokenAges()
-"""Those of this process."""
+"""The instance of this process."""

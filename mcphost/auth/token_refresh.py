@@ -1,4 +1,4 @@
-"""What happens to a sign-in after it was made: renewed under one lock of all processes, and revoked at its end."""
+"""Refresh of a token, under a lock of all processes, and revocation."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from mcphost.auth.discovery import AuthorizationServerMetadata
 from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.token_store import StoredSignIn, TokenStore
-from mcphost.auth.tokens import TokenError, authenticate_client, refresh_tokens
+from mcphost.auth.tokens import TokenError, authenticate_client, request_tokens
 from mcphost.errors import SignInRequired
 from mcphost.serialization import replace
 
@@ -21,23 +21,26 @@ async def refresh_sign_in(
     old: StoredSignIn,
     get_signer: Callable[[StoredSignIn], JwtSigner | None],
 ) -> StoredSignIn | None:
-    """The sign-in with a new token, also when another process got it; None when a person must sign in again.
+    """Return the sign-in with a new token, or None if the user must sign in again.
 
-    What another process stored meanwhile is never deleted. Raises McpHostError when the authorization server cannot be
-    reached or another process holds the lock for too long.
+    The token may come from another process.
+
+    What another process stored meanwhile is never deleted. Raises McpHostError if the authorization server is not
+    reachable or another process holds the lock for too long.
     """
     async with token_store.lock(old.url, old.account):
         stored = await token_store.load(old.url, old.account, reload=True)
         if stored is None or not stored.tokens.refresh:
-            return stored  # signed out by another process, or in anew with a token that cannot be renewed
+            return stored  # another process signed out, or in again without a refresh token
         if stored.tokens.access != old.tokens.access and not stored.tokens.needs_refresh():
             return stored
         document = AuthorizationServerMetadata(issuer=stored.issuer, token_endpoint=stored.token_endpoint)
-        # The old refresh token may be dead as soon as the request arrives: what comes back must be stored.
+        form = {"grant_type": "refresh_token", "refresh_token": stored.tokens.refresh}
+        # The request may invalidate the old refresh token, so its response must be stored.
         with anyio.CancelScope(shield=True):
             try:
-                tokens = await refresh_tokens(
-                    http, document, stored.client, stored.resource, stored.tokens, signer=get_signer(stored)
+                tokens = await request_tokens(
+                    http, document, stored.client, stored.resource, form, signer=get_signer(stored)
                 )
             except EndpointUnreachable:
                 raise
@@ -45,13 +48,17 @@ async def refresh_sign_in(
                 if error.code in _FATAL_ERRORS:
                     await token_store.delete(old.url, old.account, only=stored)
                 return None
+            previous = stored.tokens
+            tokens = replace(
+                tokens, refresh=tokens.refresh or previous.refresh, scopes=tokens.scopes or previous.scopes
+            )
             new = replace(stored, tokens=tokens)
             await token_store.save(new)
             return new
 
 
 async def revoke_tokens(http: OAuthHttpClient, sign_in: StoredSignIn) -> bool:
-    """Whether the authorization server took all of its tokens back (RFC 7009). Never raises McpHostError."""
+    """Revoke all tokens; return whether the server revoked each one (RFC 7009). Never raises McpHostError."""
     if not sign_in.revocation_endpoint:
         return False
     tokens = ((sign_in.tokens.refresh, "refresh_token"), (sign_in.tokens.access, "access_token"))

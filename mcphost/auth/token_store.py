@@ -1,7 +1,7 @@
-"""Keeps sign-ins: tokens and registrations in the vault by server, issuer and account; an index without secrets.
+"""Stored sign-ins: tokens by server, issuer and account, clients by issuer, an index without secrets.
 
-What is kept is in memory first, so that a vault that fails costs the next start a sign-in and never this one. Several
-processes share the vault: whoever changes something holds a file lock and reads again under it.
+Everything is in memory first, so that a failing secret storage costs the next run a sign-in and never the current one.
+Processes share the storage: a change is made under a file lock, after reading again.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.tokens import TokenSet
 from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.redact import register_server_secret
-from mcphost.serialization import Struct, decode, encode, replace
+from mcphost.serialization import Struct, decode, encode, field, replace
 
 
 class StoredSignIn(Struct, frozen=True, kw_only=True):
-    """One sign-in with its secrets, as the vault has it; its repr shows none."""
+    """One sign-in with its secrets, as stored; its repr shows none."""
 
     server: str
     url: str
@@ -36,51 +36,51 @@ class StoredSignIn(Struct, frozen=True, kw_only=True):
     client: OAuthClient
     account: str = ""
     revocation_endpoint: str = ""
-    asked: tuple[str, ...] = ()
-    key: str = ""
+    requested_scopes: tuple[str, ...] = field(default=(), name="asked")
+    dpop_key: str = field(default="", name="key")
     """The private key that the tokens are bound to (DPoP), as a JWK; "" for none."""
-    discovered: DiscoverySummary = DiscoverySummary()
+    discovery: DiscoverySummary = field(default=DiscoverySummary(), name="discovered")
 
     def __repr__(self) -> str:
         return f"StoredSignIn({self.server!r}, {self.issuer!r})"
 
     @property
     def entry_name(self) -> str:
-        """The name that it is kept under."""
+        """The name of its entry in secret storage."""
         return make_entry_name("tokens", self.url, self.issuer, self.account)
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Which sign-in it is: address and account."""
+        """The URL and the account, which identify a sign-in."""
         return self.url, self.account
 
     def to_account(self, place: str) -> Account:
-        """Without the secrets; `place` is where it is kept."""
+        """Return the sign-in without its secrets; *place* is where it is stored."""
         tokens = self.tokens
         return Account(
             server=self.server,
             url=self.url,
             issuer=self.issuer,
             account=self.account,
-            scopes=tokens.scopes or self.asked,
+            scopes=tokens.scopes or self.requested_scopes,
             expires=tokens.expires,
-            ends=tokens.monotonic_expiry,
-            renews=bool(tokens.refresh) or place == FETCHED_ON_DEMAND,
-            client=self.client.kind,
-            kept=place != "session",
+            monotonic_expiry=tokens.monotonic_expiry,
+            is_renewable=bool(tokens.refresh) or place == FETCHED_ON_DEMAND,
+            client_kind=self.client.kind,
+            is_stored=place != "session",
             place=place,
-            discovered=self.discovered,
+            discovery=self.discovery,
         )
 
     def register_secrets(self) -> None:
-        """From now on its secrets are removed from whatever is logged or shown."""
+        """Redact its secrets from log and output from now on."""
         register_server_secret(self.tokens.access)
         register_server_secret(self.tokens.refresh)
         self.client.register_secrets()
 
 
 def make_entry_name(kind: str, *parts: str) -> str:
-    """The name of an entry in a vault; what it is about cannot be read from it."""
+    """Return the name of an entry in secret storage, which does not reveal what it is about."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
     return f"sign-in-{kind}-{digest}"
 
@@ -89,9 +89,10 @@ T = TypeVar("T")
 
 
 class TokenStore:
-    """See the module. `folder` holds index and locks; None keeps everything in this process. `warn` hears sentences.
+    """The sign-ins of the user.
 
-    `places` says where secrets go; a vault alone is the only place there is.
+    *directory* holds the index and the locks; None keeps everything in this process. *storage* decides where secrets
+    go; a backend alone is the only place. *warn* receives messages for the user.
     """
 
     def __init__(
@@ -113,12 +114,12 @@ class TokenStore:
         self._is_storage_needed = anyio.Event()
         self._settle_lock = anyio.Lock()
         self.storage_listeners: list[Callable[[], None]] = []
-        """Who hears that sign-ins are in another place now; must not raise."""
+        """Called when sign-ins have moved to another place; must not raise."""
         self.warn = warn
 
     @property
     def warn(self) -> Callable[[str], None]:
-        """Who hears what the user should know about keeping secrets."""
+        """The receiver of messages about secret storage."""
         return self.storage.warn
 
     @warn.setter
@@ -129,117 +130,129 @@ class TokenStore:
     async def load(
         self, url: str, account: str = "", *, reload: bool = False, is_strict: bool = False
     ) -> StoredSignIn | None:
-        """The sign-in for that server and account, or None; `again` reads the vault even if it is in memory.
+        """Return the sign-in for a server and account, or None.
 
-        With `strictly` McpHostError is raised when there is one that cannot be read; else that is told, once, and the
-        one in memory serves. With `again` it is raised, too, when another process has stored a newer one than that:
-        whoever renewed by what is in memory would lose the whole family (RFC 9700 section 4.14.2).
+        *reload* reads the storage even if it is in memory.
+
+        If it cannot be read, the one in memory is used, and a warning is given once. McpHostError is raised with
+        *is_strict*, or with *reload* if another process has stored a newer one: a refresh with the token in memory
+        would lose the whole family (RFC 9700, section 4.14.2).
         """
-        for entry in await self.accounts():
-            if entry.url == url and entry.account == account:
-                name = make_entry_name("tokens", url, entry.issuer, account)
-                if name in self._sign_ins and (not reload or name in self._unsaved):
-                    return self._sign_ins[name]
-                try:
-                    found = await self._read(entry.place, name, StoredSignIn)
-                except McpHostError as error:
-                    known = self._sign_ins.get(name)
-                    if is_strict or (reload and known is not None and await self._is_outdated(known)):
-                        raise
-                    if not isinstance(error, SecretsLocked):
-                        self._report(f"Earlier sign-ins cannot be used. {error.message} {error.hint}")
-                    return known
-                # The vault is not ours alone: what lies there must be what we put there.
-                if found is not None and (found.url, found.issuer, found.account) == (url, entry.issuer, account):
-                    found.register_secrets()
-                    self._sign_ins[name] = found
-                    self._place_by_entry[name] = entry.place
-                    return found
+        for name in self._unsaved:
+            if self._sign_ins[name].identity == (url, account):
+                return self._sign_ins[name]
+        for entry in await self._indexed_accounts():
+            if entry.identity != (url, account):
+                continue
+            name = make_entry_name("tokens", url, entry.issuer, account)
+            known = self._sign_ins.get(name)
+            if known is not None and not reload:
+                return known
+            try:
+                sign_in = await self._read(entry.place, name, StoredSignIn)
+            except McpHostError as error:
+                if is_strict or (reload and known is not None and await self._is_outdated(known)):
+                    raise
+                if not isinstance(error, SecretsLocked):
+                    self._report(f"Earlier sign-ins cannot be used. {error.message} {error.hint}")
+                return known
+            # Other programs can write to the storage: the entry must be what mcphost stored.
+            if sign_in is not None and (sign_in.identity, sign_in.issuer) == (entry.identity, entry.issuer):
+                sign_in.register_secrets()
+                self._sign_ins[name] = sign_in
+                self._place_by_entry[name] = entry.place
+                return sign_in
         return None
 
     async def save(self, sign_in: StoredSignIn) -> None:
-        """Keep it, replacing what was there for that server and account. Never raises, and cannot be cancelled.
+        """Store a sign-in in place of the previous one of its server and account. Never raises.
 
-        It is in memory and in use before any place is tried; one that no place took is kept for this run.
+        Cannot be cancelled. It is in memory and in use before it is stored; one that cannot be stored is kept for this
+        run.
         """
         with anyio.CancelScope(shield=True):
             name = sign_in.entry_name
             self._sign_ins[name] = sign_in
             sign_in.register_secrets()
             place = self.storage.place
-            kept = await self._write(place, name, sign_in)
-            (self._unsaved.discard if kept else self._unsaved.add)(name)
-            self._place_by_entry[name] = place if kept else "session"
-            key = (sign_in.url, sign_in.account)
-            for stale in [other for other, one in self._sign_ins.items() if other != name and one.identity == key]:
+            is_stored = await self._write(place, name, sign_in)
+            (self._unsaved.discard if is_stored else self._unsaved.add)(name)
+            self._place_by_entry[name] = place if is_stored else "session"
+            key = sign_in.identity
+            for stale in [other for other, item in self._sign_ins.items() if other != name and item.identity == key]:
                 del self._sign_ins[stale]
-            if kept:
-                earlier = [one for one in await self._indexed_accounts() if one.identity == key]
-                await self._update_index(key, replace(sign_in.to_account(place), ends=0.0))
-                for one in earlier:
-                    if (one.issuer, one.place) != (sign_in.issuer, place):
-                        await self._erase(one.place, make_entry_name("tokens", one.url, one.issuer, one.account))
+            if is_stored:
+                earlier = [entry for entry in await self._indexed_accounts() if entry.identity == key]
+                await self._update_index(key, replace(sign_in.to_account(place), monotonic_expiry=0.0))
+                for entry in earlier:
+                    if (entry.issuer, entry.place) != (sign_in.issuer, place):
+                        old_name = make_entry_name("tokens", entry.url, entry.issuer, entry.account)
+                        await self._erase(entry.place, old_name)
 
     def storage_place(self, sign_in: StoredSignIn) -> str:
-        """The place that took it; "session": none did."""
+        """Return where the sign-in is stored; "session" if in memory only."""
         return self._place_by_entry.get(sign_in.entry_name, "session")
 
     async def delete(self, url: str, account: str = "", *, only: StoredSignIn | None = None) -> StoredSignIn | None:
-        """Erase a sign-in and return it. With `only`, nothing happens if another one was stored meanwhile.
+        """Erase a sign-in and return it. With *only*, keep one that was stored meanwhile.
 
-        Raises McpHostError, without `only`, when there is one that cannot be read: it is still there then.
+        Without *only*, raises McpHostError if there is one that cannot be read: it is still stored then.
         """
         with anyio.CancelScope(shield=True):
             try:
-                found = await self.load(url, account, reload=True, is_strict=only is None)
+                sign_in = await self.load(url, account, reload=True, is_strict=only is None)
             except McpHostError:
                 if only is None:
                     raise
                 return None  # a newer one that cannot be read
-            if found is None or (only is not None and found.tokens != only.tokens):
+            if sign_in is None or (only is not None and sign_in.tokens != only.tokens):
                 return None
-            name = found.entry_name
-            place = self.storage_place(found)
+            name = sign_in.entry_name
+            place = self.storage_place(sign_in)
             self._sign_ins.pop(name, None)
             self._unsaved.discard(name)
             await self._erase(place, name)
             await self._update_index((url, account), None)
-            return found
+            return sign_in
 
     async def accounts(self) -> tuple[Account, ...]:
-        """Every sign-in there is."""
-        mine = [self._sign_ins[name].to_account("session") for name in self._unsaved]
-        hidden = {one.identity for one in mine}
-        listed = [one for one in await self._indexed_accounts() if one.identity not in hidden]
-        return (*mine, *(self._with_current_expiry(one) for one in listed))
+        """Return all sign-ins."""
+        unsaved = [self._sign_ins[name].to_account("session") for name in self._unsaved]
+        hidden = {entry.identity for entry in unsaved}
+        indexed = [entry for entry in await self._indexed_accounts() if entry.identity not in hidden]
+        return (*unsaved, *(self._with_current_expiry(entry) for entry in indexed))
 
     def _with_current_expiry(self, entry: Account) -> Account:
-        """With the end by which it is judged here, when it is used here."""
-        used = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
-        return entry if used is None else replace(entry, expires=used.tokens.expires, ends=used.tokens.monotonic_expiry)
+        """Return the entry with the expiry of the token that is used here, if any."""
+        sign_in = self._sign_ins.get(make_entry_name("tokens", entry.url, entry.issuer, entry.account))
+        if sign_in is None:
+            return entry
+        return replace(entry, expires=sign_in.tokens.expires, monotonic_expiry=sign_in.tokens.monotonic_expiry)
 
     async def _is_outdated(self, known: StoredSignIn) -> bool:
-        """Whether the list of sign-ins, which needs no vault, has another token than this one."""
-        listed = [
-            one.expires
-            for one in await self._indexed_accounts()
-            if (one.identity, one.issuer) == (known.identity, known.issuer)
+        """Return whether the index, which needs no secret storage, lists another token."""
+        indexed = [
+            entry.expires
+            for entry in await self._indexed_accounts()
+            if (entry.identity, entry.issuer) == (known.identity, known.issuer)
         ]
-        return listed not in ([], [known.tokens.expires])
+        return indexed not in ([], [known.tokens.expires])
 
-    # -- which of several accounts
+    # -- selection of an account
     async def other_accounts(self, url: str, account: str) -> tuple[str, ...]:
-        """The names of those who are signed in to that server besides that account."""
-        return tuple(sorted(one.name for one in await self.accounts() if one.url == url and one.account != account))
+        """Return the names of the other accounts that are signed in to the server."""
+        return tuple(
+            sorted(entry.name for entry in await self.accounts() if entry.url == url and entry.account != account)
+        )
 
     async def chosen_account(self, url: str) -> str:
-        """The account that was chosen for that server; "" for none, and for the one without a name."""
+        """Return the selected account of the server; "" for none, and for the account without a name."""
         if url in self._chosen_accounts or self._index is None:
             return self._chosen_accounts.get(url, "")
-        return next((one.account for one in (await self._index.read()).chosen if one.url == url), "")
+        return next((choice.account for choice in (await self._index.read()).chosen if choice.url == url), "")
 
     async def choose_account(self, url: str, account: str | None) -> None:
-        """From now on that account is used at that server, also by later runs; None: no choice. Never raises."""
+        """Select an account of the server, also for later runs; None removes the selection. Never raises."""
         with anyio.CancelScope(shield=True):
             self._chosen_accounts[url] = account or ""
             try:
@@ -249,43 +262,44 @@ class TokenStore:
             except (OSError, McpHostError) as error:
                 self._report(f"Which account was chosen cannot be written down: {error}")
 
-    # -- asking the user, never inside a sign-in
+    # -- questions to the user, never during a sign-in
     async def prepare_storage(self) -> None:
-        """Before a person signs in: have the place ready, so that unlocking it is not in the way later. Never raises.
+        """Unlock or test the storage before the user signs in, so as not to interrupt later. Never raises.
 
-        A keyring that fails now is not waited for again when the token is there.
+        A keyring that fails now is not waited for again when the token arrives.
         """
-        vault = self.storage.get_backend(self.storage.place)
+        backend = self.storage.get_backend(self.storage.place)
         if self.storage.is_locked:
             await self.storage.unlock()
-        elif vault is not None:
+        elif backend is not None:
             try:
-                await vault.describe()
+                await backend.describe()
             except McpHostError as error:
                 self._failure_reason = error.message
 
     async def unlock_storage(self, url: str, account: str = "") -> bool:
-        """Whether a sign-in to that server is in a file that was just opened by asking for its pass phrase."""
+        """Ask for the passphrase if the sign-in is in the encrypted file; return whether it is open now."""
         for entry in await self.accounts():
             if entry.identity == (url, account) and entry.place == "encrypted":
                 return await self.storage.unlock()
         return False
 
     async def store_pending(self) -> None:
-        """Ask where to keep what no place took, and put it there. Cancelling the question leaves it in memory."""
+        """Ask where to store what could not be stored, and store it. If cancelled, it stays in memory."""
         async with self._settle_lock:
-            waiting = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]
-            if not waiting or not (self.storage.can_ask or self.storage.is_locked):
+            pending = [self._sign_ins[name] for name in self._unsaved if name in self._sign_ins]
+            if not pending or not (self.storage.can_ask or self.storage.is_locked):
                 return
             if self.storage.is_locked:
-                changed = await self.storage.unlock()
+                has_changed = await self.storage.unlock()
             else:
-                await self.storage.ask_place(tuple(dict.fromkeys(one.server for one in waiting)), self._failure_reason)
-                changed = self.storage.place != "keyring"
-            if not changed:
+                servers = tuple(dict.fromkeys(sign_in.server for sign_in in pending))
+                await self.storage.ask_place(servers, self._failure_reason)
+                has_changed = self.storage.place != "keyring"
+            if not has_changed:
                 return
             with anyio.CancelScope(shield=True):
-                # Once more from memory: meanwhile a token may have been renewed.
+                # A token may have been refreshed meanwhile, so those in memory are stored, not *pending*.
                 for name in tuple(self._unsaved):
                     if name in self._sign_ins:
                         await self.save(self._sign_ins[name])
@@ -295,7 +309,7 @@ class TokenStore:
                 listener()
 
     async def watch_pending(self) -> None:
-        """Settle whenever there is something to settle, until cancelled."""
+        """Call `store_pending` whenever needed, until cancelled."""
         while True:
             await self._is_storage_needed.wait()
             self._is_storage_needed = anyio.Event()
@@ -303,38 +317,38 @@ class TokenStore:
 
     # -- registrations
     async def load_client(self, issuer: str) -> OAuthClient | None:
-        """Our registration with an issuer, when it can still be used."""
+        """Return the registration with an issuer if it is still usable."""
         name = make_entry_name("client", issuer)
-        found = self._clients.get(name)
-        if found is None and self._directory is not None:
+        client = self._clients.get(name)
+        if client is None and self._directory is not None:
             try:
-                found = await self._read(self.storage.place, name, OAuthClient)
+                client = await self._read(self.storage.place, name, OAuthClient)
             except SecretsLocked:
                 pass
             except McpHostError as error:
                 self._report(f"Earlier registrations cannot be used. {error.message} {error.hint}")
-        if found is None or found.issuer != issuer or not found.is_usable():
+        if client is None or client.issuer != issuer or not client.is_usable():
             return None
-        found.register_secrets()
-        self._clients[name] = found
-        return found
+        client.register_secrets()
+        self._clients[name] = client
+        return client
 
     async def save_client(self, client: OAuthClient) -> None:
-        """Keep a registration."""
+        """Store a registration."""
         with anyio.CancelScope(shield=True):
             name = make_entry_name("client", client.issuer)
             self._clients[name] = client
             await self._write(self.storage.place, name, client)
 
     async def delete_issuer_client(self, issuer: str) -> bool:
-        """Drop whatever registration there is with an issuer; whether there was one."""
+        """Delete the registration with an issuer; return whether there was one."""
         client = await self.load_client(issuer)
         if client is not None:
             await self.delete_client(client)
         return client is not None
 
     async def delete_client(self, client: OAuthClient) -> None:
-        """Drop a registration that is known nowhere any more; another one of that issuer stays."""
+        """Delete a registration that the server no longer knows; a different one of that issuer stays."""
         name = make_entry_name("client", client.issuer)
         if (await self.load_client(client.issuer)) not in (None, client):
             return
@@ -344,42 +358,42 @@ class TokenStore:
     # -- locks
     @asynccontextmanager
     async def lock(self, url: str, account: str = "") -> AsyncGenerator[None]:
-        """One process at a time changes this sign-in. Raises McpHostError when another one keeps it for too long."""
+        """Hold the lock of a sign-in, across processes. Raises McpHostError after a timeout."""
         if self._directory is None:
             yield
             return
         async with lock_file(self._directory / f"{make_entry_name('lock', url, account)}.lock"):
             yield
 
-    # -- inside
+    # -- internal
     async def _read(self, place: str, name: str, kind: type[T]) -> T | None:
-        vault = self.storage.get_backend(place)
-        stored = None if vault is None else await vault.get(name)
+        backend = self.storage.get_backend(place)
+        stored = None if backend is None else await backend.get(name)
         try:
             return None if stored is None else decode(stored, kind, "stored sign-in")
         except MalformedMessage:
-            return None  # of a later version, or damaged: a new sign-in replaces it
+            return None  # written by a later version, or damaged: a new sign-in replaces it
 
     async def _write(self, place: str, name: str, value: Struct) -> bool:
-        vault = self.storage.get_backend(place)
-        if vault is None:
+        backend = self.storage.get_backend(place)
+        if backend is None:
             return False
         try:
-            await vault.set(name, encode(value).decode())
+            await backend.set(name, encode(value).decode())
         except McpHostError as error:
             self._failure_reason = error.message
             if self.storage.can_ask or (isinstance(error, SecretsLocked) and self.storage.is_locked):
-                self._is_storage_needed.set()  # the question says the same
+                self._is_storage_needed.set()  # the question says why
             elif not self.storage.is_declined:
                 self._report(f"This sign-in is kept only until mcphost ends. {error.message} {error.hint}")
             return False
         return True
 
     async def _erase(self, place: str, name: str) -> None:
-        vault = self.storage.get_backend(place)
+        backend = self.storage.get_backend(place)
         try:
-            if vault is not None:
-                await vault.delete(name)
+            if backend is not None:
+                await backend.delete(name)
         except McpHostError as error:
             self._report(f"What is kept of this sign-in could not be removed ({place}). {error.message}")
 
@@ -391,7 +405,7 @@ class TokenStore:
     async def _indexed_accounts(self) -> tuple[Account, ...]:
         if self._index is None:
             place = self.storage.place
-            return tuple(one.to_account(place) for name, one in self._sign_ins.items() if name not in self._unsaved)
+            return tuple(item.to_account(place) for name, item in self._sign_ins.items() if name not in self._unsaved)
         return (await self._index.read()).accounts
 
     async def _update_index(self, key: tuple[str, str], entry: Account | None) -> None:

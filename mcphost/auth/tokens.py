@@ -1,6 +1,6 @@
-"""The token endpoint: code for token, refresh with rotation, client authentication, arithmetic with scopes.
+"""The token endpoint: requests with any grant, client authentication, token sets and scopes.
 
-`resource` goes into every request byte for byte (RFC 8707). Every secret that passes is told to `redact`.
+`resource` is sent in every request byte for byte (RFC 8707). All secrets are registered for redaction.
 """
 
 import base64
@@ -21,7 +21,8 @@ from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
 
 EXPIRY_MARGIN = 30.0
-"""Seconds before its end from which on a token counts as expired; less for one that lives shortly."""
+"""Seconds before its expiry from which a token is refreshed; less for a short-lived one."""
+_NEW_SECONDS = 30.0
 _MAX_TOKEN_LENGTH = 64 * 1024
 MAX_SCOPES = 100
 MAX_SCOPE_LENGTH = 200
@@ -30,7 +31,7 @@ _TOKEN_TYPES = {"bearer": "Bearer", "dpop": "DPoP"}
 
 
 class TokenError(SignInRequired):
-    """The token endpoint said no; `code` is the error code of OAuth, "" for none."""
+    """The token endpoint refused; `code` is the OAuth error code, or ""."""
 
     def __init__(self, message: str, hint: str = "", *, code: str = "") -> None:
         super().__init__(message, hint)
@@ -40,21 +41,21 @@ class TokenError(SignInRequired):
     def from_response(
         cls, response: OAuthResponse, what: str, fallback: str, hint: str = "Sign in again."
     ) -> "TokenError":
-        """`what` it refused and its own words; `otherwise` is what is wrong with an answer that holds no refusal."""
+        """Return the error for *what* failed; *fallback* explains a response that is not an error itself."""
         members = response.json_members()
         code = members.get("error")
-        said = describe_oauth_error(response, members) if not response.is_success or code else fallback
-        return cls(f"{what}: {said}", hint, code=code if isinstance(code, str) else "")
+        reason = describe_oauth_error(response, members) if not response.is_success or code else fallback
+        return cls(f"{what}: {reason}", hint, code=code if isinstance(code, str) else "")
 
 
 class TokenSet(Struct, frozen=True):
-    """What one sign-in yields. Its repr must not be shown, and does not show anything."""
+    """The tokens of one sign-in; its repr shows none."""
 
     access: str
     kind: str = "Bearer"
     refresh: str = ""
     expires: float = 0
-    """Seconds since 1970; 0: the server did not say."""
+    """Seconds since 1970; 0 if the server did not say."""
     scopes: tuple[str, ...] = ()
     issued: float = 0
 
@@ -63,50 +64,66 @@ class TokenSet(Struct, frozen=True):
 
     @property
     def lifetime(self) -> float:
-        """Seconds from its issue to its end; infinite when the server did not say."""
+        """Seconds from issue to expiry; infinite if the server did not say."""
         return self.expires - self.issued if self.expires else float("inf")
 
     @property
     def age(self) -> float:
-        """Seconds since it was issued, whatever happened to the clock meanwhile; see `ages`."""
+        """Seconds since it was issued, independent of changes of the clock."""
         return token_ages.age(self.access, self.issued)
 
     @property
     def monotonic_expiry(self) -> float:
-        """When it ends, by the clock of `ages`; 0: the server did not say, or nobody can tell. Always the same."""
-        born = token_ages.issue_time(self.access, self.issued)
-        return born + self.lifetime if self.expires and born > -math.inf else 0.0
+        """When it expires by the clock of `auth.token_expiry`, always the same value; 0 if unknown."""
+        issued = token_ages.issue_time(self.access, self.issued)
+        return issued + self.lifetime if self.expires and issued > -math.inf else 0.0
+
+    @property
+    def authorization(self) -> str:
+        """The Authorization header with the access token."""
+        return f"{self.kind} {self.access}"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was just issued, so that a refusal is not about its age.
+
+        Many servers count whole seconds: a token of one second may expire immediately.
+        """
+        return self.age < min(_NEW_SECONDS, (self.lifetime - 1) / 2)
 
     def needs_refresh(self) -> bool:
-        """Whether it ended or is about to.
+        """Return whether it has expired or will soon.
 
-        One of which the age cannot be told counts as ended when it can be renewed; else it is tried.
+        A token of unknown age counts as expired if it can be refreshed; otherwise it is tried.
         """
         if self.age == float("inf"):
             return bool(self.refresh and self.expires)
         return bool(self.expires) and self.lifetime - min(EXPIRY_MARGIN, self.lifetime / 10) <= self.age
 
     def has_expired(self) -> bool:
-        """Whether its end is over for certain."""
+        """Return whether it has certainly expired."""
         return self.age >= self.lifetime
 
 
 class InvalidScopes(SignInRequired):
-    """A server wants what is no scope of OAuth, or more scopes than a person can read."""
+    """The server requests invalid scopes, or more than a person can read."""
 
 
 def split_scopes(scope: str) -> tuple[str, ...]:
-    """The scopes of a space-separated list, each once, in order; whether they are any is judged by `check_scopes`."""
+    """Return the scopes of a space-separated list without duplicates, in order; they are not checked."""
     return tuple(dict.fromkeys(word for word in scope.split(" ") if word))
 
 
 def is_scope(text: str) -> bool:
-    """Return whether that is a scope-token (RFC 6749, section 3.3) of at most 200 characters."""
+    """Return whether *text* is a scope-token (RFC 6749, section 3.3) of at most 200 characters."""
     return _SCOPE_PATTERN.fullmatch(text) is not None
 
 
 def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return `scopes` when all of them may be asked for. Raises InvalidScopes: a person is shown every one of them."""
+    """Return *scopes* if all of them may be requested. Raises InvalidScopes.
+
+    The user is shown every one of them.
+    """
     if len(scopes) > MAX_SCOPES:
         raise InvalidScopes(
             f"{len(scopes):,} scopes would be asked for; at most {MAX_SCOPES} can be shown to a person.",
@@ -125,18 +142,18 @@ def check_scopes(scopes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def parse_granted_scopes(scope: object) -> tuple[str, ...]:
-    """Return the scopes that a token response names; what is none is left out, and so is what comes after the 100th."""
+    """Return the valid scopes of a token response, at most 100."""
     words = split_scopes(scope[:_MAX_TOKEN_LENGTH]) if isinstance(scope, str) else ()
     return tuple(word for word in words if is_scope(word))[:MAX_SCOPES]
 
 
 def merge_scopes(*lists: tuple[str, ...]) -> tuple[str, ...]:
-    """All scopes of several lists, each once, in order."""
+    """Return the scopes of several lists without duplicates, in order."""
     return tuple(dict.fromkeys(scope for scopes in lists for scope in scopes))
 
 
 def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What to ask for: the challenge's scopes, else all the resource supports, and always those asked for before.
+    """Return the scopes to request: the challenge's, else all supported ones; and the previous ones.
 
     Raises InvalidScopes.
     """
@@ -144,7 +161,7 @@ def select_scopes(challenged: str, supported: tuple[str, ...], previous: tuple[s
 
 
 def authenticate_client(client: OAuthClient, form: dict[str, str]) -> dict[str, str]:
-    """Put the client's authentication into the form; returns the headers it needs (RFC 6749, section 2.3.1)."""
+    """Add the client's authentication to the form; return the headers it needs (RFC 6749, section 2.3.1)."""
     if client.method == "client_secret_basic":
         pair = f"{quote(client.id, safe='')}:{quote(client.secret, safe='')}"
         encoded = base64.b64encode(pair.encode()).decode()
@@ -165,9 +182,9 @@ async def request_tokens(
     *,
     signer: JwtSigner | None = None,
 ) -> TokenSet:
-    """One request to the token endpoint with any grant. Raises TokenError, Unsafe, Unreachable.
+    """Send one request to the token endpoint. Raises TokenError, UnsafeUrl, EndpointUnreachable.
 
-    With a `signer` the token is bound to its key; a nonce that the server wants is sent in a fresh proof, once.
+    With a *signer* the token is bound to its key. A nonce that the server requires is sent in a new proof, once.
     """
     full = {**form, "resource": resource}
     headers, nonce = authenticate_client(client, full), ""
@@ -181,23 +198,8 @@ async def request_tokens(
     raise TokenError(f"The authorization server {document.issuer[:200]} wants one nonce after another.")
 
 
-async def refresh_tokens(
-    http: OAuthHttpClient,
-    document: AuthorizationServerMetadata,
-    client: OAuthClient,
-    resource: str,
-    old: TokenSet,
-    *,
-    signer: JwtSigner | None = None,
-) -> TokenSet:
-    """New tokens for a refresh token; a reply without a new one keeps the old. Raises TokenError and so on."""
-    form = {"grant_type": "refresh_token", "refresh_token": old.refresh}
-    new = await request_tokens(http, document, client, resource, form, signer=signer)
-    return TokenSet(new.access, new.kind, new.refresh or old.refresh, new.expires, new.scopes or old.scopes, new.issued)
-
-
 def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
-    """The tokens in a reply. Raises TokenError with the server's own words, Unreachable when it cannot answer now."""
+    """Return the tokens in a response. Raises TokenError; EndpointUnreachable if the server is busy."""
     members = response.json_members()
     if response.is_busy:
         raise EndpointUnreachable(
@@ -210,7 +212,7 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
         )
     if len(access) > _MAX_TOKEN_LENGTH or not all("!" <= char <= "~" for char in access):
         raise TokenError(f"The authorization server {issuer[:200]} gave a token that no header can hold.")
-    refresh, scope, lasts = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
+    refresh, scope, lifetime = members.get("refresh_token"), members.get("scope"), members.get("expires_in")
     refresh = refresh if isinstance(refresh, str) and len(refresh) <= _MAX_TOKEN_LENGTH else ""
     register_server_secret(access)
     if refresh:
@@ -219,19 +221,19 @@ def parse_token_response(response: OAuthResponse, issuer: str) -> TokenSet:
     if kind not in _TOKEN_TYPES:
         raise TokenError(f"The authorization server {issuer[:200]} gave a token of the unknown type {kind[:40]!r}.")
     now = time.time()
-    token_ages.age(access, now)  # from now on by the other clock
+    token_ages.age(access, now)  # counts from now, by the other clock
     return TokenSet(
         access,
         _TOKEN_TYPES[kind],
         refresh,
-        now + parse_lifetime(lasts) if lasts is not None else 0.0,
+        now + parse_lifetime(lifetime) if lifetime is not None else 0.0,
         parse_granted_scopes(scope),
         now,
     )
 
 
 def parse_lifetime(value: object) -> float:
-    """A lifetime as servers write it: a number, or digits in quotes; nonsense counts as an hour."""
+    """Return a lifetime in seconds, from a number or digits in quotes; anything else counts as an hour."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 12:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:

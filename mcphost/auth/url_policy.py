@@ -1,6 +1,7 @@
-"""Which addresses sign-in may use: https (http only on loopback), nothing hidden in them, no foreign private hosts.
+"""Allowed URLs of a sign-in: https (http on loopback only), unambiguous, and no foreign private hosts.
 
-A host is judged by what it resolves to, because a public name may point at 127.0.0.1 or a cloud's metadata service.
+A host is judged by the addresses it resolves to, because a public name may point at 127.0.0.1 or at the metadata
+service of a cloud.
 """
 
 import ipaddress
@@ -21,12 +22,12 @@ AddressScope = Literal["public", "loopback", "private", "link-local", "reserved"
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 MAX_URL_LENGTH = 4096
 PROXIED_LOOKUP_TIMEOUT = 2.0
-"""How long a name that a proxy resolves is looked up here: where only the proxy knows names, that may never end."""
+"""Seconds to look up a name that the proxy will resolve; such a lookup may otherwise never end."""
 CORRECTION_HINT = (
     "Nothing was sent. The operator of the server that names it must correct it there; what you named yourself is in "
     '"mcphost.oauth".'
 )
-"""What to do about an address that cannot be used."""
+"""The hint for a URL that cannot be used."""
 _URL_CREDENTIALS = re.compile(r"//[^/@]{1,200}@")
 _SCOPES_BY_CAUTION: tuple[AddressScope, ...] = ("link-local", "reserved", "loopback", "private", "public")
 _USER_ALLOWED_SCOPES: frozenset[AddressScope] = frozenset({"private", "loopback"})
@@ -54,14 +55,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class UnsafeUrl(SignInRequired):
-    """An address of the server's or its authorization server's that we do not use."""
+    """A URL of the server or its authorization server that mcphost does not use."""
 
 
 def check_url(url: str, what: str) -> str:
-    """`url` unchanged when it may be used at all; `what` names it for people. Raises UnsafeUrl.
+    """Return *url* unchanged if it may be used; *what* names it in the error. Raises UnsafeUrl.
 
-    https, or http to a loopback host; a host, no user name or password, no fragment, no characters that browsers and
-    URL libraries read differently.
+    It is https, or http to a loopback host; it has a host, no user name or password, no fragment, and no characters
+    that browsers and URL libraries interpret differently.
     """
     if not url:
         raise UnsafeUrl(f"The {what} is empty.", CORRECTION_HINT)
@@ -94,7 +95,7 @@ def check_url(url: str, what: str) -> str:
 
 
 def is_loopback_name(host: str) -> bool:
-    """Whether a host names this machine without asking anybody."""
+    """Return whether *host* names this machine, without a lookup."""
     if host.lower().rstrip(".") == "localhost":
         return True
     try:
@@ -106,7 +107,7 @@ def is_loopback_name(host: str) -> bool:
 
 
 def address_scope(address: Address) -> AddressScope:
-    """Where an address lies; one with IPv4 addresses inside lies where those do, the least public of them."""
+    """Return the scope of an address; with embedded IPv4 addresses, the least public scope of those."""
     if isinstance(address, ipaddress.IPv6Address):
         if address in _SITE_LOCAL:
             return "private"
@@ -146,7 +147,7 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address
 
 
 def url_origin(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port, lower case and with the default port filled in; ("", "", 0) for no address."""
+    """Return scheme, host and port, lower case, with the default port; ("", "", 0) if *url* is invalid."""
     try:
         parts = split_url(url)
         return parts.scheme, (parts.hostname or "").lower(), parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
@@ -155,9 +156,9 @@ def url_origin(url: str) -> tuple[str, str, int]:
 
 
 def canonical_url(url: str) -> str:
-    """The canonical URI of an MCP server (specification: authorization, canonical server URI).
+    """Return the canonical URI of an MCP server (specification: authorization, canonical server URI).
 
-    Scheme and host in lower case, no fragment, no default port, no lone slash as path; the query stays.
+    Scheme and host in lower case, no fragment, no default port, no lone slash as the path; the query stays.
     """
     parts = split_url(url)
     host = (parts.hostname or "").lower()
@@ -169,7 +170,7 @@ def canonical_url(url: str) -> str:
 
 
 def resource_covers(resource: str, url: str) -> bool:
-    """Whether a `resource` identifier is that MCP server, or an origin or parent path that it belongs to."""
+    """Return whether *resource* identifies the MCP server at *url*, or an origin or parent path of it."""
     if url_origin(resource) != url_origin(url) or "#" in resource:
         return False
     wide, narrow = split_url(resource), split_url(url)
@@ -180,16 +181,16 @@ def resource_covers(resource: str, url: str) -> bool:
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host by the system's resolver. Raises OSError."""
+    """Return the addresses of a host by the system's resolver. Raises OSError."""
     found = await anyio.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class UrlPolicy:
-    """Judges hosts by where the MCP server itself lives: who is on a private network may point into it, nobody else."""
+    """The hosts that one MCP server may name: only a server in a private network may name hosts in it."""
 
     def __init__(self, server_url: str, *, resolver: Resolver = resolve_host, allow_private: bool = False) -> None:
-        """`private`: the user allows private addresses for this server in any case."""
+        """*allow_private*: the user allows private addresses for this server."""
         self._server_origin = url_origin(server_url)
         self._resolver = resolver
         self._allowed_scopes: set[AddressScope] | None = None
@@ -197,17 +198,20 @@ class UrlPolicy:
         self._allow_private = allow_private
 
     async def resolve_addresses(self, url: str, what: str) -> Sequence[str]:
-        """What to connect to for `url`, resolved once so that a second answer cannot differ. Raises UnsafeUrl."""
+        """Return the addresses to connect to. Raises UnsafeUrl.
+
+        The name is resolved once, so that a second lookup cannot differ.
+        """
         check_url(url, what)
         _, host, port = url_origin(url)
         await self._check_addresses(url, what, found := await self._resolve(host, port, what))
         return found
 
     async def check_proxied(self, url: str, what: str) -> None:
-        """The same for a host that a proxy will resolve, by what is known of it here. Raises UnsafeUrl.
+        """Check a URL whose host a proxy will resolve, by what is known here. Raises UnsafeUrl.
 
-        A proxy may run on this machine or inside a private network, so what a name leads to here counts. A name that
-        only the proxy knows leads where the proxy lets it, which the user chose.
+        A proxy may run on this machine or inside a private network, so the addresses found here count. A name that only
+        the proxy knows leads where the proxy allows, and the user chose the proxy.
         """
         check_url(url, what)
         _, host, port = url_origin(url)
@@ -218,7 +222,7 @@ class UrlPolicy:
             await self._check_addresses(url, what, found)
 
     async def _check_addresses(self, url: str, what: str, addresses: Sequence[str]) -> None:
-        """Raises UnsafeUrl when one of the addresses is where nothing of this server may lead."""
+        """Raise UnsafeUrl if one of the addresses is outside the scopes allowed for this server."""
         places = {address: address_scope(ipaddress.ip_address(address.partition("%")[0])) for address in addresses}
         if all(where == "public" for where in places.values()):
             return
@@ -240,10 +244,10 @@ class UrlPolicy:
                 )
 
     async def _get_allowed_scopes(self) -> set[AddressScope]:
-        """Where addresses may lead besides the world: where the MCP server is, if that can be relied on.
+        """Return the scopes that URLs may lead to: public ones, and the MCP server's own if that is reliable.
 
-        Whoever runs a server answers for its name, too. So a name is nowhere but in the world as soon as one of its
-        addresses is there, and never on this machine: that only counts where the user wrote it.
+        The operator of a server also controls its name. A name therefore counts as public if one of its addresses is,
+        and never as loopback: that counts only where the user wrote it.
         """
         if self._allowed_scopes is None:
             _, host, port = self._server_origin

@@ -1,4 +1,4 @@
-"""mcphost login, logout, accounts: signing in to servers, on machines with and without a browser."""
+"""The commands login, logout and accounts, for machines with and without a browser."""
 
 import argparse
 from shlex import quote
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
-    """The arguments of one of the three."""
+    """Add the arguments of one of the commands."""
     parser.add_argument("--json", action="store_true", help="one JSON document")
     if command == "accounts":
         parser.add_argument("action", nargs="?", choices=("list", "use"), default="list", help="list by default")
@@ -51,7 +51,7 @@ def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def run(command: str, args: argparse.Namespace) -> int:
-    """Do it."""
+    """Run one of the commands."""
     from mcphost.cli.command_runner import run_command
     from mcphost.cli.options import build_options
 
@@ -113,13 +113,16 @@ async def _login(options: "Options", args: argparse.Namespace) -> int:
     print_text(f"Signed in to {shown.server}{whose} at {shown.issuer}.")
     if shown.place == FETCHED_ON_DEMAND:
         print_note("That needs nobody, so the token is not kept: each run gets one when it needs it.")
-    elif not shown.kept:
+    elif not shown.is_stored:
         print_note("Nothing keeps the sign-in, so it ends with this command. See: mcphost doctor")
     return 0
 
 
 async def _logout(options: "Options", args: argparse.Namespace) -> int:
-    """Also of a server that is not configured any more: what is kept says where its tokens are revoked."""
+    """Sign out, also of a server that is no longer configured.
+
+    The stored sign-in names the revocation endpoint.
+    """
     from mcphost.auth.accounts import account_key
     from mcphost.cli.bootstrap import create_oauth_registry
     from mcphost.cli.command_runner import require_server
@@ -188,7 +191,7 @@ def _print_sign_out(server: str, *, signed_out: bool, revoked: bool) -> None:
 
 
 async def _selected_account(token_store: "TokenStore", accounts: "list[Account]", server: "ServerConfig | None") -> str:
-    """The account that was chosen for a server, also for one that is not configured any more."""
+    """Return the selected account of a server, also of one that is no longer configured."""
     from mcphost.auth.oauth_registry import make_target
 
     urls = {one.url for one in accounts} or ({make_target(server).canonical_url} if server is not None else set())
@@ -206,7 +209,7 @@ async def _load_config(options: "Options") -> "HostConfig":
 
 
 async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | None":
-    """The server, when it is approved."""
+    """Return the server if it is approved."""
     from mcphost.cli.bootstrap import open_grants
     from mcphost.host.servers.approval import approval_source
 
@@ -217,7 +220,7 @@ async def _approved_or_none(server: "ServerConfig | None") -> "ServerConfig | No
 
 
 async def _forget_client(registry: "OAuthRegistry", server: "ServerConfig", *, approved: bool) -> bool:
-    """Ask the server who signs for it, and drop the registration there; whether there was one. Raises ConsentDenied."""
+    """Delete the registrations for the server; return whether there was one. Raises ConsentDenied."""
     from mcphost.cli.output import print_note
     from mcphost.transport.http_client import proxy_for
 
@@ -236,7 +239,7 @@ def _not_approved_error(server: "ServerConfig") -> ConsentDenied:
 async def _create_oauth_provider(
     options: "Options", args: argparse.Namespace, frontend: "Frontend"
 ) -> "tuple[OAuthProvider, ServerConfig]":
-    """Who signs in to the server of the command line, and that server. Raises UsageError, ConfigError, Declined."""
+    """Return the server of the command line and its provider. Raises UsageError, ConfigError, ConsentDenied."""
     import anyio.to_thread
 
     from mcphost.cli.bootstrap import create_oauth_registry, load_configuration, open_grants
@@ -277,7 +280,7 @@ async def _create_oauth_provider(
 
 
 async def _select_account(options: "Options", args: argparse.Namespace) -> int:
-    """Choose; whoever connects next uses it, and a mcphost that runs does when its server is started again."""
+    """Select an account for new connections; a running mcphost uses it when the server is restarted."""
     from mcphost.cli.bootstrap import create_oauth_registry, open_grants_and_audit
     from mcphost.cli.command_runner import require_server
     from mcphost.cli.output import print_json, print_note, print_text

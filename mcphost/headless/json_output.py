@@ -139,7 +139,7 @@ def account_state(account: Account) -> str:
     """Whether it serves, and for how long, in words."""
     if accounts.validity(account) == "ended":
         return "expired"
-    return f"signed in{',' if account.renews else ''} {accounts.describe_validity(account)}"
+    return f"signed in{',' if account.is_renewable else ''} {accounts.describe_validity(account)}"
 
 
 def stored_account_json(stored: StoredAccount) -> dict[str, Any]:

@@ -406,8 +406,8 @@ def many_accounts() -> list[StoredAccount]:
         issuer=SIGN_IN.issuer,
         account=ACCOUNT,
         scopes=SIGN_IN.scopes,
-        renews=True,
-        client="registered",
+        is_renewable=True,
+        client_kind="registered",
     )
     return [
         StoredAccount(account=one, servers=(SERVER,), used_by=(SERVER,)),

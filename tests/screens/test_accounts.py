@@ -20,7 +20,12 @@ pytestmark = pytest.mark.anyio
 
 
 def signed(**more: Any) -> Account:
-    given: dict[str, Any] = {"scopes": ("issues:read", "repo"), "renews": True, "client": "registered", **more}
+    given: dict[str, Any] = {
+        "scopes": ("issues:read", "repo"),
+        "is_renewable": True,
+        "client_kind": "registered",
+        **more,
+    }
     return Account(server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **given)
 
 
@@ -43,11 +48,11 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> No
     found = DiscoverySummary(
         resource_metadata="https://hub.example/.well-known/oauth-protected-resource/mcp",
         issuer_metadata="https://login.example/.well-known/openid-configuration",
-        form="oidc",
-        device="https://login.example/device",
-        pkce=("S256",),
+        metadata_kind="oidc",
+        device_endpoint="https://login.example/device",
+        pkce_methods=("S256",),
     )
-    async with run(views=(sample_server("hub", account=signed(discovered=found)),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=signed(discovery=found)),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "Discovered when signing in" in it.text(), "the section")
         for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
@@ -58,15 +63,15 @@ async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
     hub = sample_server("hub", account=signed())
     async with run(views=(hub,), size=(120, 40)) as it:
         await it.until(lambda: "work 2" in it.text(), "the account")
-        it.host.views = (replace(hub, account=signed(renews=False, expires=time() + 60)),)
+        it.host.views = (replace(hub, account=signed(is_renewable=False, expires=time() + 60)),)
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "sign-in ends" in it.text(), "that it ends soon")
-        it.host.views = (replace(hub, account=signed(renews=False, expires=time() - 1)),)
+        it.host.views = (replace(hub, account=signed(is_renewable=False, expires=time() - 1)),)
         await it.until(lambda: "sign-in ended" in it.text(), "that it ended, without an event")
         it.host.views = (replace(hub, state="sign_in", account=None),)
         it.host.put(ServerState("hub", "sign_in"))
         await it.until(lambda: "sign-in needed" in it.text(), "that somebody must sign in")
-        earned = signed(renews=True, expires=time() + 60, place="earned")
+        earned = signed(is_renewable=True, expires=time() + 60, place="earned")
         it.host.views = (replace(hub, account=earned),)
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "work 2" in it.text(), "that nobody need care")
@@ -107,7 +112,7 @@ async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(ru
 
 def kept() -> list[StoredAccount]:
     """Two at one server, one at another that ended, one whose server is gone."""
-    ended = signed(renews=False, expires=time() - 60)
+    ended = signed(is_renewable=False, expires=time() - 60)
     return [
         StoredAccount(account=replace(signed(), account=""), servers=("hub",)),
         StoredAccount(account=signed(), servers=("hub",), used_by=("hub",)),

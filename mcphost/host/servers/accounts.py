@@ -44,7 +44,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
     A sign-in that is renewed automatically or has no expiry is good.
     """
-    if account.renews or not account.expires:
+    if account.is_renewable or not account.expires:
         return "good"
     left = account.seconds_left(now)
     return "ended" if left <= 0 else "soon" if left < EXPIRY_WARNING_SECONDS else "good"
@@ -52,7 +52,7 @@ def validity(account: Account, now: float | None = None) -> Validity:
 
 def describe_validity(account: Account, now: float | None = None) -> str:
     """Return the remaining validity as a phrase."""
-    if account.renews:
+    if account.is_renewable:
         return "renewed automatically"
     if not account.expires:
         return "with no known expiry"
@@ -75,28 +75,28 @@ def describe_storage(account: Account) -> str:
 
 def describe_client(account: Account) -> str:
     """Return how mcphost is identified at the authorization server, as a phrase."""
-    return _CLIENT_LABELS.get(account.client, account.client)
+    return _CLIENT_LABELS.get(account.client_kind, account.client_kind)
 
 
 def describe_discovery(account: Account) -> list[tuple[str, str]]:
     """Return the discovered metadata as names and values; empty for sign-ins of earlier versions."""
-    metadata = account.discovered
-    if not metadata.form:
+    metadata = account.discovery
+    if not metadata.metadata_kind:
         return []
-    features = [f"PKCE {', '.join(metadata.pkce)}" if metadata.pkce else "PKCE not declared"]
-    features.append("issuer in responses (RFC 9207)" if metadata.names_itself else "no issuer in responses")
-    features.append("device codes (RFC 8628)" if metadata.device else "no device codes")
-    form = _METADATA_LABELS.get(metadata.form, metadata.form)
-    issuer = f"{metadata.issuer_metadata} ({form})" if metadata.issuer_metadata else form
+    features = [f"PKCE {', '.join(metadata.pkce_methods)}" if metadata.pkce_methods else "PKCE not declared"]
+    features.append("issuer in responses (RFC 9207)" if metadata.sends_issuer else "no issuer in responses")
+    features.append("device codes (RFC 8628)" if metadata.device_endpoint else "no device codes")
+    kind = _METADATA_LABELS.get(metadata.metadata_kind, metadata.metadata_kind)
+    issuer = f"{metadata.issuer_metadata} ({kind})" if metadata.issuer_metadata else kind
     pairs = [
         ("server metadata", metadata.resource_metadata or "none"),
         ("issuer metadata", issuer),
         ("known by", describe_client(account)),
-        ("sign-in at", metadata.authorization),
-        ("tokens at", metadata.token),
-        ("registers at", metadata.registration),
-        ("codes at", metadata.device),
-        ("revokes at", metadata.revocation),
+        ("sign-in at", metadata.authorization_endpoint),
+        ("tokens at", metadata.token_endpoint),
+        ("registers at", metadata.registration_endpoint),
+        ("codes at", metadata.device_endpoint),
+        ("revokes at", metadata.revocation_endpoint),
         ("it supports", "; ".join(features)),
     ]
     return [(name, value) for name, value in pairs if value]

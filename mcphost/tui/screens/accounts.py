@@ -1,4 +1,4 @@
-"""All sign-ins that are kept: which one each server is used with; choose another, sign in by a name, sign out."""
+"""The screen of all stored accounts: sign in, sign out, and select the account of a server."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -24,7 +24,7 @@ NOT_SIGNED_IN = "not signed in"
 
 
 def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
-    """Mark, style, and a word for whether it is used."""
+    """Return the mark, the style, and whether the account is in use."""
     ended = validity(stored_account.account) == "ended"
     if stored_account.used_by:
         return ("▲", "$warning", "in use, but ended: sign in again") if ended else ("●", "$success", "in use")
@@ -34,7 +34,7 @@ def describe_state(stored_account: StoredAccount) -> tuple[str, str, str]:
 
 
 def describe_scopes(stored_account: StoredAccount) -> str:
-    """What it permits, in words where the names say it."""
+    """Return what the account allows, with descriptions of known scopes."""
     told = [(describe_scope(scope), scope) for scope in stored_account.account.scopes]
     return ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
 
@@ -48,7 +48,7 @@ def _row_identity(row: ListRow) -> tuple[str, ...]:
 
 
 class AccountsScreen(ListScreen):
-    """Every sign-in, by server; `server` narrows it to one. A server that wants one and has none is listed, too."""
+    """All accounts by server, or those of *server*; also servers that require a sign-in and have none."""
 
     TITLE_TEXT: ClassVar[str] = "Accounts"
     EMPTY_TEXT: ClassVar[str] = (
@@ -83,7 +83,7 @@ class AccountsScreen(ListScreen):
         self._request_accounts()
 
     def handle_server_change(self) -> None:
-        """A server was connected, or somebody signed in or out."""
+        """Reload after a server was connected, or an account was signed in or out."""
         self._request_accounts()
 
     def _request_accounts(self) -> None:
@@ -109,7 +109,7 @@ class AccountsScreen(ListScreen):
         return super().render_row(row)
 
     def _restore_cursor(self, row: ListRow) -> None:
-        """The cursor stays on what it was on, wherever that is in the list now."""
+        """Keep the cursor on the same account after a reload."""
         for number, other in enumerate(self.visible_rows):
             if _row_identity(other) == _row_identity(row):
                 self.query_one("#entries", OptionList).highlighted = number
@@ -154,7 +154,7 @@ class AccountsScreen(ListScreen):
                     ("server", ", ".join(one.servers) or f"{account.server}, which is not configured any more"),
                     ("address", account.url),
                     ("lasts", describe_validity(account)),
-                    ("by", f"{account.issuer}, {describe_client(account)}" if account.client else account.issuer),
+                    ("by", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
                     ("it may", describe_scopes(one) or "do what the server permits every user"),
                     ("kept", describe_storage(account)),
                 ]
@@ -162,7 +162,7 @@ class AccountsScreen(ListScreen):
         )
 
     def _sign_in_progress(self, servers: tuple[str, ...]) -> str:
-        """Where a sign-in to one of them is."""
+        """Return the status of a running sign-in to one of the servers."""
         return next(
             (view.sign_in_status for view in self.host.servers.views() if view.name in servers and view.sign_in_status),
             "",
@@ -178,14 +178,14 @@ class AccountsScreen(ListScreen):
     # -- what the user does
 
     def open_row(self, row: ListRow) -> None:
-        """Enter: use it."""
+        """Use the account."""
         if isinstance(row.value, ServerView):
             self.action_sign_in()
         else:
             self.action_use()
 
     def action_use(self) -> None:
-        """Connect its server as this account, now and in later runs."""
+        """Connect the server with this account, now and in later runs."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return
@@ -212,7 +212,7 @@ class AccountsScreen(ListScreen):
             self._request_accounts()
 
     def action_add_account(self) -> None:
-        """Sign in to its server under a name that is asked for."""
+        """Sign in to the server under another name."""
         if not (server := self._current_server()):
             self.notify("Its server is not configured any more.", markup=False, timeout=4)
             return
@@ -225,7 +225,7 @@ class AccountsScreen(ListScreen):
         self.app.push_screen(AccountNameForm(server, taken), signed)  # pyright: ignore[reportUnknownMemberType]
 
     def action_sign_in(self) -> None:
-        """Sign in anew with this account."""
+        """Sign in again with this account."""
         row = self.current_row()
         if row is None:
             self._sign_in(self.server, None) if self.server else None
@@ -255,7 +255,7 @@ class AccountsScreen(ListScreen):
         )
 
     def action_sign_out(self) -> None:
-        """Pressed twice: erase it here and at the server."""
+        """Sign out; pressed twice."""
         row = self.current_row()
         if row is None or isinstance(row.value, ServerView):
             return

@@ -85,7 +85,7 @@ def describe_account(view: ServerView) -> list[tuple[str, str]]:
     rights = ", ".join(f"{words} ({scope})" if words else scope for words, scope in told)
     return [
         ("signed in", f"{account.name}, {describe_validity(account)}"),
-        ("by", f"{account.issuer}, {describe_client(account)}" if account.client else account.issuer),
+        ("by", f"{account.issuer}, {describe_client(account)}" if account.client_kind else account.issuer),
         ("it may", rights or "do what the server permits every user"),
         ("kept", describe_storage(account)),
     ]

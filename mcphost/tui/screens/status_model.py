@@ -89,7 +89,7 @@ def build_server_row(view: ServerView) -> ServerRow:
 
 def has_expiring_sign_in(view: ServerView) -> bool:
     """Whether its sign-in ends by itself: no event tells of that."""
-    return bool(view.account and view.account.expires and not view.account.renews)
+    return bool(view.account and view.account.expires and not view.account.is_renewable)
 
 
 def _load_validity(account: "Account") -> str:

@@ -257,7 +257,7 @@ async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_se
         assert await send_request(auth, one) == 200
         assert await send_request(auth, one) == 200
         assert one.paths().count("/token") == 2, "one provoked the nonce"
-    private = json.loads(signed.key)["d"]
+    private = json.loads(signed.dpop_key)["d"]
     assert not any(private.encode() in seen.body + repr(seen.headers).encode() for seen in one.seen)
     assert redact.redact(f"x {private} y") == "x [secret] y"
     assert private not in repr(signed)

@@ -232,7 +232,7 @@ async def test_session_means_that_nobody_is_asked_and_nothing_is_written(tmp_pat
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()
         assert vault._secrets == {}
-        assert [account.kept for account in await keep.accounts()] == [False]
+        assert [account.is_stored for account in await keep.accounts()] == [False]
 
 
 async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> None:

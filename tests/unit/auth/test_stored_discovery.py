@@ -33,18 +33,18 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
         }
         one.redirect = {"iss": one.origin}
         entry = await kept(one, tmp_path)
-    assert entry.client == "registered"
-    assert entry.discovered == DiscoverySummary(
+    assert entry.client_kind == "registered"
+    assert entry.discovery == DiscoverySummary(
         resource_metadata=f"{one.origin}/.well-known/oauth-protected-resource/mcp",
         issuer_metadata=f"{one.origin}/.well-known/oauth-authorization-server",
-        form="oauth",
-        authorization=f"{one.origin}/authorize",
-        token=f"{one.origin}/token",
-        registration=f"{one.origin}/register",
-        device=f"{one.origin}/device",
-        revocation=f"{one.origin}/revoke",
-        pkce=("plain", "S256"),
-        names_itself=True,
+        metadata_kind="oauth",
+        authorization_endpoint=f"{one.origin}/authorize",
+        token_endpoint=f"{one.origin}/token",
+        registration_endpoint=f"{one.origin}/register",
+        device_endpoint=f"{one.origin}/device",
+        revocation_endpoint=f"{one.origin}/revoke",
+        pkce_methods=("plain", "S256"),
+        sends_issuer=True,
     )
     words = dict(describe_discovery(entry))
     assert words["issuer metadata"].endswith("oauth-authorization-server (RFC 8414)")
@@ -59,8 +59,8 @@ async def test_openid_discovery_is_told_from_rfc_8414(tmp_path: Path) -> None:
         document = json.dumps(one.metadata()).encode()
         one.answers["/.well-known/openid-configuration"] = (200, document, "application/json")
         entry = await kept(one, tmp_path)
-    assert entry.discovered.form == "oidc"
-    assert entry.discovered.issuer_metadata == f"{one.origin}/.well-known/openid-configuration"
+    assert entry.discovery.metadata_kind == "oidc"
+    assert entry.discovery.issuer_metadata == f"{one.origin}/.well-known/openid-configuration"
 
 
 async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ async def test_the_defaults_of_2025_03_26_are_named_as_what_they_are(tmp_path: P
         for path in ("oauth-protected-resource/mcp", "oauth-authorization-server"):
             one.answers[f"/.well-known/{path}"] = (404, b"", "")
         entry = await kept(one, tmp_path)
-    found = entry.discovered
-    assert (found.form, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
+    found = entry.discovery
+    assert (found.metadata_kind, found.resource_metadata, found.issuer_metadata) == ("legacy", "", "")
     assert dict(describe_discovery(entry))["issuer metadata"] == "none: default addresses of 2025-03-26"
 
 
@@ -83,7 +83,7 @@ async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None
         assert await send_with_sign_in(client, one) == 200
         assert one.forms[-1]["grant_type"] == "refresh_token"
         (entry,) = await TokenStore(vault, tmp_path).accounts()
-        assert entry.discovered.form == "oauth"
+        assert entry.discovery.metadata_kind == "oauth"
 
 
 async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ async def test_what_a_server_writes_there_without_end_is_bounded(tmp_path: Path)
             "revocation_endpoint": f"{one.origin}/{'r' * 3_000}",
         }
         entry = await kept(one, tmp_path)
-    assert len(entry.discovered.pkce) == 8
-    assert len(encode(entry.discovered)) < 2_000
+    assert len(entry.discovery.pkce_methods) == 8
+    assert len(encode(entry.discovery)) < 2_000
 
 
 async def test_an_entry_of_an_earlier_version_is_still_a_sign_in(tmp_path: Path) -> None:
     old = {"server": "tracker", "url": "https://a.example/mcp", "issuer": "https://as.example", "renews": True}
     (tmp_path / INDEX_FILE).write_text(json.dumps({"accounts": [{**old, "expires": time() + 60}]}))
     (entry,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
-    assert (entry.server, entry.discovered) == ("tracker", DiscoverySummary())
+    assert (entry.server, entry.discovery) == ("tracker", DiscoverySummary())
     assert describe_discovery(entry) == []

@@ -80,7 +80,7 @@ async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
         assert validity(listed) == "ended"
     # Another process never used it: the clock on the wall is all there is, and no moment of another clock is written.
     (stored,) = await TokenStore(MemoryBackend(), tmp_path).accounts()
-    assert stored.ends == 0
+    assert stored.monotonic_expiry == 0
     assert stored.seconds_left(stored.expires - 60) == 60
 
 

@@ -270,10 +270,10 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_
     ("scope", "hint"),
     [
         ("tools:write files.read", "mcphost login peer --scope tools:write --scope files.read"),
-        ("a;reboot", "mcphost login peer, with --scope for each of them"),
-        ("$(reboot)", "mcphost login peer, with --scope for each of them"),
-        ("-h", "mcphost login peer, with --scope for each of them"),
-        (" ".join(map(str, range(11))), "mcphost login peer, with --scope for each of them"),
+        ("a;reboot", "mcphost login peer, with --scope for each one"),
+        ("$(reboot)", "mcphost login peer, with --scope for each one"),
+        ("-h", "mcphost login peer, with --scope for each one"),
+        (" ".join(map(str, range(11))), "mcphost login peer, with --scope for each one"),
     ],
 )
 async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_never_what_a_shell_would_run(
@@ -281,9 +281,9 @@ async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_nev
 ) -> None:
     async with run_peer() as one:
         refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
-        with pytest.raises(SignInFailed, match="wants more rights") as caught:
+        with pytest.raises(SignInFailed, match="requires more scopes") as caught:
             await create_oauth(one, None).sign_in(refused)
-    assert caught.value.hint == f"Give them with: {hint}"
+    assert caught.value.hint == f"Grant them: {hint}"
 
 
 @pytest.mark.req("auth.401-after-token")
@@ -329,7 +329,7 @@ async def test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_
         await aged(auth, keep)
         assert await send_request(auth, one) == 200, "and it is renewed like any other"
         (account,) = await keep.accounts()
-        assert not account.kept
+        assert not account.is_stored
         assert not (tmp_path / INDEX_FILE).exists()
     assert told == ["This sign-in is kept only until mcphost ends. The keyring is locked. Unlock it."]
 
@@ -395,8 +395,8 @@ async def test_an_account_is_shown_without_its_secrets(tmp_path: Path) -> None:
         await create_oauth(one, BrowserUser(), keep).login()
         (account,) = await keep.accounts()
     assert (account.server, account.url, account.issuer) == ("peer", one.url, one.origin)
-    assert account.renews
-    assert account.client == "registered"
+    assert account.is_renewable
+    assert account.client_kind == "registered"
     assert account.scopes == ("tools:read",)
 
 

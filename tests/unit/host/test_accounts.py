@@ -126,7 +126,7 @@ async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_w
 
 
 @pytest.mark.parametrize(
-    ("expires", "renews", "valid", "words"),
+    ("expires", "is_renewable", "valid", "words"),
     [
         (0, False, "good", "with no known expiry"),
         (1, True, "good", "renewed automatically"),
@@ -140,9 +140,9 @@ async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_w
     ],
 )
 def test_how_long_a_sign_in_lasts_is_said_in_words_and_never_below_nothing(
-    expires: float, renews: bool, valid: str, words: str
+    expires: float, is_renewable: bool, valid: str, words: str
 ) -> None:
-    account = Account(server="s", url="u", issuer="i", expires=expires, renews=renews)
+    account = Account(server="s", url="u", issuer="i", expires=expires, is_renewable=is_renewable)
     assert (validity(account, 1000), describe_validity(account, 1000)) == (valid, words)
 
 

@@ -282,5 +282,5 @@ async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
         signed = await auth.login()
         assert await send_request(auth, one) == 200
         sinks.show(*inside(auth, signed, keep))
-        private = json.loads(signed.key)["d"]
-    nothing_leaked(sinks, one, more=(private, signed.key), least=6)
+        private = json.loads(signed.dpop_key)["d"]
+    nothing_leaked(sinks, one, more=(private, signed.dpop_key), least=6)
