@@ -181,6 +181,7 @@ class TokenStore:
             key = sign_in.identity
             for stale in [other for other, item in self._sign_ins.items() if other != name and item.identity == key]:
                 del self._sign_ins[stale]
+                self._unsaved.discard(stale)
             if is_stored:
                 earlier = [entry for entry in await self._indexed_accounts() if entry.identity == key]
                 await self._update_index(key, replace(sign_in.to_account(place), monotonic_expiry=0.0))

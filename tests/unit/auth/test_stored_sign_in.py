@@ -9,7 +9,9 @@ from mcphost.auth.file_backend import PLAIN_FILE, FileBackend
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.registration import OAuthClient
 from mcphost.auth.secret_store import resolve_reference
-from mcphost.auth.token_store import TokenStore, make_entry_name
+from mcphost.auth.token_store import StoredSignIn, TokenStore, make_entry_name
+from mcphost.auth.tokens import TokenSet
+from mcphost.errors import McpHostError
 from mcphost.serialization import encode, replace
 from tests.unit.auth.oauth_peer import BrowserUser, Refused, create_oauth, run_peer, send_with_sign_in
 
@@ -78,3 +80,24 @@ async def test_a_client_id_that_was_used_at_one_issuer_is_not_sent_to_another_th
             await auth.sign_in(Refused(401, "", sent), 1)
         assert not any(b"mine" in seen.body or "mine" in seen.path for seen in other.seen)
     assert len(person.urls) == 1
+
+
+async def test_a_sign_in_at_another_issuer_replaces_one_that_was_never_stored() -> None:
+    class FullBackend(MemoryBackend):
+        async def set(self, name: str, secret: str) -> None:
+            raise McpHostError("The disk is full.")
+
+    store = TokenStore(FullBackend(), None)
+    for issuer in ("https://old.example", "https://new.example"):
+        sign_in = StoredSignIn(
+            server="peer",
+            url="https://mcp.example",
+            issuer=issuer,
+            resource="",
+            token_endpoint="",
+            tokens=TokenSet("token"),
+            client=OAuthClient(issuer, "me"),
+        )
+        await store.save(sign_in)
+    assert [account.issuer for account in await store.accounts()] == ["https://new.example"]
+    assert await store.load("https://mcp.example") == sign_in
