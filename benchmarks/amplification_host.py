@@ -495,7 +495,7 @@ def names_of_very_many_tools() -> tuple[int, Work]:
 
 @host_case
 def outgoing_log_line_of_long_arguments() -> tuple[int, Work]:
-    from mcphost.host.tools.executor import log_call
+    from mcphost.host.tools.tool_outcome import log_call
 
     arguments = {"text": "word " * 200_000}
 

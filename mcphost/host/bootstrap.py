@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from mcphost.host.tools.manual_call import ManualCalls
     from mcphost.host.tools.pipeline import ToolPipeline
     from mcphost.host.tools.result_review import ResultReviewer
+    from mcphost.host.tools.schema_validation import ArgumentValidator
     from mcphost.sandbox.schema_validator import SchemaValidator
 
 
@@ -308,17 +309,24 @@ class _LateParts:
         )
 
     @cached_property
+    def argument_validator(self) -> "ArgumentValidator":
+        from mcphost.host.tools.schema_validation import ArgumentValidator
+
+        return ArgumentValidator(self._late_grants.validator)
+
+    @cached_property
     def tool_pipeline(self) -> "ToolPipeline":
         from mcphost.host.tools.pipeline import ToolPipeline
+        from mcphost.host.tools.presenter import ResultPresenter
 
         return ToolPipeline(
             self._tool_registry,
+            self.argument_validator,
             self.consent,
-            self._core.events,
-            self._late_grants.validator,
-            self.builtin_tools,
             self.executor,
-            self.reviewer,
+            ResultPresenter(self.reviewer, self.builtin_tools.result_tool),
+            self.builtin_tools,
+            self._core.events,
             self._core.config.limits.parallel_calls,
         )
 
@@ -326,7 +334,7 @@ class _LateParts:
     def manual_calls(self) -> "ManualCalls":
         from mcphost.host.tools.manual_call import ManualCalls
 
-        return ManualCalls(self._servers, self.consent, self.executor, self.tool_pipeline)
+        return ManualCalls(self._servers, self.consent, self.executor, self.argument_validator)
 
     @cached_property
     def turn_parts(self) -> "TurnParts":

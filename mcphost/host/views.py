@@ -1,11 +1,11 @@
 """Immutable views of servers and their offers for frontends."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from mcphost.client.session import Account, ServerFacts
 from mcphost.config.schema import ServerConfig
 from mcphost.host.events import ServerLog, ServerStateName
-from mcphost.host.results.schema_verdict import OutputValidation
 from mcphost.host.server_requests.root_list import KnownRoots
 from mcphost.pluralize import pluralize
 from mcphost.protocol.prompts import Prompt
@@ -13,6 +13,13 @@ from mcphost.protocol.resources import Resource, ResourceTemplate
 from mcphost.protocol.skills import Skill
 from mcphost.protocol.tools import CallToolResult, Tool
 from mcphost.serialization import Struct
+
+
+class OutputValidation(Struct, frozen=True):
+    """Outcome of a validation: `none` if the tool has no schema; `text` is a sentence on the rest."""
+
+    outcome: Literal["none", "fits", "misfit", "unchecked"] = "none"
+    text: str = ""
 
 
 class Catalog(Struct, frozen=True):

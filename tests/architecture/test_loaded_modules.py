@@ -67,7 +67,6 @@ WITH_THE_FIRST_USE = {
     "mcphost.host.tools",
     "mcphost.host.consent",
     "mcphost.host.questions.forms",
-    "mcphost.host.results.tool_schemas",
     "mcphost.host.results.presentation",
     "mcphost.host.servers.accounts",
     "mcphost.host.servers.command_risks",

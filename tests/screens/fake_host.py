@@ -19,9 +19,9 @@ from mcphost.host.consent.auto_approve import AutoApprovalBudget, AutoApprovalSt
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus, PastCall
 from mcphost.host.consent.rule_matching import RuleInput, RuleMatch, RuleMatcher
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, AllowSession, ApproveTool, Deny
-from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
+from mcphost.host.tools.schema_validation import SchemaErrors
 from mcphost.host.views import Catalog, ConversationInfo, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage

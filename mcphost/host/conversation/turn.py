@@ -20,10 +20,10 @@ from mcphost.host.events import (
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.questions import ContinueTurn
 from mcphost.host.tools.pipeline import ToolPipeline
-from mcphost.host.tools.result_review import ResultReviewer
+from mcphost.host.tools.result_review import STOPPED_AFTER_RUN, ResultReviewer
 from mcphost.host.tools.tool_outcome import ToolCallOutcome
 from mcphost.llm import model as llm
-from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolUsePart
+from mcphost.llm.messages import Message, Part, TextPart, ThinkingPart, ToolReturnPart, ToolUsePart
 from mcphost.serialization import Struct
 
 DRAFT_SECONDS = 1.0
@@ -34,6 +34,7 @@ _UNFINISHED = {
     "content_filter": ("The provider's filter ended the answer.", "Say it differently, or choose another model."),
     "unknown": ("The answer was cut off: it ended without its end mark.", "Ask it to go on."),
 }
+STOPPED_TEXT = "The user stopped this call before its result arrived."
 _EMPTY_ANSWER = ("The model's answer was cut off before anything came.", "Send it again.")
 
 
@@ -125,6 +126,7 @@ class Turn:
         self._model = model
         self._conversation = conversation
         self._tool_pipeline = parts.tool_pipeline
+        self._reviewer = parts.reviewer
         self._requests = parts.requests
         self._events, self._frontend = parts.events, parts.frontend
         self._max_rounds = parts.max_rounds
@@ -242,8 +244,7 @@ class Turn:
         finally:
             # Every call gets a result, also when stopped: providers reject a conversation with an open call.
             parts = tuple(
-                outcomes[use.id].part if use.id in outcomes else self._tool_pipeline.make_stopped_return(use)
-                for use in uses
+                outcomes[use.id].part if use.id in outcomes else self._make_stopped_return(use) for use in uses
             )
             with anyio.CancelScope(shield=True):
                 await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
@@ -251,5 +252,10 @@ class Turn:
 
     async def _return_stopped(self, message: Message) -> None:
         if message.tool_uses:
-            parts = tuple(self._tool_pipeline.make_stopped_return(use) for use in message.tool_uses)
+            parts = tuple(self._make_stopped_return(use) for use in message.tool_uses)
             await self._conversation.append(Message(role="tool", parts=parts), self._model.name)
+
+    def _make_stopped_return(self, use: ToolUsePart) -> ToolReturnPart:
+        """Return the result of a stopped call for the model: whether it ran, without its result."""
+        text = STOPPED_AFTER_RUN if self._reviewer.pop_interrupted(use.id) else STOPPED_TEXT
+        return ToolReturnPart(use.id, use.name, text, is_error=True, outcome="stopped")

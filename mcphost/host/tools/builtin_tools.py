@@ -12,7 +12,7 @@ from mcphost.host.consent.policy import Approval, ConsentPolicy
 from mcphost.host.consent.tool_identity import ToolIdentity
 from mcphost.host.events import EventBus, ToolFinished, ToolProposed, ToolStarted
 from mcphost.host.questions.questions import ApproveTool, Deny, ResultPart
-from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
+from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT, RESERVED_TOOL_NAMES
 from mcphost.host.results.presentation import MODEL_TEXT_LIMIT, RenderedResult
 from mcphost.host.servers.skills import SkillContent, Skills
 from mcphost.host.tools.result_review import ResultReviewer
@@ -334,7 +334,7 @@ class BuiltinTools:
 
     def has_tool(self, name: str) -> bool:
         """Return whether the model may call the tool of this name now."""
-        return any(spec.name == name for spec in self.specs())
+        return name in RESERVED_TOOL_NAMES and any(spec.name == name for spec in self.specs())
 
     async def run(self, use: ToolUsePart, why: str) -> ToolCallOutcome:
         """Run one call of a builtin tool. Raises nothing but cancellation."""

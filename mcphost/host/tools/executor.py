@@ -1,7 +1,6 @@
 """Executor of approved tool calls: sends, validates the result, reports and records the outcome."""
 
 import itertools
-import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,28 +8,27 @@ from typing import Any
 from mcphost.client.session import Session
 from mcphost.errors import ConnectionLost, ConsentDenied, McpHostError, RequestNotSent, RequestRefused, ServerError
 from mcphost.host.audit.audit_log import AuditLog, AuditSpan, AuditSubject
-from mcphost.host.audit.audit_summary import arguments_digest
+from mcphost.host.consent.policy import Approval
 from mcphost.host.events import EventBus, ToolFinished, ToolStarted
 from mcphost.host.questions.questions import ResultPart
 from mcphost.host.results.presentation import RenderedResult, join_parts, make_parts_async
-from mcphost.host.results.tool_schemas import OutputValidation, validate_output
 from mcphost.host.servers.orphaned_tasks import OrphanedTasks, ProgressTracker, TrackedTask
 from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.host.tools.schema_validation import OutputValidation, validate_output
+from mcphost.host.tools.tool_outcome import log_call
 from mcphost.protocol.base import Notification
 from mcphost.protocol.jsonrpc import INVALID_PARAMS
 from mcphost.protocol.notifications import LoggingMessageNotification, ProgressNotification
 from mcphost.protocol.tasks import TaskStatusNotification
 from mcphost.protocol.tools import CallTool, CallToolResult
 from mcphost.sandbox.schema_validator import SchemaValidator
-from mcphost.serialization import Struct, dumps
+from mcphost.serialization import Struct
 
 MAY_HAVE_RUN = "The tool may have run."
 RELISTING_PROGRESS = ProgressNotification(
     progress_token="", progress=0, message="The server's tools changed and are being listed again."
 )
-LOGGED_ARGUMENTS_LIMIT = 4_000
-_log = logging.getLogger(__name__)
 
 
 class CallExecution(Struct, frozen=True):
@@ -83,11 +81,9 @@ class ToolExecutor:
 
     async def execute_manual(self, offered: OfferedTool, arguments: dict[str, Any]) -> CallExecution:
         """Run the user's own call; raises what `execute` does."""
-        return await self.execute(f"hand-{next(self._manual_numbers)}", offered, arguments, "user")
+        return await self.execute(f"hand-{next(self._manual_numbers)}", offered, Approval("user", arguments))
 
-    async def execute(
-        self, call: str, offered: OfferedTool, arguments: dict[str, Any], by: str, grant: str = ""
-    ) -> CallExecution:
+    async def execute(self, call: str, offered: OfferedTool, approval: Approval) -> CallExecution:
         """Send an approved call, validate and report the result. Raises ServerError or ConsentDenied.
 
         The definition, the account and the grant are checked directly before each request, also when it is repeated
@@ -95,6 +91,7 @@ class ToolExecutor:
         audit row of the end says so.
         """
         server, tool = offered.connection.config.name, offered.definition.name
+        arguments, by, grant = approval.arguments, approval.source, approval.grant_id
         tracked_task = self._orphaned_tasks.track(server, offered.connection.identity, tool)
         subject = AuditSubject(kind="tool", server=server, name=tool, call=call, arguments=arguments,
                   definition=offered.definition.digest)  # fmt: skip
@@ -269,18 +266,3 @@ def error_text(error: McpHostError) -> str:
     if isinstance(error, ServerError) and error.may_have_run:
         return f"{error.message} {MAY_HAVE_RUN}"
     return error.message
-
-
-def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
-    """Log a call with its approval and outcome; the log adds the time and redacts secrets.
-
-    Arguments are logged as size and digest, as in the audit log, and as text only at the level debug.
-    """
-    text = dumps(arguments)
-    if _log.isEnabledFor(logging.DEBUG):
-        description = text[:LOGGED_ARGUMENTS_LIMIT]
-    else:
-        description = (
-            f"of {len(text)} characters (sha256 {arguments_digest(arguments)})" if arguments is not None else "none"
-        )
-    _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, description, decision, outcome)

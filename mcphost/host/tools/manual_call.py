@@ -5,10 +5,9 @@ from typing import Any
 
 from mcphost.errors import ConsentDenied
 from mcphost.host.consent.policy import ConsentPolicy
-from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.host.servers.servers import Servers
 from mcphost.host.tools.executor import ToolExecutor
-from mcphost.host.tools.pipeline import ToolPipeline
+from mcphost.host.tools.schema_validation import ArgumentValidator, SchemaErrors
 from mcphost.host.views import ManualCallResult
 
 
@@ -16,12 +15,12 @@ class ManualCalls:
     """The user's own calls of tools."""
 
     def __init__(
-        self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, tool_pipeline: ToolPipeline
+        self, servers: Servers, consent: ConsentPolicy, executor: ToolExecutor, validator: ArgumentValidator
     ) -> None:
         self._servers = servers
         self._consent = consent
         self._executor = executor
-        self._tool_pipeline = tool_pipeline
+        self._validator = validator
 
     async def call(self, server: str, tool: str, arguments: dict[str, Any]) -> ManualCallResult:
         """Run a call.
@@ -44,4 +43,4 @@ class ManualCalls:
 
         Raises ServerError, ConsentDenied or UsageError.
         """
-        return await self._tool_pipeline.validate_arguments(await self._servers.get_tool(server, tool), arguments)
+        return await self._validator.validate(await self._servers.get_tool(server, tool), arguments)

@@ -1,13 +1,17 @@
-"""The outcome of a proposed call and its part of the conversation."""
+"""The outcome of a proposed call: its part of the conversation, and the failures of calls that did not run."""
 
-from typing import Any
+import logging
+from typing import Any, Literal
 
 from mcphost.host.audit.audit_summary import arguments_digest
 from mcphost.llm.messages import Outcome, ToolReturnPart, ToolUsePart
 from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Struct, dumps, replace
 
+DISABLED_TEXT = "The user turned this tool off; it was not called."
+LOGGED_ARGUMENTS_LIMIT = 4_000
 _ARGUMENTS_LIMIT = 4_000
+_log = logging.getLogger(__name__)
 
 
 class ToolCallOutcome(Struct, frozen=True):
@@ -16,6 +20,46 @@ class ToolCallOutcome(Struct, frozen=True):
     part: ToolReturnPart
     is_declined: bool = False
     is_invalid: bool = False
+
+
+class ToolFailure(Exception):
+    """A proposed call that did not run: how the user and the model are told.
+
+    `decision` is for the log; `outcome` is the end of the call as an event.
+    """
+
+    outcome: Literal["failed", "declined"] = "failed"
+    decision = "not asked for"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.user_text = self.model_text = text
+
+    def to_outcome(self, use: ToolUsePart, server: str, tool: str) -> ToolCallOutcome:
+        """Return the call's part of the conversation."""
+        part = make_tool_return(use, server, tool, self.model_text, outcome=self.outcome)
+        return ToolCallOutcome(part, is_declined=self.outcome == "declined", is_invalid=self.outcome == "failed")
+
+
+class ToolUnavailable(ToolFailure):
+    """The tool does not exist, is off, is quarantined, or cannot be listed."""
+
+
+class InvalidArguments(ToolFailure):
+    """The arguments are no JSON object, or do not match the tool's schema."""
+
+
+class CallDeclined(ToolFailure):
+    """The user or a never-rule declined the call."""
+
+    outcome = "declined"
+    decision = "declined"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("The user declined this call; the tool did not run.")
+        self.user_text = reason or "Declined."
+        if reason:
+            self.model_text = f"{self.model_text} Reason: {reason}"
 
 
 def make_tool_return(use: ToolUsePart, server: str, tool: str, text: str, *, outcome: Outcome) -> ToolReturnPart:
@@ -36,3 +80,18 @@ def add_edit_note(outcome: ToolCallOutcome, use: ToolUsePart, arguments: dict[st
     )
     note = f"The user changed the arguments before the call ran. It ran with: {strip_hidden_text(text)}\n\n"
     return replace(outcome, part=replace(outcome.part, text=note + outcome.part.text))
+
+
+def log_call(server: str, tool: str, arguments: dict[str, Any] | None, decision: str, outcome: str) -> None:
+    """Log a call with its approval and outcome; the log adds the time and redacts secrets.
+
+    Arguments are logged as size and digest, as in the audit log, and as text only at the level debug.
+    """
+    text = dumps(arguments)
+    if _log.isEnabledFor(logging.DEBUG):
+        description = text[:LOGGED_ARGUMENTS_LIMIT]
+    else:
+        description = (
+            f"of {len(text)} characters (sha256 {arguments_digest(arguments)})" if arguments is not None else "none"
+        )
+    _log.info("tool %r of %r, arguments %s, decision: %s, outcome: %s", tool, server, description, decision, outcome)

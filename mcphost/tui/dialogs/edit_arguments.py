@@ -27,7 +27,7 @@ from mcphost.tui.widgets.form import Form
 from mcphost.tui.widgets.ordered_input import OrderedTextArea
 
 if TYPE_CHECKING:
-    from mcphost.host.results.tool_schemas import SchemaErrors
+    from mcphost.host.tools.schema_validation import SchemaErrors
 
 _CHECK_DELAY = 0.3
 """Seconds without a change before the arguments are validated against the schema."""

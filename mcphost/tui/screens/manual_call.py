@@ -4,7 +4,6 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcphost.errors import MalformedMessage, McpHostError, UsageError
-from mcphost.host.results.tool_schemas import SchemaErrors
 from mcphost.serialization import loads
 from mcphost.tui.messages import ArgumentCheckRequested
 
@@ -65,5 +64,7 @@ async def check_arguments(host: "Host", message: ArgumentCheckRequested) -> None
     try:
         fault = await host.tools.validate(message.server, message.tool, message.arguments)
     except McpHostError as error:
+        from mcphost.host.tools.schema_validation import SchemaErrors
+
         fault = SchemaErrors(error.message)
     message.on_checked(fault)

@@ -11,6 +11,7 @@ import pytest
 from mcphost.config.schema import AuditConfig
 from mcphost.headless.run import parse_rules
 from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.conversation.turn import STOPPED_TEXT
 from mcphost.host.events import ResultReviewed, ToolFinished
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Question
@@ -27,7 +28,6 @@ from mcphost.host.questions.questions import (
     WithholdResult,
 )
 from mcphost.host.reserved_names import LOAD_SKILL, READ_RESULT
-from mcphost.host.tools.pipeline import STOPPED_TEXT
 from mcphost.host.tools.result_review import ATTACHMENT_WITHHELD, REVIEW_UNAVAILABLE, STOPPED_AFTER_RUN, WITHHELD
 from mcphost.llm.messages import ResourcePart, ToolReturnPart
 from mcphost.llm.model import ModelRequest

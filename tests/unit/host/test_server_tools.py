@@ -253,7 +253,7 @@ async def test_every_call_is_logged_with_decision_and_outcome_and_the_words_only
             peer.answers["tools/call"] = ErrorData(code=-32603, message="broken")
             with pytest.raises(RequestRefused):
                 await host.tools.call("peer", "t", {"n": 4})
-    logged = [line.message for line in caplog.records if line.name == "mcphost.host.tools.executor"]
+    logged = [line.message for line in caplog.records if line.name == "mcphost.host.tools.tool_outcome"]
     assert len(logged) == 4
     for number, decision, outcome in (
         (1, "once", "ok after"),

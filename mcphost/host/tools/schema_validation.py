@@ -2,11 +2,13 @@
 
 from typing import Any
 
-from mcphost.host.results.schema_verdict import OutputValidation
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.views import OutputValidation
 from mcphost.protocol.base import is_set
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallToolResult, Tool
-from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation, ValidationResult
+from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
+from mcphost.sanitize import strip_hidden_text
 from mcphost.serialization import Struct
 
 
@@ -18,6 +20,24 @@ class SchemaErrors(Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.sentence)
+
+
+class ArgumentValidator:
+    """The stage "validate": arguments against the tool's whole inputSchema."""
+
+    def __init__(self, validator: SchemaValidator) -> None:
+        self._validator = validator
+
+    async def validate(self, offered: OfferedTool, arguments: dict[str, Any]) -> SchemaErrors:
+        """Return what must be corrected before the call; nothing if valid or unchecked."""
+        tool = offered.definition.tool
+        verdict = await self._validator.validate(tool.input_schema, arguments)
+        if verdict.outcome == "unchecked":
+            offered.connection.warn(f"The arguments for the tool {tool.name!r} were not checked: {verdict.summary}.")
+        if verdict.outcome != "misfit":
+            return SchemaErrors()
+        message = f"The arguments do not match the tool's inputSchema; the tool was not called. {verdict.summary}."
+        return SchemaErrors(strip_hidden_text(message), verdict.violations)
 
 
 async def validate_output(
@@ -48,8 +68,3 @@ async def validate_output(
             )
         case "unchecked":
             return OutputValidation("unchecked", f"The structured content was not checked: {verdict.summary}.")
-
-
-async def validate_arguments(validator: SchemaValidator, tool: Tool, values: dict[str, Any]) -> ValidationResult:
-    """Validate the model's arguments against the tool's whole inputSchema."""
-    return await validator.validate(tool.input_schema, values)

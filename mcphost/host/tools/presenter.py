@@ -1,0 +1,85 @@
+"""Presentation of results to the model: within bounds, and reviewed by the user where configured."""
+
+from pathlib import Path
+
+from mcphost.errors import McpHostError, ServerError
+from mcphost.host.consent.policy import Approval
+from mcphost.host.questions.questions import ResultPart
+from mcphost.host.results.presentation import RenderedResult
+from mcphost.host.servers.tool_registry import OfferedTool
+from mcphost.host.tools.builtin_tools import ResultTool
+from mcphost.host.tools.executor import CallExecution, error_text
+from mcphost.host.tools.result_review import ResultReviewer
+from mcphost.host.tools.tool_outcome import ToolCallOutcome, add_edit_note, make_tool_return
+from mcphost.llm.messages import ToolReturnPart, ToolUsePart
+from mcphost.serialization import Struct
+
+
+class ProposedCall(Struct, frozen=True):
+    """A call that the model proposed; `server` is "" for an unknown tool, `why` names the turn."""
+
+    use: ToolUsePart
+    server: str
+    tool: str
+    why: str
+
+
+class ResultPresenter:
+    """The stage "present": what the model receives of a call that was sent."""
+
+    def __init__(self, reviewer: ResultReviewer, result_tool: ResultTool) -> None:
+        self._reviewer = reviewer
+        self._result_tool = result_tool
+
+    async def present(
+        self, call: ProposedCall, offered: OfferedTool, approval: Approval, result: CallExecution | McpHostError
+    ) -> ToolCallOutcome:
+        """Return the outcome; a result, or a server's error, is reviewed first where the server is configured so."""
+        if offered.connection.config.review_results and not (
+            isinstance(result, McpHostError) and not isinstance(result, ServerError)
+        ):
+            outcome = await self._review(call, approval, result)
+        elif isinstance(result, McpHostError):
+            text = f"The call failed: {error_text(result)}"
+            outcome = ToolCallOutcome(make_tool_return(call.use, call.server, call.tool, text, outcome="failed"))
+        else:
+            part = _make_part(call, result.rendered, result.stored_file, is_error=result.is_error)
+            outcome = ToolCallOutcome(part)
+        return add_edit_note(outcome, call.use, approval.arguments)
+
+    async def _review(
+        self, call: ProposedCall, approval: Approval, result: CallExecution | ServerError
+    ) -> ToolCallOutcome:
+        if isinstance(result, ServerError):
+            text = f"The call failed: {error_text(result)}"
+            parts, is_error = (ResultPart(kind="error", text=text, size=len(text)),), True
+        else:
+            parts, is_error = result.parts, result.is_error
+        use, server, tool = call.use, call.server, call.tool
+        reviewed = await self._reviewer.review(
+            server, use.id, tool, approval.arguments, parts, call.why, is_error=is_error
+        )
+        if reviewed.replacement:
+            self._reviewer.publish(use.id, server, tool, reviewed, parts, "")
+            part = make_tool_return(use, server, tool, reviewed.replacement, outcome="ok")
+            return ToolCallOutcome(part, is_declined=True)
+        rendered, stored_file = await self._result_tool.store(reviewed.rendered)
+        self._reviewer.publish(use.id, server, tool, reviewed, parts, stored_file)
+        return ToolCallOutcome(_make_part(call, rendered, stored_file, is_error=is_error, is_reviewed=True))
+
+
+def _make_part(
+    call: ProposedCall, rendered: RenderedResult, stored_file: str, *, is_error: bool, is_reviewed: bool = False
+) -> ToolReturnPart:
+    return ToolReturnPart(
+        call.use.id,
+        call.use.name,
+        rendered.bounded_model_text(Path(stored_file).stem),
+        is_error,
+        call.server,
+        call.tool,
+        rendered.images,
+        stored_file,
+        outcome="error" if is_error else "ok",
+        reviewed=is_reviewed,
+    )
