@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from mcphost import redact
 from tests.flows import fork_sockets
+from tests.flows.program import Program
 from tests.peers import node
 
 HERE = Path(__file__).parent
@@ -198,6 +199,12 @@ def _reset_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redact, "_user_secrets", ())
     monkeypatch.setattr(redact, "_received_secrets", ())
     monkeypatch.setattr(redact, "_all_secrets", ())
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """The command line with folders of its own."""
+    return Program(tmp_path)
 
 
 @pytest.fixture

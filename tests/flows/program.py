@@ -189,3 +189,6 @@ class PipeClient:
             pass
         assert self.process.wait(15) == 0, self.process.stderr.read().decode() if self.process.stderr else ""
         return self.events
+
+
+CANARY = "tweety-4711-0815"

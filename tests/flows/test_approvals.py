@@ -14,11 +14,6 @@ from tests.flows.program import Program
 SERVES = "import runpy; runpy.run_module('mcphost.demo.server', run_name='__main__')\n"
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
 def write_server(folder: Path, mark: Path | None = None) -> None:
     """The module `its_server` in that folder; with `mark` it leaves that file when it is run."""
     folder.mkdir(parents=True, exist_ok=True)

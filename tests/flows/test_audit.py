@@ -3,16 +3,8 @@
 import json
 import sqlite3
 from contextlib import closing
-from pathlib import Path
-
-import pytest
 
 from tests.flows.program import DEMO, Program
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def rows(program: Program, *arguments: str) -> list[dict[str, object]]:

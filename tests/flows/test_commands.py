@@ -15,11 +15,6 @@ from tests.flows.program import DEMO, MCPHOST, Program, faulty_server
 from tests.peers import node
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
 def script(code: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-c", code]}
 

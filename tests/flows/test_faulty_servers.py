@@ -16,33 +16,14 @@ from mcphost.serialization import replace
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import DEMO, OpenHost, inline_server, read_events
+from tests.flows.inline_servers import HANDSHAKE_SERVER
 from tests.processes import is_alive
 
 pytestmark = pytest.mark.anyio
 
-# A small server of the handshake era; CALL says what tools/call does, START what happens first.
-BASE = """
-import json, os, signal, sys, time
-def send(m): sys.stdout.write(json.dumps(m) + "\\n"); sys.stdout.flush()
-{start}
-for line in sys.stdin:
-    m = json.loads(line)
-    if "id" not in m: continue
-    def answer(r): send({{"jsonrpc": "2.0", "id": m["id"], "result": r}})
-    if m["method"] == "initialize":
-        answer({{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{"listChanged": True}}}},
-                "serverInfo": {{"name": "s", "version": "1"}}}})
-    elif m["method"] == "tools/list":
-        answer({{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}})
-    elif m["method"] == "tools/call":
-        {call}
-    else:
-        send({{"jsonrpc": "2.0", "id": m["id"], "error": {{"code": -32601, "message": "no"}}}})
-"""
-
 
 def server(name: str, call: str = "pass", start: str = "") -> ServerConfig:
-    return inline_server(name, BASE.format(call=call, start=start))
+    return inline_server(name, HANDSHAKE_SERVER.format(call=call, start=start))
 
 
 def state(name: str, wanted: str):  # type: ignore[no-untyped-def]

@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.flows.program import PipeClient, Program
 
 SERVER = str(Path(__file__).parent / "roots_server.py")
@@ -14,11 +12,6 @@ SERVER = str(Path(__file__).parent / "roots_server.py")
 
 def entry(*how: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": [SERVER, *how]}
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def told(result: dict[str, Any]) -> Any:

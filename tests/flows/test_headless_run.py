@@ -3,18 +3,12 @@
 import json
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from tests.flows.program import DEMO, Program
 
 SUM = "what is 2 + 40?"
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def test_rule_lets_the_tool_run_and_the_answer_is_printed(program: Program) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 
 from tests.flows.conftest import inline_server
+from tests.flows.inline_servers import HANDSHAKE_SERVER
 from tests.flows.program import Program
-from tests.flows.test_faulty_servers import BASE
 from tests.processes import is_alive, kill
 
 STUBBORN = """
@@ -21,7 +21,7 @@ open({pids!r}, "w").write(f"{{os.getpid()}} {{child.pid}}")
 
 def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    code = BASE.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
+    code = HANDSHAKE_SERVER.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
     server = inline_server("stubborn", code)
     program = Program(tmp_path)
     file = program.servers(stubborn={"command": server.command, "args": list(server.args)})
@@ -40,9 +40,9 @@ def test_killing_mcphost_with_nine_ends_servers_that_ignore_everything(tmp_path:
 
 def test_the_next_start_ends_what_was_left_when_the_guardian_was_killed_too(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
-    code = BASE.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
+    code = HANDSHAKE_SERVER.format(call="pass", start=STUBBORN.format(pids=str(pids))) + "\ntime.sleep(300)"
     server = inline_server("stubborn", code)
-    quiet = inline_server("quiet", BASE.format(call="pass", start=""))
+    quiet = inline_server("quiet", HANDSHAKE_SERVER.format(call="pass", start=""))
     program = Program(tmp_path)
     file = program.servers(
         stubborn={"command": server.command, "args": list(server.args)},

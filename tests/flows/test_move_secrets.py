@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.program import Program
+from tests.flows.program import CANARY, Program
 from tests.flows.secret_service import secret_service
 
-CANARY = "tweety-4711-0815"
 SERVER = """
 import os, runpy, sys
 open(sys.argv[1], "w").write(os.environ["THE_TOKEN"])

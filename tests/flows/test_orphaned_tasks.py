@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,11 +82,6 @@ def mine() -> Iterator[Mine]:
             yield server
         finally:
             http.shutdown()
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def begin(pipe: PipeClient, server: Mine) -> int:

@@ -13,11 +13,6 @@ import pytest
 from tests.flows.program import DEMO, Program, faulty_server
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
 def error(result: dict[str, Any]) -> tuple[str, int]:
     assert result["ok"] is False
     return result["error"]["kind"], result["exit"]

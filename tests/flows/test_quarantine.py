@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 from tests.flows.program import Program
-from tests.flows.test_turns import SHAPESHIFTER
 
 
 @pytest.fixture
@@ -15,7 +15,9 @@ def program(tmp_path: Path) -> Program:
     program = Program(tmp_path)
     words = program.home / "words"
     words.write_text("kind")
-    program.configure(shape={"command": sys.executable, "args": ["-c", SHAPESHIFTER], "env": {"WORDS": str(words)}})
+    program.configure(
+        shape={"command": sys.executable, "args": ["-c", CHANGING_TOOL_SERVER], "env": {"WORDS": str(words)}}
+    )
     program.text("servers", "trust", "shape", "--yes")
     assert program.text("call", "shape", "t").strip() == "ran"
     assert "No tool of shape is held back" in program.run("servers", "changes", "shape").stderr.decode()

@@ -8,9 +8,8 @@ from threading import Thread
 
 import pytest
 
-from tests.flows.program import Program
+from tests.flows.program import CANARY, Program
 
-CANARY = "tweety-4711-0815"
 TELLTALE = """
 import os, sys
 print("my token is", os.environ["THE_TOKEN"], "and all of it:", dict(os.environ), file=sys.stderr, flush=True)

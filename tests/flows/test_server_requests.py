@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,11 +34,6 @@ for line in sys.stdin:
     elif ident is not None:
         send(id=ident, error={"code": -32601, "message": "no"})
 """
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def server(program: Program, method: str, *more: str) -> str:

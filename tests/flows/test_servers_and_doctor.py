@@ -13,11 +13,6 @@ import pytest
 from tests.flows.program import DEMO, Program, faulty_server
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
 @pytest.mark.req("http.static-headers")
 def test_list_shows_each_server_and_starts_none(program: Program) -> None:
     mark = program.home / "it-ran"

@@ -1,77 +1,36 @@
 """Signing in with the real program: on the command line, and through the pipe, against a server that wants it."""
 
 import json
-import re
 import signal
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.to_thread
-import httpx
 import pytest
-from anyio.abc import Process
 
 from tests.flows.program import Program
-from tests.unit.auth.oauth_peer import OAuthPeer, query, run_peer
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.flows.sign_in_program import (
+    SignedInServer,
+    events_until,
+    read_authorization_url,
+    start_program,
+    visit_authorization_page,
+)
+from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
-ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+/authorize\?\S+")
-
-
-class Talking(OAuthPeer):
-    """A peer that can be connected to once somebody signed in."""
-
-    async def mcp(self, one: ReceivedRequest) -> None:
-        if one.headers.get("authorization", "").removeprefix("Bearer ") not in self.valid:
-            await OAuthPeer.mcp(self, one)
-        elif one.method != "POST":
-            await one.reply(405, b"")
-        elif one.message["method"] == "server/discover":
-            await one.error(404, -32601)
-        elif one.message["method"] == "initialize":
-            capabilities = {"tools": {}}
-            info = {"name": "peer", "version": "1"}
-            await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info})
-        elif "id" not in one.message:
-            await one.reply(202, b"")
-        else:
-            await one.result({"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
-
-
-async def visit(url: str) -> None:
-    async with httpx.AsyncClient(follow_redirects=True, trust_env=False, verify=False) as browser:
-        assert "Answer received" in (await browser.get(url)).text
-
-
-async def address(process: Process, said: bytearray) -> str:
-    """The address it prints."""
-    assert process.stderr
-    while not (found := ADDRESS.search(said)):
-        said += await process.stderr.receive()
-    return found[0].decode()
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
-def started(program: Program, *arguments: str) -> Any:
-    return anyio.open_process(program.command(*arguments), env=program.env, cwd=program.work)
 
 
 @pytest.mark.req("auth.callback.manual", "auth.scope.shown")
 async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(
+        async with await start_program(
             program, "login", "tracker", "--no-browser", "--json", "--mcp-config", config
         ) as process:
             said = bytearray()
-            await visit(await address(process, said))
+            await visit_authorization_page(await read_authorization_url(process, said))
             out = b"".join([chunk async for chunk in process.stdout])
             said += b"".join([chunk async for chunk in process.stderr])
             assert await process.wait() == 0, said.decode()
@@ -88,10 +47,10 @@ async def test_login_shows_where_to_sign_in_and_takes_the_answer_of_a_browser(pr
 
 @pytest.mark.req("auth.callback.manual")
 async def test_login_takes_a_pasted_address(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
-            asked = query(await address(process, bytearray()))
+        async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+            asked = query(await read_authorization_url(process, bytearray()))
             one.codes["typed"] = asked
             assert process.stdin
             await process.stdin.send(f"{asked['redirect_uri']}?code=typed&state={asked['state']}\n".encode())
@@ -101,10 +60,10 @@ async def test_login_takes_a_pasted_address(program: Program) -> None:
 
 
 async def test_login_can_be_interrupted_and_closes_its_port(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
-            asked = query(await address(process, bytearray()))
+        async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+            asked = query(await read_authorization_url(process, bytearray()))
             process.send_signal(signal.SIGINT)
             with anyio.fail_after(10):
                 assert await process.wait() == 130
@@ -128,7 +87,7 @@ async def test_login_can_be_interrupted_and_closes_its_port(program: Program) ->
 async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
     program: Program, arguments: tuple[str, ...], code: int, said: str
 ) -> None:
-    async with run_peer(kind=Talking) as one, run_peer() as free:
+    async with run_peer(kind=SignedInServer) as one, run_peer() as free:
         free.answers = dict.fromkeys(("/mcp", "/.well-known/oauth-protected-resource/mcp"), (404, b"", ""))
         config = program.servers(
             tracker={"url": one.url},
@@ -150,9 +109,9 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
 
 @pytest.mark.req("auth.401-starts")
 async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "pipe", "--mcp-config", config) as process:
+        async with await start_program(program, "pipe", "--mcp-config", config) as process:
             step, events = await events_until(process, "signing_in", b"")
             assert (step["server"], step["step"]) == ("tracker", "resource")
             question, events = await events_until(process, "question", events)
@@ -162,7 +121,7 @@ async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered
             assert question["choices"] == ["once", "deny", {"accept": {"redirect_url": ""}}]
             answer = {"id": 1, "do": "answer", "question": question["question"], "answer": "once"}
             await process.stdin.send(json.dumps(answer).encode() + b"\n")
-            await visit(question["url"])
+            await visit_authorization_page(question["url"])
             await process.stdin.send(b'{"id": 2, "do": "list", "server": "tracker", "kind": "tools"}\n')
             result, _ = await events_until(process, "result", events, id=2)
             assert [tool["name"] for tool in result["result"]["tools"]] == ["hello"]
@@ -182,9 +141,9 @@ async def test_login_to_a_server_that_wants_no_account_says_so_and_is_no_failure
 
 
 async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "pipe", "--mcp-config", config) as process:
+        async with await start_program(program, "pipe", "--mcp-config", config) as process:
             rest = b""
             for number in (1, 2):
                 if number == 2:
@@ -192,7 +151,7 @@ async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
                 question, rest = await events_until(process, "question", rest, kind="sign_in")
                 answer = {"id": number, "do": "answer", "question": question["question"], "answer": "once"}
                 await process.stdin.send(json.dumps(answer).encode() + b"\n")
-                await visit(question["url"])
+                await visit_authorization_page(question["url"])
                 _, rest = await events_until(process, "server_state", rest, state="ready")
             result, _ = await events_until(process, "result", rest, id=7)
             assert (result["ok"], result["result"]["state"]) == (True, "ready")
@@ -202,9 +161,9 @@ async def test_login_on_the_pipe_signs_in_anew(program: Program) -> None:
 
 
 async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "pipe", "--mcp-config", config) as process:
+        async with await start_program(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"")
             command = {"id": 1, "do": "connect", "server": "tracker"}
             answer = {"id": 2, "do": "answer", "question": question["question"], "answer": "deny"}
@@ -219,7 +178,7 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
 
 
 async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         command = program.command("tools", "tracker", "--mcp-config", config)
         done = await anyio.run_process(command, env=program.env, cwd=program.work, check=False)
@@ -233,33 +192,19 @@ async def test_there_are_no_accounts_before_anybody_signed_in(program: Program) 
     assert json.loads(done.stdout) == {"accounts": []}
 
 
-async def events_until(process: Process, name: str, rest: bytes, **fields: Any) -> tuple[dict[str, Any], bytes]:
-    """The first event of that name from here on, and what was read beyond it."""
-    assert process.stdout
-    while True:
-        line, ended, left = rest.partition(b"\n")
-        if not ended:
-            rest += await process.stdout.receive()
-            continue
-        rest = left
-        event = json.loads(line)
-        if event["event"] == name and fields.items() <= event.items():
-            return event, rest
-
-
 @pytest.mark.req("auth.signout")
 async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its_server_is_gone(
     program: Program,
 ) -> None:
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text('[secrets]\nstore = "file"\n')
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config, empty = program.servers(tracker={"url": one.url}), program.servers()
 
         async def signed_in(name: str) -> None:
             command = ("login", "tracker", "--account", name, "--no-browser", "--mcp-config", config)
-            async with await started(program, *command) as process:
-                await visit(await address(process, bytearray()))
+            async with await start_program(program, *command) as process:
+                await visit_authorization_page(await read_authorization_url(process, bytearray()))
                 out = b"".join([chunk async for chunk in process.stdout])
                 assert await process.wait() == 0
             assert out.startswith(f"Signed in to tracker as {name} at ".encode())
@@ -292,9 +237,9 @@ async def test_an_account_signed_in_by_name_is_used_next_and_signed_out_when_its
 
 
 async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "pipe", "--mcp-config", config) as process:
+        async with await start_program(program, "pipe", "--mcp-config", config) as process:
             question, rest = await events_until(process, "question", b"", kind="sign_in")
 
             async def did(number: int, do: str, **more: Any) -> Any:
@@ -305,7 +250,7 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
                     assert asked["account"] == more["account"]
                     answer = {"id": f"a{number}", "do": "answer", "question": asked["question"], "answer": "once"}
                     await process.stdin.send(json.dumps(answer).encode() + b"\n")
-                    await visit(asked["url"])
+                    await visit_authorization_page(asked["url"])
                 result, rest = await events_until(process, "result", rest, id=number)
                 assert result["ok"], result
                 return result["result"]
@@ -324,8 +269,8 @@ async def test_the_pipe_signs_in_by_names_chooses_between_them_and_signs_one_out
 
 async def test_an_error_of_a_sign_in_names_the_file_that_the_server_is_configured_in(program: Program) -> None:
     async with (
-        run_peer(kind=Talking) as one,
-        run_peer(kind=Talking, resource={"resource": "https://other.example"}) as two,
+        run_peer(kind=SignedInServer) as one,
+        run_peer(kind=SignedInServer, resource={"resource": "https://other.example"}) as two,
     ):
         oauth = {"grant": "client_credentials", "clientId": "c", "issuer": one.origin, "key": "no key at all"}
         config = program.servers(keyed={"url": one.url, "mcphost": {"oauth": oauth}}, moved={"url": two.url})

@@ -15,13 +15,12 @@ import pytest
 
 from mcphost.auth.interactive_flow import FOREIGN_RESPONSE
 from tests.flows.program import Program
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import BROWSER_CODE, SignedInServer
 from tests.unit.auth.oauth_peer import OAuthPeer, query, run_peer
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 STRAYED = f"waiting for you; {FOREIGN_RESPONSE}"
-GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
 
 
 class Commands:
@@ -30,7 +29,7 @@ class Commands:
     def __init__(self, folder: Path) -> None:
         self.program = Program(folder)
         follow = folder / "browser"
-        follow.write_text(f"#!{sys.executable}\n{GET}\n")
+        follow.write_text(f"#!{sys.executable}\n{BROWSER_CODE}\n")
         follow.chmod(0o755)
         self.program.env["BROWSER"] = str(follow)
         (folder / "config").mkdir()
@@ -51,7 +50,7 @@ def commands(tmp_path: Path) -> Commands:
     return Commands(tmp_path)
 
 
-class Moved(Talking):
+class Moved(SignedInServer):
     """It takes the tokens of another authorization server only, once it has one."""
 
     signer: OAuthPeer | None = None
@@ -60,7 +59,7 @@ class Moved(Talking):
         own = self.valid
         self.valid = own if self.signer is None else self.signer.valid
         try:
-            await Talking.mcp(self, one)
+            await SignedInServer.mcp(self, one)
         finally:
             self.valid = own
 
@@ -97,7 +96,7 @@ async def test_a_server_that_moved_to_another_authorization_server_is_signed_in_
 )
 @pytest.mark.parametrize("has_metadata", [True, False], ids=["metadata", "paths"])
 async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Commands, has_metadata: bool) -> None:
-    async with run_peer(kind=Talking, challenge="Bearer") as one:
+    async with run_peer(kind=SignedInServer, challenge="Bearer") as one:
         one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
         one.document = {"code_challenge_methods_supported": None}
         if not has_metadata:
@@ -127,7 +126,7 @@ async def test_an_answer_of_another_issuer_ends_login_and_its_code_goes_nowhere(
     commands: Commands, redirect: dict[str, str | None], promised: bool, said: str
 ) -> None:
     document = {"authorization_response_iss_parameter_supported": promised}
-    async with run_peer(kind=Talking, redirect=redirect, document=document) as one:
+    async with run_peer(kind=SignedInServer, redirect=redirect, document=document) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         told = await commands.refused("login", "tracker", *config)
     assert said in told
@@ -137,7 +136,7 @@ async def test_an_answer_of_another_issuer_ends_login_and_its_code_goes_nowhere(
     assert (await commands.run("accounts"))["accounts"] == []
 
 
-class Climbing(Talking):
+class Climbing(SignedInServer):
     """Its tool wants more than the token has, in words of its own choosing."""
 
     more = "tools:write"
@@ -150,7 +149,7 @@ class Climbing(Talking):
         elif called and token in self.valid:
             await one.result({"content": [{"type": "text", "text": "done"}]})
         else:
-            await Talking.mcp(self, one)
+            await SignedInServer.mcp(self, one)
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
@@ -181,7 +180,7 @@ async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_g
 async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_timeout(
     commands: Commands, state: str | None
 ) -> None:
-    async with run_peer(kind=Talking, redirect={"state": state}) as one:
+    async with run_peer(kind=SignedInServer, redirect={"state": state}) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         await anyio.to_thread.run_sync(partial(commands.program.run, "servers", "trust", "tracker", "--yes", *config))
 
@@ -210,7 +209,7 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
 async def test_a_server_that_is_reached_without_a_person_says_so_and_keeps_nothing(
     commands: Commands, tmp_path: Path
 ) -> None:
-    class Bank(Talking):
+    class Bank(SignedInServer):
         async def token(self, one: ReceivedRequest) -> None:
             self.forms.append(query(f"?{one.body.decode()}"))
             await self.grant(one, "machine", "tools:read")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import skip_or_fail
 from tests.flows.program import MCPHOST, Program
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import SignedInServer
 from tests.unit.auth.oauth_peer import run_peer
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def test_the_next_command_finds_the_sign_in_until_logout(tmp_path: Path) -
     runtime.mkdir(mode=0o700)
     env = {**program.env, "PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(runtime), "BROWSER": str(visit)}
     script = 'printf pw | gnome-keyring-daemon --unlock --components=secrets >/dev/null; exec "$@"'
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         command = ["timeout", "45", "dbus-run-session", "--", "sh", "-c", script, "sh", sys.executable, "-c", COMMANDS]
         done = await anyio.run_process(

@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from tests.flows.program import MCPHOST, Program
-from tests.flows.test_sign_in import Talking, events_until, visit
-from tests.unit.auth.attacks.test_secret_leaks import secrets_of
+from tests.flows.sign_in_program import SignedInServer, events_until, visit_authorization_page
+from tests.unit.auth.attacks.leaked_secrets import collect_secrets
 from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ for line in sys.stdin:
 """
 
 
-class Lapsing(Talking):
+class Lapsing(SignedInServer):
     """Its tokens live for a second."""
 
     @property
@@ -82,7 +82,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
 
             question, rest = await events_until(process, "question", b"")
             await do(1, do="answer", question=question["question"], answer="once")
-            await visit(question["url"])
+            await visit_authorization_page(question["url"])
             await do(2, do="list", server="tracker", kind="tools")
             result, rest = await events_until(process, "result", rest, id=2)
             said.append(result)
@@ -97,7 +97,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
             await do(4, do="login", server="tracker")
             question, rest = await events_until(process, "question", rest)
             await do(5, do="answer", question=question["question"], answer="once")
-            await visit(question["url"])
+            await visit_authorization_page(question["url"])
             result, rest = await events_until(process, "result", rest, id=4)
             assert not result["ok"]
             said.append(result)
@@ -106,7 +106,7 @@ async def test_no_secret_of_a_sign_in_leaves_the_program(tmp_path: Path) -> None
                 rest += chunk
             stderr = b"".join([chunk async for chunk in process.stderr])
             await process.wait()
-        secrets = {*secrets_of(one), "a-secret-of-the-user"}
+        secrets = {*collect_secrets(one), "a-secret-of-the-user"}
         states = {query(question["url"])["state"], *(asked["state"] for asked in one.asked)}
     assert len(one.forms) >= 2, "a code, and a renewal"
     assert note.read_text()

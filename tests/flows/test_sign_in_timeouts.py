@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from tests.flows.program import Program
-from tests.flows.test_sign_in import Talking, address, started
+from tests.flows.sign_in_program import SignedInServer, read_authorization_url, start_program
 from tests.peers.oidc import provider
 from tests.peers.oidc_browser import visit
 from tests.unit.auth.oauth_peer import run_peer
@@ -17,16 +17,11 @@ from tests.unit.auth.oauth_peer import run_peer
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
 @pytest.mark.parametrize("how", ["--no-browser", "--device"])
 async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -> None:
     async with provider() as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "login", "tracker", how, "--mcp-config", config) as process:
+        async with await start_program(program, "login", "tracker", how, "--mcp-config", config) as process:
             said = b""
             while b"ctrl+c" not in said and b"paste the address" not in said:
                 said += await process.stderr.receive()
@@ -36,10 +31,10 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
 
 
 async def test_a_sign_in_that_nobody_answers_ends_at_its_bound_and_says_so(program: Program) -> None:
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url, "mcphost": {"oauth": {"seconds": 1}}})
         command = ("login", "tracker", "--no-browser", "--mcp-config", config)
-        async with await started(program, *command) as process:
+        async with await start_program(program, *command) as process:
             with anyio.fail_after(20):
                 said = b"".join([chunk async for chunk in process.stderr])
                 assert await process.wait() == 6
@@ -56,11 +51,11 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
         (folder / name).chmod(0o755)
     program.env["PATH"] = f"{folder}:{program.env['PATH']}"
     program.env["SSH_CONNECTION"] = "192.0.2.1 50000 192.0.2.2 22"
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "login", "tracker", "--json", "--mcp-config", config) as process:
+        async with await start_program(program, "login", "tracker", "--json", "--mcp-config", config) as process:
             said = bytearray()
-            await anyio.to_thread.run_sync(visit, await address(process, said), "ada")
+            await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
             out = b"".join([chunk async for chunk in process.stdout])
             assert await process.wait() == 0
     assert json.loads(out)["server"] == "tracker"
@@ -69,12 +64,12 @@ async def test_on_a_machine_without_a_screen_no_browser_is_tried_and_the_address
 
 async def test_a_client_id_is_entered_on_the_command_line_and_its_secret_is_in_no_file(program: Program) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=SignedInServer, document=nobody) as one:
         config = program.servers(tracker={"url": one.url})
-        async with await started(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
+        async with await start_program(program, "login", "tracker", "--no-browser", "--mcp-config", config) as process:
             said = bytearray()
             await process.stdin.send(b"by-hand\nthe-client-secret-7\n")
-            await anyio.to_thread.run_sync(visit, await address(process, said), "ada")
+            await anyio.to_thread.run_sync(visit, await read_authorization_url(process, said), "ada")
             assert await process.wait() == 0
     assert b"registers nobody by itself" in said
     assert one.asked[0]["client_id"] == "by-hand"

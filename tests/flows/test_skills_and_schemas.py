@@ -3,10 +3,7 @@
 import json
 import sys
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.flows.program import Program
 
@@ -43,11 +40,6 @@ def server(files: dict[str, str] = FILES) -> dict[str, Any]:
     skill = {"uri": "skill://pdf/SKILL.md", "frontmatter": front, "resources": listed}
     tool = {"name": "n", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}
     return {"command": sys.executable, "args": ["-c", SERVER, json.dumps([files, [skill], tool])]}
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def test_skills_are_listed_and_shown(program: Program) -> None:

@@ -1,7 +1,6 @@
 """Tasks from the command line and the pipe, with the reference server: both sides run them, and questions come up."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -9,11 +8,6 @@ from tests.flows.program import PipeClient, Program
 from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
 
 
 def reference(program: Program) -> str:

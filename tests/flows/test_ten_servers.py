@@ -18,7 +18,7 @@ from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.conftest import DEMO, OpenHost, read_events
 from tests.processes import command_line
-from tests.unit.client.test_http_servers import Handler, legacy, modern
+from tests.unit.client.scripted_http import RequestHandler, handshake_server, stateless_server
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +33,9 @@ async def never(one: ReceivedRequest) -> object:
     return await anyio.sleep(60)
 
 
-def late(seconds: float) -> Handler:
+def late(seconds: float) -> RequestHandler:
     """Answers nothing before its time."""
-    ready = legacy(lists)
+    ready = handshake_server(lists)
     begun = time.monotonic()
 
     async def handler(one: ReceivedRequest) -> object:
@@ -46,7 +46,9 @@ def late(seconds: float) -> Handler:
 
 
 @asynccontextmanager
-async def running(handlers: dict[str, Handler]) -> AsyncIterator[tuple[dict[str, RawServer], list[ServerConfig]]]:
+async def running(
+    handlers: dict[str, RequestHandler],
+) -> AsyncIterator[tuple[dict[str, RawServer], list[ServerConfig]]]:
     async with AsyncExitStack() as stack:
         servers = {name: await stack.enter_async_context(serve(handler)) for name, handler in handlers.items()}
         configs = [ServerConfig(name=name, url=server.url, source="flag") for name, server in servers.items()]
@@ -66,7 +68,9 @@ async def test_the_good_ones_are_ready_whatever_the_others_do(
     open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "SILENT_SECONDS", 0.3)
-    handlers: dict[str, Handler] = {f"good {n}": (modern if n % 2 else legacy)(lists) for n in range(7)}
+    handlers: dict[str, RequestHandler] = {
+        f"good {n}": (stateless_server if n % 2 else handshake_server)(lists) for n in range(7)
+    }
     handlers |= {"slow": late(1.5), "silent": never}
     async with running(handlers) as (_, configs):
         dead = ServerConfig(name="dead", url="http://127.0.0.1:9/mcp", source="flag")
@@ -95,7 +99,7 @@ async def test_a_server_that_did_not_answer_is_ready_after_a_restart_once_it_doe
     silent = True
 
     async def handler(one: ReceivedRequest) -> object:
-        return await (never if silent else legacy(lists))(one)
+        return await (never if silent else handshake_server(lists))(one)
 
     async with running({"s": handler}) as (_, configs), open_host(servers=tuple(configs)) as host:
         feed = host.events.subscribe()
@@ -122,7 +126,7 @@ async def test_a_server_gets_the_arguments_of_its_tool_and_nothing_of_the_conver
     )
     front = ScriptedFrontend(AllowOnce(), AllowOnce())
     async with (
-        running({"a": modern(answer), "b": legacy(answer)}) as (seen, configs),
+        running({"a": stateless_server(answer), "b": handshake_server(answer)}) as (seen, configs),
         open_host(model, front, servers=tuple(configs)) as host,
     ):
         for name in ("a", "b"):
@@ -170,7 +174,9 @@ async def test_nothing_of_one_server_reaches_another(open_host: OpenHost) -> Non
             return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "from-a"}]})
         return await lists(one)
 
-    async with running({"a": modern(answer), "b": modern(lists), "c": legacy(lists, session="s-c")}) as (seen, configs):
+    async with running(
+        {"a": stateless_server(answer), "b": stateless_server(lists), "c": handshake_server(lists, session="s-c")}
+    ) as (seen, configs):
         first = ServerConfig(name="a", url=seen["a"].url, headers={"X-Key": "key-of-a"}, source="flag")
         async with open_host(servers=(first, *configs[1:])) as host:
             for name in ("a", "b", "c"):

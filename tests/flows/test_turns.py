@@ -31,6 +31,7 @@ from mcphost.tui.widgets.tool_card import ToolCard
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import HANG, ScriptedModel, text_round, tool_round
 from tests.flows.conftest import OpenHost, inline_server, read_events
+from tests.flows.inline_servers import CHANGING_TOOL_SERVER
 
 pytestmark = pytest.mark.anyio
 
@@ -172,31 +173,12 @@ async def test_always_is_remembered_by_the_next_host_until_the_definition_change
         assert front.asked == []
 
 
-SHAPESHIFTER = """
-import json, os, sys
-for line in sys.stdin:
-    m = json.loads(line)
-    if "id" not in m: continue
-    if m["method"] == "initialize":
-        r = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": ""}}
-    elif m["method"] == "tools/list":
-        words = open(os.environ["WORDS"]).read()
-        r = {"tools": [{"name": "t", "description": words, "inputSchema": {"type": "object"}, "x-odd": words}]}
-    elif m["method"] == "tools/call":
-        r = {"content": [{"type": "text", "text": "ran"}]}
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
-"""
-
-
 @pytest.mark.req("tools.list-changed.review")
 async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is_kept(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     words = tmp_path / "words"
-    server = inline_server("shape", SHAPESHIFTER, env={"WORDS": str(words)})
+    server = inline_server("shape", CHANGING_TOOL_SERVER, env={"WORDS": str(words)})
 
     async def turn(text: str, *answers: Any) -> tuple[list[Any], list[str], str]:
         """The questions of one run of the program, the tools the model was offered, and what it heard of its call."""

@@ -23,10 +23,11 @@ from mcphost.transport import http1
 from mcphost.transport.event_stream import EventDecoder, ServerSentEvent
 from mcphost.transport.http_pool import HttpConnectionPool
 from tests.fuzz import corpus
-from tests.fuzz.fuzz_stdio import LONGEST_CALL, REQUEST_TIMEOUT, REVISIONS, VALID_REQUEST, exercise, valid_answer_for
+from tests.fuzz.fuzz_stdio import LONGEST_CALL, REQUEST_TIMEOUT, VALID_REQUEST, exercise, valid_answer_for
 from tests.fuzz.fuzz_stdio import request_handler as everybody
 from tests.fuzz.monitor import FuzzReport, run_monitored
 from tests.fuzz.mutator import Mutator
+from tests.spec.manifest import REVISIONS
 from tests.unit.client.fakes import RecordingObserver
 
 STREAMS_PER_SESSION = 60

@@ -44,6 +44,7 @@ from mcphost.transport.multiplexer import MAX_KEPT_LINES, Multiplexer
 from tests.fuzz import corpus
 from tests.fuzz.monitor import FuzzReport, run_monitored
 from tests.fuzz.mutator import Mutator
+from tests.spec.manifest import REVISIONS
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 LINE_LIMIT = 1024 * 1024
@@ -53,7 +54,6 @@ REQUEST_TIMEOUT = 5.0
 # Ten input rounds, each with its own time limit and a wait before it, is the longest a call may take.
 FLOODED = "without reading the responses"  # a thousand requests in one array, twice: such a server is stopped
 LONGEST_CALL = 11 * (REQUEST_TIMEOUT + 5.0) + 1.0
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 ARGUMENT = CompletionArgument("x", "a")
 CALLS: tuple[ClientRequest[Any], ...] = (
     CallTool("t1", {"a": 1}),

@@ -1,11 +1,6 @@
 """Our client against @modelcontextprotocol/server-everything, the TypeScript SDK's reference server."""
 
-import os
-import socket
-import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,16 +12,17 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.client.pagination import list_prompts, list_resource_templates, list_resources, list_tasks, list_tools
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import RequestRefused
-from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.server_requests import CreateMessageResult, ElicitResult, ListRootsResult, Root
 from mcphost.protocol.tasks import CancelTask, GetTask, TaskStatusNotification
-from mcphost.protocol.tools import CallTool, CallToolResult
+from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw
 from tests.peers import node
+from tests.peers.everything_server import serve_everything
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.results import first_text
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 
@@ -34,43 +30,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer, pytest.mark.usefixtures("npm_
 @pytest.fixture(scope="module")
 def address(npm_peers: Path) -> Iterator[str]:
     """The server over Streamable HTTP."""
-    with listening("streamableHttp") as origin:
+    with serve_everything("streamableHttp") as origin:
         yield f"{origin}/mcp"
 
 
 @pytest.fixture(scope="module")
 def sse_address(npm_peers: Path) -> Iterator[str]:
     """The server over HTTP+SSE."""
-    with listening("sse") as origin:
+    with serve_everything("sse") as origin:
         yield f"{origin}/sse"
-
-
-@contextmanager
-def listening(transport: str) -> Iterator[str]:
-    """The server on a port of its own."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    environment = {**os.environ, "PORT": str(port)}
-    process = subprocess.Popen(
-        node.everything_command(transport), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        until = time.monotonic() + 20
-        while time.monotonic() < until and process.poll() is None:
-            with socket.socket() as caller:
-                if caller.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def words(result: CallToolResult) -> str:
-    block = result.parse_blocks()[0]
-    assert isinstance(block, TextContent)
-    return block.text
 
 
 @pytest.mark.req("sse.detect")
@@ -89,7 +57,7 @@ async def test_the_reference_server_can_be_listed_and_used(transport: str, addre
         tools = [tool.name for tool in (await list_tools(session)).values]
         assert {"echo", "get-sum"} <= set(tools)
         result = await session.request(CallTool("get-sum", {"a": 2, "b": 40}))
-        assert words(result) == "The sum of 2 and 40 is 42."
+        assert first_text(result) == "The sum of 2 and 40 is 42."
         resources = (await list_resources(session)).values
         assert resources
         assert (await session.request(ReadResource(resources[0].uri))).contents
@@ -117,7 +85,7 @@ async def test_its_sampling_and_roots_requests_are_answered() -> None:
     async with ClientSessionOpener(expand=str).open(server, answers, RecordingObserver()) as session:
         with anyio.fail_after(10):
             result = await session.request(CallTool("trigger-sampling-request", {"prompt": "Capital?", "maxTokens": 5}))
-    assert "Paris" in words(result)
+    assert "Paris" in first_text(result)
     assert {type(ask).__name__ for ask, _ in answers.asked} >= {"CreateMessage"}
 
 
@@ -144,7 +112,7 @@ async def test_tasks_are_driven_both_ways_on_every_transport(transport: str, add
 
         async def call(tool: str, **given: Any) -> None:
             result = await session.request(CallTool(tool, given), on_notification=heard.append)
-            results[tool] = words(result)
+            results[tool] = first_text(result)
 
         with anyio.fail_after(30):
             async with anyio.create_task_group() as group:

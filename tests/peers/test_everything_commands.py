@@ -1,27 +1,14 @@
 """server-everything from the command line and the pipe: completion, templates, subscriptions, log levels, check."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.flows.program import Program
-from tests.peers import node
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 TEXT = "demo://resource/dynamic/text/{resourceId}"
 BLOB = "demo://resource/dynamic/blob/{resourceId}"
-
-
-@pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
-
-
-@pytest.fixture
-def everything(program: Program) -> str:
-    command, *arguments = node.everything_command()
-    return program.servers(everything={"command": command, "args": arguments})
 
 
 @pytest.mark.req("comp.request")

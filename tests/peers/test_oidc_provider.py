@@ -11,7 +11,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.client.connect import ClientSessionOpener
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.peers.oidc import BrowserUser, provider
-from tests.unit.auth.test_token_refresh import FileVault
+from tests.unit.auth.storage import SharedFolderBackend
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
 
 pytestmark = [pytest.mark.anyio, pytest.mark.peer]
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.peer]
 def opener(folder: Path, person: SignInInteraction) -> ClientSessionOpener:
     folder.mkdir(exist_ok=True)
     return ClientSessionOpener(
-        expand=str, accounts=OAuthRegistry(TokenStore(FileVault(folder / "vault"), folder), person)
+        expand=str, accounts=OAuthRegistry(TokenStore(SharedFolderBackend(folder / "vault"), folder), person)
     )
 
 
@@ -43,7 +43,7 @@ async def test_the_whole_life_of_a_sign_in(npm_peers: Path, tmp_path: Path) -> N
             await session.request(CallTool("whoami", {}))
         assert person.times == 2
         assert one.grants("grant.error") == []
-        identities = OAuthRegistry(TokenStore(FileVault(tmp_path / "vault"), tmp_path), person)
+        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path), person)
         auth = identities.get_provider(one.server, warn=print, proxy_for=lambda url: "")
         assert auth is not None
         gone, revoked = await auth.logout()
@@ -78,7 +78,7 @@ async def test_several_programs_that_renew_at_once_keep_the_family_alive(npm_pee
 async def test_a_code_is_entered_anywhere_and_the_token_arrives_here(npm_peers: Path, tmp_path: Path) -> None:
     person = BrowserUser()
     async with provider() as one:
-        identities = OAuthRegistry(TokenStore(FileVault(tmp_path / "vault"), tmp_path), person)
+        identities = OAuthRegistry(TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path), person)
         auth = identities.get_provider(one.server, warn=print, proxy_for=lambda url: "")
         assert auth is not None
         await auth.login(use_device_code=True)

@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -18,12 +17,13 @@ from mcphost.protocol.prompts import GetPrompt
 from mcphost.protocol.resources import ReadResource
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult
-from mcphost.protocol.tools import CallTool, CallToolResult
+from mcphost.protocol.tools import CallTool
 from tests.flows.fork_server import sdk_server_command
+from tests.peers.sdk_programs import SDK_SERVER
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.results import single_text
 
 pytestmark = pytest.mark.anyio
-SERVER = str(Path(__file__).with_name("sdk_server.py"))
 # transport, era in the configuration, revision that comes out
 WAYS = [
     (transport, era, Revision.V2025_11_25 if era == "handshake" else Revision.V2026_07_28)
@@ -39,7 +39,7 @@ def addresses() -> Iterator[dict[str, str]]:
     found: dict[str, str] = {}
     try:
         for name in ("http", "http json"):
-            process = subprocess.Popen(sdk_server_command(SERVER, *name.split()), stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen(sdk_server_command(SDK_SERVER, *name.split()), stdout=subprocess.PIPE, text=True)
             processes.append(process)
             assert process.stdout is not None
             found[name] = f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
@@ -52,15 +52,9 @@ def addresses() -> Iterator[dict[str, str]]:
 
 def config(transport: str, era: Era, addresses: dict[str, str]) -> ServerConfig:
     if transport == "stdio":
-        command, *arguments = sdk_server_command(SERVER, "stdio")
+        command, *arguments = sdk_server_command(SDK_SERVER, "stdio")
         return ServerConfig(name="sdk", command=command, args=tuple(arguments), era=era)
     return ServerConfig(name="sdk", url=addresses[transport], era=era)
-
-
-def words(result: CallToolResult) -> str:
-    (block,) = result.parse_blocks()
-    assert isinstance(block, TextContent)
-    return block.text
 
 
 def opened(server: ServerConfig, answers: FakeRequestHandler | None = None, notes: RecordingObserver | None = None):  # type: ignore[no-untyped-def]
@@ -90,11 +84,11 @@ async def test_everything_a_server_offers_can_be_listed_and_used(
 
 
 async def use(session: Session) -> None:
-    assert words(await session.request(CallTool("add", {"a": 2, "b": 40}))) == "42"
+    assert single_text(await session.request(CallTool("add", {"a": 2, "b": 40}))) == "42"
     failed = await session.request(CallTool("fail"))
     assert failed.is_error
-    assert "it went wrong" in words(failed)
-    assert len(words(await session.request(CallTool("big", {"size": 2_000_000})))) == 2_000_000
+    assert "it went wrong" in single_text(failed)
+    assert len(single_text(await session.request(CallTool("big", {"size": 2_000_000})))) == 2_000_000
     read = await session.request(ReadResource("demo://items/7"))
     assert [content.text for content in read.contents] == ["item 7"]
     filled = await session.request(GetPrompt("review", {"code": "x = 1"}))
@@ -112,14 +106,14 @@ async def test_progress_arrives_and_a_call_that_is_given_up_leaves_the_session_u
     heard: list[Notification] = []
     async with opened(config(transport, era, addresses)) as session:
         call = CallTool("slow", {"steps": 3, "seconds": 0.02})
-        assert words(await session.request(call, on_notification=heard.append)) == "done"
+        assert single_text(await session.request(call, on_notification=heard.append)) == "done"
         progress = [(one.progress, one.total, one.message) for one in heard if isinstance(one, ProgressNotification)]
         # What comes faster than ten a second gives way to the newest.
         assert (progress[0], progress[-1]) == ((1, 3, "step 1"), (3, 3, "step 3"))
         assert progress == sorted(progress)
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("slow", {"steps": 1, "seconds": 30}), deadline=0.2)
-        assert words(await session.request(CallTool("add", {"a": 1, "b": 1}))) == "2"
+        assert single_text(await session.request(CallTool("add", {"a": 1, "b": 1}))) == "2"
 
 
 @pytest.mark.req("mrtr.state.echo")
@@ -130,7 +124,7 @@ async def test_an_input_round_is_answered_and_the_state_goes_back(transport: str
     answers.capabilities = {"elicitation": {"form": {}}}
     async with opened(config(transport, "stateless", addresses), answers) as session:
         result = await session.request(CallTool("greet"))
-    assert words(result) == "Hello Ada, state remember me"
+    assert single_text(result) == "Hello Ada, state remember me"
     assert answers.asked[0][1].target == "greet"
 
 

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from tests.flows.program import PipeClient, Program
-from tests.peers import node
-
-SERVER = str(Path(__file__).with_name("sdk_server.py"))
+from tests.peers.sdk_programs import SDK_SERVER
 
 
 class Answering:
@@ -54,12 +52,6 @@ def program(tmp_path: Path) -> Program:
     roots = f'roots = [{{path = "{tmp_path / "al pha"}", name = "alpha"}}, "{tmp_path / "b"}"]\n'
     (tmp_path / "config" / "config.toml").write_text(roots)
     return program
-
-
-@pytest.fixture
-def everything(program: Program, npm_peers: Path) -> str:
-    command, *arguments = node.everything_command()
-    return program.servers(everything={"command": command, "args": arguments})
 
 
 def call(pipe: PipeClient, tool: str, **arguments: Any) -> int:
@@ -213,7 +205,7 @@ def test_the_reference_servers_addresses_are_visited_by_request_and_by_error(pro
 # -- servers of the Python SDK
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    process = subprocess.Popen([sys.executable, SERVER, "http"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, SDK_SERVER, "http"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/mcp"
@@ -226,7 +218,7 @@ def address() -> Iterator[str]:
 def sdk(request: pytest.FixtureRequest, program: Program, address: str) -> str:
     if request.param == "http":
         return program.servers(everything={"url": address})
-    return program.servers(everything={"command": sys.executable, "args": [SERVER, "stdio"]})
+    return program.servers(everything={"command": sys.executable, "args": [SDK_SERVER, "stdio"]})
 
 
 def survey(pipe: PipeClient, user: Answering, form: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from mcphost.config.schema import ServerConfig
 from mcphost.protocol.tools import CallTool
 from tests.peers import node
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import words
+from tests.unit.client.results import single_text
 
 pytestmark = [pytest.mark.peer, pytest.mark.anyio, pytest.mark.usefixtures("npm_peers")]
 
@@ -49,8 +49,8 @@ async def test_a_call_after_a_restart_succeeds_in_a_new_session() -> None:
         first.enter_context(everything(port))
         config = ServerConfig(name="everything", url=f"http://127.0.0.1:{port}/mcp")
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), notes) as session:
-            assert words(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
+            assert single_text(await session.request(CallTool("echo", {"message": "a"}))) == "Echo: a"
             first.close()
             with everything(port):
-                assert words(await session.request(CallTool("echo", {"message": "b"}))) == "Echo: b"
+                assert single_text(await session.request(CallTool("echo", {"message": "b"}))) == "Echo: b"
     assert [text for text in notes.warnings if "forgot our session" in text]

@@ -13,8 +13,8 @@ import pytest
 from mcphost.host.tools.executor import RELISTING_PROGRESS
 from tests.flows.program import Program
 from tests.peers import node
+from tests.peers.everything_server import serve_everything
 from tests.peers.pipe_survey import SERVER, PipeSurvey, open_survey
-from tests.peers.test_everything import listening
 
 pytestmark = [pytest.mark.peer, pytest.mark.usefixtures("npm_peers")]
 ALWAYS = {
@@ -47,7 +47,7 @@ def survey(transport: str, npm_peers: Path, tmp_path_factory: pytest.TempPathFac
         with open_survey(program, {"command": command, "args": arguments}) as one:
             yield one
         return
-    with listening(transport) as origin:
+    with serve_everything(transport) as origin:
         entry = {"url": f"{origin}/sse", "type": "sse"} if transport == "sse" else {"url": f"{origin}/mcp"}
         with open_survey(program, entry) as one:
             yield one

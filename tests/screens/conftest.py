@@ -15,9 +15,9 @@ from mcphost.tui import answer_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.chat import ChatScreen
+from tests.fakes.clock import ManualClock
 from tests.screens.fake_host import FakeHost
-from tests.screens.settled import draw, frames_on_demand, wait_messages_handled, wait_settled
-from tests.screens.stylesheets import share_parsed_rules
+from tests.screens.rendering import draw, frames_on_demand, share_parsed_rules, wait_messages_handled, wait_settled
 
 
 class AppDriver:
@@ -133,6 +133,15 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
     monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0.01)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
+    """The clock of the answer guard, moved by the test; the guard has its real delay."""
+    clock = ManualClock()
+    monkeypatch.setattr(answer_guard, "clock", clock)
+    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
+    return clock
 
 
 @pytest.fixture

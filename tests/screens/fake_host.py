@@ -549,3 +549,8 @@ async def answer_with_tool(host: FakeHost, turn: int, text: str) -> str:
 def replace_state(view: ServerView, state: Any, **more: Any) -> ServerView:
     """The same server in another state."""
     return replace(view, state=state, **more)
+
+
+async def echo_reply(host: FakeHost, turn: int, text: str) -> str:
+    host.say(turn, f"You said: **{text}**")
+    return f"You said: {text}"

@@ -53,11 +53,9 @@ from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.frontend import TuiFrontend
 from tests.screens import extreme_content
 from tests.screens.everything_form import everything_fields
+from tests.screens.example_records import create_audit_log, example_accounts, example_audit_records, example_grants
 from tests.screens.fake_host import FakeHost, sample_server
 from tests.screens.sample_images import icon_data_url, sunset_image
-from tests.screens.test_accounts import kept
-from tests.screens.test_audit import recorded, story
-from tests.screens.test_grants import given
 
 _AUDIT_FOLDERS = tempfile.TemporaryDirectory(prefix="pictures-")
 ANSWER = """There are **14**, in three modules. I will group them by module first:
@@ -469,12 +467,12 @@ async def grants_screen(pilot: Any, host: FakeHost) -> None:
     """Something was allowed for longer."""
     rule = Rule(server="files", tool="write_file")
     here = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, uses=2, session=True)
-    host.grants.given = [GrantStatus(here, "counts"), *given()]
+    host.grants.given = [GrantStatus(here, "counts"), *example_grants()]
 
 
 async def audit_screen(pilot: Any, host: FakeHost) -> None:
     """Something is in the ledger."""
-    host.audit = recorded(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), story())
+    host.audit = create_audit_log(Path(tempfile.mkdtemp(dir=_AUDIT_FOLDERS.name)), example_audit_records())
 
 
 def with_keys(first: ScreenSetup, *names: str) -> ScreenSetup:
@@ -615,7 +613,7 @@ async def full_lists(pilot: Any, host: FakeHost) -> None:
 
 async def several_accounts(pilot: Any, host: FakeHost) -> None:
     """Two accounts at one server, one at another, and one whose server is gone."""
-    host.accounts.kept = kept()
+    host.accounts.kept = example_accounts()
     await _settle(pilot)
 
 

@@ -5,28 +5,19 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth.accounts import Account, DiscoverySummary, StoredAccount
+from mcphost.auth.accounts import DiscoverySummary, StoredAccount
 from mcphost.errors import SignInRequired
 from mcphost.host.events import ServerState, SignInUpdated
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.tui.widgets.long_text import LongText
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
+from tests.screens.example_records import example_account, example_accounts
 from tests.screens.fake_host import sample_server
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
-
-
-def signed(**more: Any) -> Account:
-    given: dict[str, Any] = {
-        "scopes": ("issues:read", "repo"),
-        "is_renewable": True,
-        "client_kind": "registered",
-        **more,
-    }
-    return Account(server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **given)
 
 
 def web(name: str, state: Any = "ready") -> Any:
@@ -36,7 +27,7 @@ def web(name: str, state: Any = "ready") -> Any:
 
 
 async def test_the_page_says_who_is_signed_in_what_that_permits_for_how_long_and_where_it_is_kept(run: Run) -> None:
-    async with run(views=(sample_server("hub", account=signed()),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=example_account()),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "work, renewed automatically" in it.text(), "the account")
         for words in ("https://login.example", "registered automatically", "read issues (issues:read), repo"):
@@ -52,7 +43,7 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> No
         device_endpoint="https://login.example/device",
         pkce_methods=("S256",),
     )
-    async with run(views=(sample_server("hub", account=signed(discovery=found)),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=example_account(discovery=found)),), size=(120, 40)) as it:
         await it.pilot.press("f3")
         await it.until(lambda: "Discovered when signing in" in it.text(), "the section")
         for words in ("oauth-protected-resource/mcp", "OpenID Connect Discovery", "login.example/device", "PKCE S256"):
@@ -60,18 +51,18 @@ async def test_the_page_says_what_was_discovered_when_signing_in(run: Run) -> No
 
 
 async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
-    hub = sample_server("hub", account=signed())
+    hub = sample_server("hub", account=example_account())
     async with run(views=(hub,), size=(120, 40)) as it:
         await it.until(lambda: "work 2" in it.text(), "the account")
-        it.host.views = (replace(hub, account=signed(is_renewable=False, expires=time() + 60)),)
+        it.host.views = (replace(hub, account=example_account(is_renewable=False, expires=time() + 60)),)
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "sign-in ends" in it.text(), "that it ends soon")
-        it.host.views = (replace(hub, account=signed(is_renewable=False, expires=time() - 1)),)
+        it.host.views = (replace(hub, account=example_account(is_renewable=False, expires=time() - 1)),)
         await it.until(lambda: "sign-in ended" in it.text(), "that it ended, without an event")
         it.host.views = (replace(hub, state="sign_in", account=None),)
         it.host.put(ServerState("hub", "sign_in"))
         await it.until(lambda: "sign-in needed" in it.text(), "that somebody must sign in")
-        earned = signed(is_renewable=True, expires=time() + 60, place="earned")
+        earned = example_account(is_renewable=True, expires=time() + 60, place="earned")
         it.host.views = (replace(hub, account=earned),)
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "work 2" in it.text(), "that nobody need care")
@@ -80,7 +71,7 @@ async def test_the_list_names_the_account_and_follows_it(run: Run) -> None:
 
 
 async def test_signing_in_and_out_on_the_page_and_out_only_when_pressed_twice(run: Run) -> None:
-    async with run(views=(sample_server("hub", account=signed()),), size=(120, 40)) as it:
+    async with run(views=(sample_server("hub", account=example_account()),), size=(120, 40)) as it:
         await it.pilot.press("f3", "s")
         await it.until(lambda: it.host.accounts.signed == [("in", "hub")], "the sign-in")
         await it.pilot.press("o")
@@ -104,26 +95,15 @@ async def test_a_long_value_keeps_to_its_own_column(run: Run) -> None:
 async def test_a_dialog_names_the_account_that_the_asking_server_is_used_with(run: Run) -> None:
     question = ShareRoots(server="hub", why="it asks", account="work\x1b[31m", roots=(Root("file:///srv/a"),))
     async with run(size=(80, 24)) as it:
-        Asked(it, question)
+        PendingQuestion(it, question)
         await it.enter_question()
         assert "it asks · account work" in it.text()
         assert "\x1b" not in it.text()
 
 
-def kept() -> list[StoredAccount]:
-    """Two at one server, one at another that ended, one whose server is gone."""
-    ended = signed(is_renewable=False, expires=time() - 60)
-    return [
-        StoredAccount(account=replace(signed(), account=""), servers=("hub",)),
-        StoredAccount(account=signed(), servers=("hub",), used_by=("hub",)),
-        StoredAccount(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
-        StoredAccount(account=replace(signed(), server="old\x1b[2Jone", url="https://old.example/mcp")),
-    ]
-
-
 async def test_all_accounts_are_shown_which_is_used_and_enter_uses_another(run: Run) -> None:
     async with run(views=(web("hub"), web("slack", "sign_in")), size=(120, 40)) as it:
-        it.host.accounts.kept = kept()
+        it.host.accounts.kept = example_accounts()
         await it.pilot.press("f12")
         await it.until(lambda: "● hub · work" in it.text(), "the one in use")
         for words in ("○ hub · default", "▲ slack · work", "not in use, and ended", "◇ old", "not configured any more"):
@@ -137,7 +117,7 @@ async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by
     name = "team-document-search.production.eu-central-1"
     async with run(views=(web(name),), size=(80, 24)) as it:
         it.host.accounts.kept = [
-            StoredAccount(account=replace(signed(), server=name, account=account), servers=(name,))
+            StoredAccount(account=replace(example_account(), server=name, account=account), servers=(name,))
             for account in ("one", "two")
         ]
         await it.pilot.press("f12")
@@ -149,7 +129,7 @@ async def test_accounts_of_a_server_with_a_long_name_are_told_apart_and_found_by
 
 async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_name(run: Run) -> None:
     async with run(views=(web("hub"),), size=(100, 30)) as it:
-        it.host.accounts.kept = kept()
+        it.host.accounts.kept = example_accounts()
         await it.pilot.press("f3", "a")
         await it.until(lambda: "hub · work" in it.text(), "the accounts of that server")
         assert "slack" not in it.text()
@@ -165,7 +145,7 @@ async def test_a_name_is_asked_for_and_signed_in_under_and_nothing_else_is_a_nam
 
 async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: Run) -> None:
     async with run(views=(web("hub"),), size=(120, 40)) as it:
-        it.host.accounts.kept = kept()[:2]
+        it.host.accounts.kept = example_accounts()[:2]
         await it.pilot.press("f12")
         await it.until(lambda: "hub · work" in it.text(), "the page")
         it.host.views = (replace(it.host.views[0], sign_in_status="exchanging the code for a token"),)
@@ -177,10 +157,10 @@ async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: R
 
 async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run: Run) -> None:
     async with run(views=(web("hub"),), size=(120, 40)) as it:
-        it.host.accounts.kept = kept()[1:2]
+        it.host.accounts.kept = example_accounts()[1:2]
         await it.pilot.press("f12")
         await it.until(lambda: "account  work" in it.text(), "the only one")
-        it.host.accounts.kept = kept()[:2]
+        it.host.accounts.kept = example_accounts()[:2]
         it.host.put(ServerState("hub", "ready"))
         await it.until(lambda: "hub · default" in it.text(), "the other one")
         await it.pilot.press("o")
@@ -191,7 +171,7 @@ async def test_the_cursor_stays_on_its_account_when_another_comes_before_it(run:
 
 async def test_a_sign_in_of_a_server_that_is_gone_ends_by_two_presses(run: Run) -> None:
     async with run(views=(web("new", "sign_in"),), size=(80, 24)) as it:
-        it.host.accounts.kept = kept()[3:]
+        it.host.accounts.kept = example_accounts()[3:]
         await it.pilot.press("f12")
         await it.until(lambda: "◇ old" in it.text() and "◌ new" in it.text(), "both")
         await it.pilot.press("enter", "n", "s", "o")

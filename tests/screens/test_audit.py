@@ -1,7 +1,6 @@
 """The screen of the ledger: a page at a time however long it is, searched, checked, a grant undone by two presses."""
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from time import process_time
@@ -9,52 +8,20 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.schema import AuditConfig
-from mcphost.host.audit.audit_log import AuditLog
 from mcphost.host.consent.grants import GrantStatus
 from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
-from mcphost.store.audit_store import FIELDS, AuditRecord, AuditStore, row_hash
+from mcphost.store.audit_store import FIELDS, AuditRecord, row_hash
 from tests.screens.conftest import Run
-from tests.screens.test_grants import AT, given
+from tests.screens.example_records import create_audit_log, example_audit_records, example_grants
 
 pytestmark = pytest.mark.anyio
-
-EVIL = "get\x1b[2J\u202e[/bold]"
-
-
-def recorded(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
-    """A journal whose ledger holds these."""
-    journal = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
-    for one in records:
-        journal.queue_record(lambda one=one: one)
-    return journal
-
-
-def story() -> list[AuditRecord]:
-    at = round(AT * 1_000_000)
-    grant = given()[0].grant.id
-    return [
-        AuditRecord(at=at, kind="process", event="started", server="files", subject="npx -y files-server",
-                    who="always"),
-        AuditRecord(at=at, kind="tool", event="answered", server="files", subject="read_file", decision="always",
-               who="person", call="c1", shown="ab" * 32, arguments="cd" * 32, duration=4_200,
-               detail='{"question":"approve_tool","why":"asked by the model, turn 1"}'),
-        AuditRecord(at=at, kind="tool", event="started", server="files", subject="read_file", who="grant", grant=grant,
-               call="c1", arguments="cd" * 32, definition="ef" * 32),
-        AuditRecord(at=at, kind="tool", event="ended", server="files", subject="read_file", decision="ok",
-                    who="mcphost",
-               size=5_120, duration=31),
-        AuditRecord(at=at, kind="tool", event="answered", server="github", subject=EVIL, decision="deny", who="person"),
-        AuditRecord(at=at, kind="tool", event="ended", server="github", subject="create_issue", decision="failed",
-               who="mcphost", duration=60_000),
-    ]  # fmt: skip
 
 
 async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_it_came(
     run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.audit = recorded(tmp_path, story())
+        it.host.audit = create_audit_log(tmp_path, example_audit_records())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text(), "the newest row")
         assert it.text().index("create_issue") < it.text().index("process started")
@@ -78,7 +45,7 @@ async def test_tools_that_were_held_back_are_marked_as_refused(
 ) -> None:
     row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as it:
-        it.host.audit = recorded(tmp_path, [row])
+        it.host.audit = create_audit_log(tmp_path, [row])
         await it.pilot.press("f10")
         await it.until(lambda: f"{mark} drift answered: {decision}" in it.text(), "the row")
         await it.host.audit.close()
@@ -86,8 +53,8 @@ async def test_tools_that_were_held_back_are_marked_as_refused(
 
 async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.grants.given = given()
-        it.host.audit = recorded(tmp_path, story())
+        it.host.grants.given = example_grants()
+        it.host.audit = create_audit_log(tmp_path, example_audit_records())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text())
         await it.pilot.press("u")
@@ -106,7 +73,7 @@ async def test_a_grant_is_undone_from_a_row_by_two_presses(run: Run, tmp_path: P
 
 async def test_the_check_says_that_all_is_well_or_what_is_wrong_and_where(run: Run, tmp_path: Path) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.audit = recorded(tmp_path, story())
+        it.host.audit = create_audit_log(tmp_path, example_audit_records())
         await it.pilot.press("f10")
         await it.until(lambda: "tool ended: failed" in it.text())
         await it.pilot.press("v")
@@ -150,7 +117,7 @@ async def test_a_hundred_thousand_rows_open_without_drawing_them_all_and_are_tur
     run: Run, tmp_path: Path
 ) -> None:
     async with run(size=(80, 24)) as it:
-        it.host.audit = recorded(tmp_path, story())
+        it.host.audit = create_audit_log(tmp_path, example_audit_records())
         await it.host.audit.store.flush()
         many(tmp_path, 100_000)
         began = process_time()

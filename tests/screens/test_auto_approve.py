@@ -4,8 +4,8 @@ import pytest
 
 from mcphost.host.consent.auto_approve import AutoApprovalBudget
 from mcphost.host.questions.questions import ContinueTurn
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ async def test_tools_are_picked_and_started_and_the_banner_stays_until_the_kill_
 async def test_the_kill_key_works_over_a_question(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.auto_approval.start([("files", "read_file")], AutoApprovalBudget())
-        Asked(it, ContinueTurn(server="", why="w", rounds=25))
+        PendingQuestion(it, ContinueTurn(server="", why="w", rounds=25))
         await it.enter_question()
         await it.pilot.press("f9")
         await it.until(lambda: it.host.halted == 1)

@@ -16,18 +16,13 @@ from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar
 from mcphost.tui.widgets.transcript import Transcript
 from tests.screens.conftest import Run
-from tests.screens.fake_host import FakeConversation, FakeHost
+from tests.screens.fake_host import FakeConversation, FakeHost, echo_reply
 
 pytestmark = pytest.mark.anyio
 
 
-async def echo(host: FakeHost, turn: int, text: str) -> str:
-    host.say(turn, f"You said: **{text}**")
-    return f"You said: {text}"
-
-
 async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type("hello you")
         await it.pilot.press("enter")
         await it.until(lambda: "You said: hello you" in it.transcript())
@@ -37,7 +32,7 @@ async def test_a_message_is_sent_and_its_answer_is_shown_as_it_comes(run: Run) -
 
 
 async def test_shift_enter_and_ctrl_j_make_new_lines(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
         await it.until(lambda: it.host.sent)
         assert it.host.sent[0][0] == "a\nb\nc"
@@ -59,7 +54,7 @@ async def test_a_tool_call_is_asked_for_run_and_shown_with_its_result(run: Run) 
 
 
 async def test_the_arrow_keys_bring_back_earlier_messages_and_the_draft(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         for text in ("one", "two"):
             await it.type(text)
             await it.pilot.press("enter")
@@ -80,7 +75,7 @@ async def test_text_is_kept_when_it_cannot_be_sent(run: Run) -> None:
         async def send(self, text: str, attachments: Any = ()) -> Any:
             raise UsageError("The model is not ready.", "Wait a moment.")
 
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         it.host.conversation.__class__ = Refusing
         await it.type("keep me")
         await it.pilot.press("enter")
@@ -207,7 +202,7 @@ async def test_a_slash_opens_the_commands_and_enter_runs_the_chosen_one(run: Run
 
 
 async def test_a_mistyped_command_is_not_sent_to_the_model(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type("/hlep")
         await it.pilot.press("enter")
         await it.pilot.pause()
@@ -298,7 +293,7 @@ async def test_opening_an_earlier_conversation_shows_it(run: Run) -> None:
 
 
 async def test_a_new_conversation_starts_empty(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type("hello")
         await it.pilot.press("enter")
         await it.until(lambda: "You said: hello" in it.transcript() and not it.host.conversation.is_busy)
@@ -316,7 +311,7 @@ async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run:
 
 
 async def test_everything_important_fits_80_by_24(run: Run) -> None:
-    async with run(size=(80, 24), turn=echo) as it:
+    async with run(size=(80, 24), turn=echo_reply) as it:
         await it.type("hi")
         await it.pilot.press("enter")
         await it.until(lambda: "You said: hi" in it.text())
@@ -364,7 +359,7 @@ async def test_a_slower_reader_is_not_pulled_down_by_new_text(run: Run) -> None:
 
 
 async def test_the_top_line_counts_tokens_cost_and_servers(run: Run) -> None:
-    async with run(turn=echo, size=(120, 30)) as it:
+    async with run(turn=echo_reply, size=(120, 30)) as it:
         await it.type("hi")
         await it.pilot.press("enter")
         await it.until(lambda: it.app.query_one(TopBar).status.tokens == 1280)
@@ -447,7 +442,7 @@ async def test_a_container_that_its_widgets_cover_has_one_strip_for_all_its_line
 
 
 async def test_the_rows_below_the_last_text_are_one_strip(run: Run) -> None:
-    async with run(turn=echo, size=(120, 40)) as it:
+    async with run(turn=echo_reply, size=(120, 40)) as it:
         await it.type("hello you")
         await it.pilot.press("enter")
         await it.until(lambda: "You said: hello you" in it.transcript())

@@ -5,35 +5,10 @@ from typing import Any
 import pytest
 
 from mcphost.host.questions.questions import AllowOnce
-from mcphost.serialization import Raw, encode
+from tests.screens.ask_question import EDITABLE_ARGUMENTS, PendingQuestion, open_argument_editor, tool_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
-
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "path": {"type": "string", "minLength": 2, "pattern": "^(/|\\./)"},
-        "limit": {"type": "integer", "maximum": 100, "default": 10, "description": "How many"},
-        "mode": {"type": "string", "enum": ["r", "w"]},
-        "deep": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
-        "sort": {"type": "array", "items": {"type": "object", "properties": {"by": {"type": "string"}}}},
-    },
-    "required": ["path"],
-}
-CALL = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
-
-
-async def editing(it: Any, arguments: dict[str, Any] | None = None, schema: Any = SCHEMA) -> Any:
-    """A call whose arguments are being edited."""
-    it.host.schema = Raw(encode(schema))
-    asked = Asked(it, approve(arguments=CALL if arguments is None else arguments, schema=it.host.schema))
-    question = await it.enter_question()
-    await it.pilot.press("e")
-    await it.until(lambda: it.app.screen is not question, "the editor")
-    await it.pilot.pause()
-    return asked
 
 
 async def taken(it: Any, asked: Any) -> Any:
@@ -52,7 +27,7 @@ async def taken(it: Any, asked: Any) -> Any:
 
 async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_it_was(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         text = it.text()
         assert "Edit the arguments of files · write_file" in text
         assert "left out" in text
@@ -68,17 +43,17 @@ async def test_what_is_filled_in_is_sent_and_everything_else_stays_exactly_what_
 @pytest.mark.parametrize(
     ("steps", "sent"),
     [
-        (("down", "'5"), {**CALL, "limit": 5}),
-        (("down", "down", "down", "space"), {**CALL, "mode": "r"}),
+        (("down", "'5"), {**EDITABLE_ARGUMENTS, "limit": 5}),
+        (("down", "down", "down", "space"), {**EDITABLE_ARGUMENTS, "mode": "r"}),
         (("down", "down", "up", "up", "shift+tab", "shift+tab", "shift+tab", "backspace"), None),
-        (("tab", "tab", "tab", "y"), {**CALL, "deep": True}),
+        (("tab", "tab", "tab", "y"), {**EDITABLE_ARGUMENTS, "deep": True}),
     ],
 )
 async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in(
     run: Run, steps: tuple[str, ...], sent: Any
 ) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         for step in steps:
             await (it.type(step[1:]) if step.startswith("'") else it.pilot.press(step))
         if sent is not None:
@@ -87,7 +62,7 @@ async def test_what_was_left_out_is_offered_and_stays_out_unless_it_is_filled_in
 
 async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await editing(it, {"path": "/x", "limit": 5})
+        asked = await open_argument_editor(it, {"path": "/x", "limit": 5})
         await it.pilot.press("tab", "backspace")
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "edited by you: 1 removed" in it.text(), "the edited call")
@@ -99,7 +74,7 @@ async def test_an_argument_that_is_emptied_is_left_out_and_shown_as_left_out(run
 
 async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        await editing(it, {"path": "/x", "limit": 5})
+        await open_argument_editor(it, {"path": "/x", "limit": 5})
         await it.pilot.press("end")
         await it.type("yz")
         await it.pilot.press("tab", "tab", "down", "space", "ctrl+s")
@@ -113,7 +88,7 @@ async def test_what_changed_is_marked_against_what_the_model_asked_for(run: Run)
 
 async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_field(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         await it.pilot.press("tab", "tab", "tab", "tab")
         assert it.app.screen.form.current_row.field.name == "sort"
         row = it.app.screen.form.current_row
@@ -126,12 +101,12 @@ async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_f
         await it.until(lambda: "must be JSON" in it.text(), "that it is none")
         assert row.field_widget.text == "[{"
         row.field_widget.text = '[{"by": "size"}]'
-        assert await taken(it, asked) == {**CALL, "sort": [{"by": "size"}]}
+        assert await taken(it, asked) == {**EDITABLE_ARGUMENTS, "sort": [{"by": "size"}]}
 
 
 async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         field = it.app.screen.form.current_row
         await it.pilot.press(*["backspace"] * 6)
         await it.type("ab")
@@ -148,7 +123,7 @@ async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Run)
 
 async def test_escape_leaves_the_field_first_and_changes_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         editor = it.app.screen
         await it.type("abc")
         await it.pilot.press("escape")
@@ -156,7 +131,7 @@ async def test_escape_leaves_the_field_first_and_changes_nothing(run: Run) -> No
         assert editor.form.rows[0].field_widget.text == "/tmp/xabc"
         await it.pilot.press("tab", "x", "escape", "escape")
         await it.until(lambda: it.app.screen is not editor, "the question")
-        assert it.app.screen.review.arguments == CALL
+        assert it.app.screen.review.arguments == EDITABLE_ARGUMENTS
         assert asked.answer is None
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer is not None)
@@ -164,7 +139,7 @@ async def test_escape_leaves_the_field_first_and_changes_nothing(run: Run) -> No
 
 async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await editing(it)
+        asked = await open_argument_editor(it)
         await it.type("1")
         await it.pilot.press("ctrl+e")
         area = it.app.screen.query_one("#arguments-text")
@@ -183,7 +158,7 @@ async def test_the_same_arguments_as_json_and_back_lose_nothing(run: Run) -> Non
 @pytest.mark.parametrize("schema", [{}, {"properties": []}, "no schema"])
 async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema: Any) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await editing(it, {}, schema)
+        asked = await open_argument_editor(it, {}, schema)
         area = it.app.screen.query_one("#arguments-text")
         assert area.display
         area.text = '["no object"]'
@@ -195,7 +170,7 @@ async def test_a_tool_without_a_usable_schema_is_edited_as_json(run: Run, schema
 
 async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = await editing(it, {"n": True}, {})
+        asked = await open_argument_editor(it, {"n": True}, {})
         await it.pilot.press("ctrl+e")
         area = it.app.screen.query_one("#arguments-text")
         await it.until(lambda: area.display)
@@ -217,7 +192,7 @@ async def test_true_is_not_one_and_edits_back_to_what_was_asked_are_none(run: Ru
 
 async def test_keys_typed_right_after_those_that_open_something_agree_to_nothing(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         dialog = await it.enter_question()
         await it.pilot.press("r")
         dialog.action_once()

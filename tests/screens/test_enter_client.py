@@ -2,27 +2,26 @@
 
 import pytest
 
-from mcphost.host.questions.sign_in import DeclineClient, EnterClientId, EnteredClient
+from mcphost.host.questions.sign_in import DeclineClient, EnteredClient
+from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, answered
+from tests.screens.example_fields import CLIENT_ID_QUESTION
 
 pytestmark = pytest.mark.anyio
-QUESTION = EnterClientId(
-    server="tracker",
-    why="the server tracker wants to know who you are",
-    issuer="https://login.example",
-    redirect_uri="http://127.0.0.1:41413/callback",
-    account="work",
-    note="The authorization server registers \x1b[31mnobody.",
-)
 
 
 async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, QUESTION)
+        PendingQuestion(it, CLIENT_ID_QUESTION)
         await it.enter_question()
         shown = it.text()
-        for text in ("Enter a client id for tracker?", QUESTION.issuer, QUESTION.redirect_uri, "work", "registers"):
+        for text in (
+            "Enter a client id for tracker?",
+            CLIENT_ID_QUESTION.issuer,
+            CLIENT_ID_QUESTION.redirect_uri,
+            "work",
+            "registers",
+        ):
             assert text in shown, text
         assert "\x1b" not in shown
 
@@ -30,12 +29,12 @@ async def test_who_gets_it_for_which_address_and_why_are_shown(run: Run) -> None
 @pytest.mark.parametrize("keys", [("escape",), ("enter",), ("d",), ("e", "escape", "escape")])
 async def test_nothing_is_entered_by_accident(run: Run, keys: tuple[str, ...]) -> None:
     async with run(size=(100, 40)) as it:
-        assert await answered(it, QUESTION, *keys) == DeclineClient()
+        assert await ask_and_press(it, CLIENT_ID_QUESTION, *keys) == DeclineClient()
 
 
 async def test_an_id_and_a_hidden_secret_are_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, QUESTION)
+        asked = PendingQuestion(it, CLIENT_ID_QUESTION)
         await it.enter_question()
         await it.pilot.press("e", "enter")
         assert asked.answer is None, "there is no id yet"
@@ -50,4 +49,4 @@ async def test_an_id_and_a_hidden_secret_are_typed(run: Run) -> None:
 
 async def test_an_id_without_a_secret_is_enough(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        assert await answered(it, QUESTION, "e", *"my-id", "enter", "enter") == EnteredClient("my-id")
+        assert await ask_and_press(it, CLIENT_ID_QUESTION, "e", *"my-id", "enter", "enter") == EnteredClient("my-id")

@@ -10,42 +10,14 @@ from textual.widgets import Button
 
 from mcphost.host.questions.questions import AllowOnce, Deny, ShareRoots
 from mcphost.serialization import replace
-from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.registry import DIALOGS, create_dialog
 from mcphost.tui.frontend import QUESTION_KINDS
-from tests.screens.conftest import GUARD_SECONDS, Run
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import PendingQuestion, each_example_question, open_guarded_dialog
+from tests.screens.conftest import Run
 from tests.screens.example_questions import CALL, EXAMPLE_QUESTIONS
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
-every = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, ids=lambda question: question.KIND)
-
-
-class Clock:
-    """A clock that stands still until it is put forward."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(answer_guard, "clock", clock)
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
-    return clock
-
-
-async def opened(it: Any, question: Any) -> tuple[Any, Any]:
-    """The question and its dialog, on the screen and still deaf."""
-    asked = Asked(it, question)
-    await it.until(
-        lambda: getattr(it.app.screen, "guard", None) is not None and it.app.screen.guard.is_shown, "the dialog"
-    )
-    return asked, it.app.screen
 
 
 def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
@@ -59,10 +31,10 @@ def test_there_is_an_example_and_a_dialog_for_each_kind_of_question() -> None:
 
 
 @pytest.mark.req("ui.dialog-queue")
-@every
-async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock: Clock, question: Any) -> None:
+@each_example_question
+async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, question)
+        asked, dialog = await open_guarded_dialog(it, question)
         keys = dialog.query_one("#keys")
         clock.now += 0.299
         await it.pilot.press("enter", "tab", "escape", "ctrl+s", "ctrl+d", "right", "down")
@@ -83,10 +55,10 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock:
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_hears_of_it(
-    run: Run, clock: Clock
+    run: Run, clock: ManualClock
 ) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, CALL)
+        asked, dialog = await open_guarded_dialog(it, CALL)
         await it.pilot.press("f8")
         for passed, heard in ((0.399, False), (60.0, True)):
             clock.now += passed
@@ -101,10 +73,10 @@ async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_
 @pytest.mark.req("ui.dialog-queue")
 @pytest.mark.parametrize("question", [one for one in EXAMPLE_QUESTIONS if one.KIND in ("approve_tool", "fill_form")])
 async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened_does_not_answer_it(
-    run: Run, clock: Clock, question: Any
+    run: Run, clock: ManualClock, question: Any
 ) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, question)
+        asked, dialog = await open_guarded_dialog(it, question)
         for name in ("ctrl+s", "ctrl+d", "escape", "enter", "A"):
             key = events.Key(name, None)
             it.app.chat._forward_event(key)  # as the terminal's keys are given to the screen of then
@@ -114,11 +86,11 @@ async def test_a_key_that_was_on_its_way_through_the_chat_when_a_question_opened
 
 
 @pytest.mark.req("ui.confirm")
-@every
+@each_example_question
 @pytest.mark.parametrize("key", ["escape", "enter"])
-async def test_a_question_starts_on_refusing(run: Run, clock: Clock, question: Any, key: str) -> None:
+async def test_a_question_starts_on_refusing(run: Run, clock: ManualClock, question: Any, key: str) -> None:
     async with run(size=(80, 24)) as it:
-        asked, dialog = await opened(it, question)
+        asked, dialog = await open_guarded_dialog(it, question)
         clock.now += 60
         assert it.app.focused.id == dialog.BUTTONS[0][0]
         assert "refuse" in it.app.focused.classes
@@ -127,13 +99,13 @@ async def test_a_question_starts_on_refusing(run: Run, clock: Clock, question: A
         assert asked.answer == question.refusal()
 
 
-@every
+@each_example_question
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_every_button_is_in_view_and_reached_by_keyboard(
-    run: Run, clock: Clock, question: Any, size: tuple[int, int]
+    run: Run, clock: ManualClock, question: Any, size: tuple[int, int]
 ) -> None:
     async with run(size=size) as it:
-        _, dialog = await opened(it, question)
+        _, dialog = await open_guarded_dialog(it, question)
         clock.now += 60
         await it.pilot.pause()
         wanted = {button.id for button in dialog.query("#buttons Button").results(Button) if button.display}
@@ -147,19 +119,19 @@ async def test_every_button_is_in_view_and_reached_by_keyboard(
         assert wanted <= reached
 
 
-@every
-async def test_a_click_beside_a_question_answers_nothing(run: Run, clock: Clock, question: Any) -> None:
+@each_example_question
+async def test_a_click_beside_a_question_answers_nothing(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, question)
+        asked, dialog = await open_guarded_dialog(it, question)
         clock.now += 60
         await it.pilot.click(offset=(0, 0))
         assert asked.answer is None
         assert it.app.screen is dialog
 
 
-async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: Clock) -> None:
+async def test_a_list_of_calls_obeys_the_same_rules(run: Run, clock: ManualClock) -> None:
     async with run() as it:
-        asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
+        asked = [PendingQuestion(it, replace(CALL, call=f"c{number}")) for number in range(3)]
         await it.until(lambda: "3 calls wait" in it.text() and it.app.screen.guard.is_shown, "the list")
         await it.pilot.press("enter", "escape", "down", "ctrl+s")
         assert [one.answer for one in asked] == [None] * 3

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from textual import events
 
+from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
 BURST = ("a", "b", "c", "backspace", "x", "left", "y", "home", "z", "end", "ctrl+w", "k")
@@ -31,7 +31,7 @@ async def test_keys_that_edit_a_message_act_in_the_order_in_which_they_were_pres
 
 async def test_keys_that_edit_a_line_act_in_the_order_in_which_they_were_pressed(run: Run) -> None:
     async with run() as it:
-        Asked(it, approve())
+        PendingQuestion(it, tool_question())
         dialog = await it.enter_question()
         await it.pilot.press("r")
         line = dialog.query_one("#reason-text")

@@ -8,8 +8,8 @@ import pytest
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
 from mcphost.tui.dialogs.call_view import argument_sections, render_call
+from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, answered, approve
 
 pytestmark = pytest.mark.anyio
 COMPARED = "now, compared with this text"
@@ -21,7 +21,7 @@ def rows_of(it: Any) -> list[str]:
 
 async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
+        PendingQuestion(it, tool_question(arguments={"path": "a.py", "content": "def f():\n\treturn 1  \n"}))
         dialog = await it.enter_question()
         rows = rows_of(it)
         at = rows.index("content  def f():")
@@ -34,7 +34,7 @@ async def test_text_of_several_lines_is_lines_in_the_colours_of_its_file(run: Ru
 async def test_texts_inside_of_lists_and_objects_are_lines_too(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         edits = [{"oldText": "a = 1\nb\n", "newText": "a = 2\nb\n", "all": True}]
-        Asked(it, approve(arguments={"path": "a.py", "edits": edits}))
+        PendingQuestion(it, tool_question(arguments={"path": "a.py", "edits": edits}))
         await it.enter_question()
         rows = rows_of(it)
         assert "edits[0].oldText → edits[0].newText: +1 −1 lines" in rows
@@ -47,7 +47,7 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
     (tmp_path / "a.py").write_text("one\ntwo\x1b[2J\n")
     async with run(size=(80, 24)) as it:
         arguments = {"path": "a.py", "content": "one\nthree\n"}
-        asked = Asked(it, approve(arguments=arguments, folder=str(tmp_path)))
+        asked = PendingQuestion(it, tool_question(arguments=arguments, folder=str(tmp_path)))
         await it.until(lambda: COMPARED in it.text(), "the difference")
         rows = rows_of(it)
         assert f"a.py {COMPARED}: +1 −1 lines" in rows
@@ -61,14 +61,14 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
 
 async def test_a_file_that_is_not_there_is_said_to_be_new(run: Run, tmp_path: Path) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
+        PendingQuestion(it, tool_question(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
         await it.until(lambda: "b/new.py does not exist yet" in it.text(), "that it is new")
 
 
 async def test_an_edited_call_is_compared_anew(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old")
     async with run(size=(120, 40)) as it:
-        Asked(it, approve(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
+        PendingQuestion(it, tool_question(arguments={"path": "a", "content": "old"}, folder=str(tmp_path)))
         await it.until(lambda: "no difference" in it.text(), "that nothing differs")
         await it.enter_question()
         await it.pilot.press("tab", "e", "tab", "7", "ctrl+s")
@@ -80,7 +80,7 @@ async def test_a_difference_takes_nothing_of_the_reading_away(run: Run, tmp_path
     (tmp_path / "a.txt").write_text("\n".join(lines))
     async with run(size=(80, 24)) as it:
         arguments = {"path": "a.txt", "content": "\n".join([*lines, "the end"])}
-        asked = Asked(it, approve(arguments=arguments, folder=str(tmp_path)))
+        asked = PendingQuestion(it, tool_question(arguments=arguments, folder=str(tmp_path)))
         await it.until(lambda: COMPARED in it.text(), "the difference")
         await it.enter_question()
         await it.pilot.press("tab", "a")
@@ -95,7 +95,7 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
+        PendingQuestion(it, tool_question(arguments={"content": "\n".join(f"line {n}" for n in range(200))}))
         dialog = await it.enter_question()
         body, before = dialog.query_one("#body"), dialog._body_version
         mount, seen = body.mount, []
@@ -114,9 +114,9 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
 
 async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        question = approve(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
-        assert await answered(it, question, "escape") == Deny()
-        assert await answered(it, replace(question, folder=None), "escape") == Deny()
+        question = tool_question(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
+        assert await ask_and_press(it, question, "escape") == Deny()
+        assert await ask_and_press(it, replace(question, folder=None), "escape") == Deny()
 
 
 def test_every_leaf_is_shown_with_its_place() -> None:

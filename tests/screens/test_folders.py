@@ -25,8 +25,8 @@ from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
 from mcphost.store.database import Database
 from mcphost.store.roots import FolderEditStore
+from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
 
@@ -179,7 +179,7 @@ def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_neve
 async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         many = tuple(Root(f"file:///srv/{number}") for number in range(100))
-        asked = Asked(it, ShareRoots(server="files", why="it asks", roots=many))
+        asked = PendingQuestion(it, ShareRoots(server="files", why="it asks", roots=many))
         await it.enter_question()
         await it.pilot.press("s", "o")
         assert asked.answer is None
@@ -215,13 +215,13 @@ async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 40)) as it:
-        assert await answered(it, each("one", "two", "three"), *keys) == answer
+        assert await ask_and_press(it, each("one", "two", "three"), *keys) == answer
 
 
 async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
-        asked = Asked(it, each(*names))
+        asked = PendingQuestion(it, each(*names))
         await it.enter_question()
         assert "Share your folder paths with 13 servers?" in it.text()
         assert "why one" in it.text()
@@ -239,4 +239,4 @@ async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread
 async def test_a_folder_question_is_answered_for_good_by_one_key(run: Run, key: str, answer: Any) -> None:
     async with run(size=(80, 24)) as it:
         question = ShareRoots(server="files", why="it asks", roots=(Root("file:///srv/a"),))
-        assert await answered(it, question, "end", key) == answer
+        assert await ask_and_press(it, question, "end", key) == answer

@@ -10,29 +10,20 @@ from mcphost.host.questions.form_fields import Field, Option, validate_content
 from mcphost.host.questions.questions import Accept, Cancel, Decline, FillForm
 from mcphost.serialization import replace
 from mcphost.tui.widgets.form import Form, FormRow
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.everything_form import everything_fields
-from tests.screens.test_questions import Asked
+from tests.screens.example_fields import AGE_FIELD, NAME_FIELD, NOTE_FIELD, WATCH_FIELD, form_question
 
 pytestmark = pytest.mark.anyio
 
-NAME = Field(name="name", kind="text", title="Your name", required=True, min_length=2)
-NOTE = Field(name="note", kind="text", description="Anything else")
-AGE = Field(name="age", kind="integer", minimum=1, maximum=150, default=30)
-WATCH = Field(name="watch", kind="boolean")
 COLOUR = Field(name="colour", kind="choice", options=(Option("r", "Red"), Option("g", "Green"), Option("b", "Blue")))
 FISH = replace(COLOUR, name="fish", kind="choices", min_items=1, max_items=2)
 
 
-def form(*fields: Field, **more: Any) -> FillForm:
-    return FillForm(
-        server="quiz", why="its tool ask runs and asks for it", message="Who are you?", fields=fields, **more
-    )
-
-
 async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
     """What the server gets when the form is opened, these keys are pressed or texts typed, and ctrl+s."""
-    waiting = Asked(it, asked)
+    waiting = PendingQuestion(it, asked)
     dialog = await it.enter_question()
     await it.until(lambda: dialog.is_read, "that all of it was shown")
     for step in steps:
@@ -55,26 +46,26 @@ async def sent(it: Any, asked: FillForm, *steps: str) -> Any:
 @pytest.mark.parametrize(
     ("field", "steps", "content"),
     [
-        (NAME, ("tab", "'Ada"), {"name": "Ada"}),
-        (NOTE, (), {}),
-        (NOTE, ("tab", "'a", "ctrl+j", "'b"), {"note": "a\nb"}),
-        (NOTE, ("tab", "ctrl+t"), {"note": ""}),
-        (NOTE, ("tab", "ctrl+t", "ctrl+t"), {}),
-        (replace(NOTE, required=True), ("tab", "ctrl+t"), {"note": ""}),
-        (replace(NOTE, default="as it was"), (), {"note": "as it was"}),
-        (replace(NOTE, default="x"), ("tab", "backspace"), {}),
-        (AGE, (), {"age": 30}),
-        (AGE, ("tab", "backspace", "backspace", "'7"), {"age": 7}),
-        (AGE, ("tab", "backspace", "backspace"), {}),
-        (replace(AGE, kind="number", default=None), ("tab", "'2.5"), {"age": 2.5}),
-        (replace(AGE, kind="number", default=None, minimum=None), ("tab", "'-1e2"), {"age": -100.0}),
-        (WATCH, (), {}),
-        (WATCH, ("tab", "space"), {"watch": True}),
-        (WATCH, ("tab", "space", "space"), {"watch": False}),
-        (WATCH, ("tab", "n"), {"watch": False}),
-        (WATCH, ("tab", "right"), {"watch": True}),
-        (replace(WATCH, default=True), ("tab", "right"), {"watch": False}),
-        (replace(WATCH, default=True), ("tab", "backspace"), {}),
+        (NAME_FIELD, ("tab", "'Ada"), {"name": "Ada"}),
+        (NOTE_FIELD, (), {}),
+        (NOTE_FIELD, ("tab", "'a", "ctrl+j", "'b"), {"note": "a\nb"}),
+        (NOTE_FIELD, ("tab", "ctrl+t"), {"note": ""}),
+        (NOTE_FIELD, ("tab", "ctrl+t", "ctrl+t"), {}),
+        (replace(NOTE_FIELD, required=True), ("tab", "ctrl+t"), {"note": ""}),
+        (replace(NOTE_FIELD, default="as it was"), (), {"note": "as it was"}),
+        (replace(NOTE_FIELD, default="x"), ("tab", "backspace"), {}),
+        (AGE_FIELD, (), {"age": 30}),
+        (AGE_FIELD, ("tab", "backspace", "backspace", "'7"), {"age": 7}),
+        (AGE_FIELD, ("tab", "backspace", "backspace"), {}),
+        (replace(AGE_FIELD, kind="number", default=None), ("tab", "'2.5"), {"age": 2.5}),
+        (replace(AGE_FIELD, kind="number", default=None, minimum=None), ("tab", "'-1e2"), {"age": -100.0}),
+        (WATCH_FIELD, (), {}),
+        (WATCH_FIELD, ("tab", "space"), {"watch": True}),
+        (WATCH_FIELD, ("tab", "space", "space"), {"watch": False}),
+        (WATCH_FIELD, ("tab", "n"), {"watch": False}),
+        (WATCH_FIELD, ("tab", "right"), {"watch": True}),
+        (replace(WATCH_FIELD, default=True), ("tab", "right"), {"watch": False}),
+        (replace(WATCH_FIELD, default=True), ("tab", "backspace"), {}),
         (COLOUR, (), {}),
         (COLOUR, ("tab", "down", "down", "space"), {"colour": "g"}),
         (COLOUR, ("tab", "down", "down"), {}),
@@ -91,7 +82,7 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
     run: Run, field: Field, steps: tuple[str, ...], content: dict[str, Any]
 ) -> None:
     async with run(size=(80, 24)) as it:
-        got = await sent(it, form(field), *steps)
+        got = await sent(it, form_question(field), *steps)
     assert got == content
     assert [type(value) for value in got.values()] == [type(value) for value in content.values()]
 
@@ -100,24 +91,24 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
 @pytest.mark.parametrize(
     ("field", "typed", "problem", "mended"),
     [
-        (NAME, "A", "must have at least 2 characters", "da"),
-        (replace(NOTE, max_length=2), "abc", "must have at most 2 characters", "\b"),
-        (replace(NOTE, format="email"), "ada", "must be an e-mail address", "@x.org"),
-        (replace(NOTE, format="uri"), "x", "must be an address with its scheme", ":y"),
-        (replace(NOTE, format="date"), "2026-02-3", "must be a date", "\b28"),
-        (replace(NOTE, format="date-time"), "2026", "must be a date and time with its zone", "-07-28T12:00:00Z"),
-        (replace(AGE, default=None), "151", "must be at most 150", "\b"),
-        (replace(AGE, default=None), "0", "must be at least 1", "\b1"),
-        (replace(AGE, default=None), "1.5", "must be a whole number", "\b\b"),
-        (replace(AGE, default=None), "x", "must be a number", "\b5"),
-        (replace(AGE, default=None), "nan", "must be a number", "\b\b\b5"),
+        (NAME_FIELD, "A", "must have at least 2 characters", "da"),
+        (replace(NOTE_FIELD, max_length=2), "abc", "must have at most 2 characters", "\b"),
+        (replace(NOTE_FIELD, format="email"), "ada", "must be an e-mail address", "@x.org"),
+        (replace(NOTE_FIELD, format="uri"), "x", "must be an address with its scheme", ":y"),
+        (replace(NOTE_FIELD, format="date"), "2026-02-3", "must be a date", "\b28"),
+        (replace(NOTE_FIELD, format="date-time"), "2026", "must be a date and time with its zone", "-07-28T12:00:00Z"),
+        (replace(AGE_FIELD, default=None), "151", "must be at most 150", "\b"),
+        (replace(AGE_FIELD, default=None), "0", "must be at least 1", "\b1"),
+        (replace(AGE_FIELD, default=None), "1.5", "must be a whole number", "\b\b"),
+        (replace(AGE_FIELD, default=None), "x", "must be a number", "\b5"),
+        (replace(AGE_FIELD, default=None), "nan", "must be a number", "\b\b\b5"),
     ],
 )
 async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
     run: Run, field: Field, typed: str, problem: str, mended: str
 ) -> None:
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(field))
+        waiting = PendingQuestion(it, form_question(field))
         await it.enter_question()
         await it.pilot.press("tab")
         await it.type(typed)
@@ -138,7 +129,7 @@ async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
 @pytest.mark.req("elic.form.required")
 async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_sent(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(NOTE, AGE, NAME))
+        waiting = PendingQuestion(it, form_question(NOTE_FIELD, AGE_FIELD, NAME_FIELD))
         await it.enter_question()
         assert "✗" not in it.text(), "nothing is wrong before anything was done"
         await it.pilot.press("ctrl+s")
@@ -158,7 +149,7 @@ async def test_a_form_is_corrected_where_it_is_wrong_and_reviewed_before_it_is_s
 @pytest.mark.req("elic.actions")
 async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(run: Run) -> None:
     async with run() as it:
-        waiting = Asked(it, form(NAME))
+        waiting = PendingQuestion(it, form_question(NAME_FIELD))
         await it.enter_question()
         await it.pilot.press("tab", "d", "a", "escape")
         assert it.app.focused.id == "refuse"
@@ -171,7 +162,7 @@ async def test_escape_in_a_field_goes_back_to_the_buttons_and_leaves_from_there(
 @pytest.mark.req("elic.actions")
 async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(NOTE))
+        waiting = PendingQuestion(it, form_question(NOTE_FIELD))
         await it.enter_question()
         for words in ("Cancel", "Decline", "Send"):
             assert words in it.text(), words
@@ -181,7 +172,7 @@ async def test_sending_declining_and_leaving_are_told_apart_in_words(run: Run) -
 
 async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(replace(NOTE, default="x"), WATCH))
+        waiting = PendingQuestion(it, form_question(replace(NOTE_FIELD, default="x"), WATCH_FIELD))
         dialog = await it.enter_question()
         await it.type("abcdefghijklmnopqrstuvwxyzy1")
         await it.pilot.pause()
@@ -195,7 +186,7 @@ async def test_what_is_typed_while_the_focus_is_on_the_buttons_answers_nothing(r
 
 async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, form(NOTE, WATCH, COLOUR))
+        PendingQuestion(it, form_question(NOTE_FIELD, WATCH_FIELD, COLOUR))
         dialog = await it.enter_question()
         controls = [row.field_widget for row in dialog.query_one(Form).rows]
         seen: list[Any] = []
@@ -216,7 +207,7 @@ async def test_tab_goes_round_the_fields_and_the_buttons_as_one_stop(run: Run) -
 async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_terminal(run: Run) -> None:
     fields = everything_fields()
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(*fields))
+        waiting = PendingQuestion(it, form_question(*fields))
         dialog = await it.enter_question()
         await it.pilot.press("tab")
         await it.type("Ada")
@@ -240,9 +231,11 @@ async def test_the_reference_servers_form_of_thirteen_fields_fits_a_small_termin
 
 @pytest.mark.req("elic.form.no-secrets")
 async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is_sent_twice(run: Run) -> None:
-    asked = form(Field(name="pat", kind="text", title="Access key", secret=True), NOTE, warnings=("It asks for…",))
+    asked = form_question(
+        Field(name="pat", kind="text", title="Access key", secret=True), NOTE_FIELD, warnings=("It asks for…",)
+    )
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, asked)
+        waiting = PendingQuestion(it, asked)
         await it.enter_question()
         assert "looks like a secret: leave it out" in it.text()
         await it.pilot.press("tab", "s", "3", "ctrl+s")
@@ -258,15 +251,15 @@ async def test_what_looks_like_a_secret_is_warned_about_and_goes_only_when_it_is
 
 
 async def test_a_secret_field_that_is_left_out_holds_nothing_up(run: Run) -> None:
-    asked = form(Field(name="pat", kind="text", secret=True), NOTE)
+    asked = form_question(Field(name="pat", kind="text", secret=True), NOTE_FIELD)
     async with run(size=(80, 24)) as it:
         assert await sent(it, asked, "tab", "tab", "'hi") == {"note": "hi"}
 
 
 async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_emptied(run: Run) -> None:
-    hostile = replace(NOTE, default="a\u202eb\x1b[31mc")
+    hostile = replace(NOTE_FIELD, default="a\u202eb\x1b[31mc")
     async with run(size=(80, 24)) as it:
-        waiting = Asked(it, form(hostile))
+        waiting = PendingQuestion(it, form_question(hostile))
         await it.enter_question()
         assert "a‹U+202E›b␛[31mc" in it.text()
         await it.pilot.press("tab", "backspace")
@@ -278,7 +271,7 @@ async def test_a_default_with_hidden_characters_is_shown_with_marks_and_can_be_e
 
 async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, form(NOTE))
+        PendingQuestion(it, form_question(NOTE_FIELD))
         dialog = await it.enter_question()
         await it.pilot.press("tab")
         dialog.query_one(Form).rows[0].field_widget.text = "pay\u200bpal"
@@ -287,7 +280,7 @@ async def test_hidden_characters_that_were_pasted_are_shown(run: Run) -> None:
 
 async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:
     async with run(size=(100, 34)) as it:
-        waiting = Asked(it, form(NAME, AGE, NOTE))
+        waiting = PendingQuestion(it, form_question(NAME_FIELD, AGE_FIELD, NOTE_FIELD))
         dialog = await it.enter_question()
         await it.pilot.press("ctrl+e")
         await it.until(lambda: '"name": null' in it.text(), "the editor")
@@ -307,11 +300,12 @@ async def test_the_same_form_can_be_edited_as_json(run: Run) -> None:
 async def test_a_form_of_a_hundred_fields_and_a_thousand_choices_opens(run: Run) -> None:
     many = tuple(Option(f"v{n}", f"Value {n}") for n in range(1_000))
     fields = tuple(
-        Field(name=f"f{n}", kind="choice", options=many) if n % 2 else replace(NOTE, name=f"f{n}") for n in range(100)
+        Field(name=f"f{n}", kind="choice", options=many) if n % 2 else replace(NOTE_FIELD, name=f"f{n}")
+        for n in range(100)
     )
     async with run(size=(80, 24)) as it:
         began = time.process_time()
-        waiting = Asked(it, form(*fields))
+        waiting = PendingQuestion(it, form_question(*fields))
         await it.enter_question()
         assert time.process_time() - began < 5
         await it.pilot.press("shift+tab", "end")
@@ -325,7 +319,7 @@ async def test_a_letter_typed_into_one_of_thirteen_fields_lays_out_nothing_and_l
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with run(size=(100, 32)) as it:
-        Asked(it, form(*everything_fields()))
+        PendingQuestion(it, form_question(*everything_fields()))
         dialog = await it.enter_question()
         await it.pilot.press("tab", "a")
         await it.pilot.pause()
@@ -353,6 +347,6 @@ async def test_no_field_is_ever_drawn_without_its_title(run: Run) -> None:
     for row in rows:  # before any size is known
         assert str(row._label.content).startswith(row.field.title[:30])
     async with run(size=(100, 32)) as it:
-        Asked(it, form(*everything_fields()))
+        PendingQuestion(it, form_question(*everything_fields()))
         dialog = await it.enter_question()
         assert [row._label.outer_size.width for row in dialog.form.rows] == [dialog.form._label_cells] * 13

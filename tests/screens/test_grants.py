@@ -2,37 +2,20 @@
 
 import pytest
 
-from mcphost.config.rules import Rule, exact_pattern, parse_rule
+from mcphost.config.rules import Rule, exact_pattern
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
-from mcphost.serialization import replace
 from mcphost.store.grants import CHANGED_REASON, Grant
 from mcphost.store.roots import FolderAnswer
 from tests.screens.conftest import Run
+from tests.screens.example_records import EXAMPLE_TIME, example_grants
 
 pytestmark = pytest.mark.anyio
-
-AT = 1_790_000_000.0
-
-
-def given() -> list[GrantStatus]:
-    rule = replace(parse_rule("files/read*?path=under:~/proj"), scope="project", expires=AT + 3600)
-    tools = {"read_file": "d", "read_folder": "d"}
-    one = Grant(id="4f2a91c0", rule=rule, server_digest="s", tools=tools, place="/home/me/proj", created=AT, uses=12)
-    evil = Rule(server="github", tool=exact_pattern("get\x1b[2J\u202e[/bold]"))
-    return [
-        GrantStatus(one, "counts"),
-        GrantStatus(
-            Grant(id="77", rule=evil, server_digest="s", tools={"get\x1b[2J\u202e[/bold]": "d"}, created=AT),
-            "suspended",
-            CHANGED_REASON,
-        ),
-    ]
 
 
 @pytest.mark.req("ui.rules")
 async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_presses(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.grants.given = given()
+        it.host.grants.given = example_grants()
         await it.pilot.press("f7")
         await it.until(lambda: "files/read*?path=under:~/proj" in it.text(), "the rule")
         for words in ("used 12 times", "in the folder /home/me/proj", "read_file, read_folder", "4f2a91c0"):
@@ -57,7 +40,7 @@ async def test_grants_are_shown_with_their_bounds_searched_and_revoked_by_two_pr
 
 async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        it.host.grants.given = given()
+        it.host.grants.given = example_grants()
         await it.pilot.press("f3", "g")
         await it.until(lambda: "files/read*" in it.text(), "its grants")
         assert "github" not in it.text()
@@ -67,7 +50,9 @@ async def test_the_servers_page_leads_to_the_grants_of_that_server(run: Run) -> 
 async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
     async with run() as it:
         rule = Rule(server="files", tool=exact_pattern("write_file"))
-        grant = Grant(id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, created=AT, session=True)
+        grant = Grant(
+            id="s4f2a91c0", rule=rule, server_digest="s", tools={"write_file": "d"}, created=EXAMPLE_TIME, session=True
+        )
         it.host.grants.given = [GrantStatus(grant, "counts")]
         await it.pilot.press("f7")
         await it.until(lambda: "until mcphost ends" in it.text(), "how long it holds")
@@ -80,7 +65,7 @@ async def test_a_grant_of_this_session_is_listed_and_revoked(run: Run) -> None:
 async def test_a_lasting_answer_about_a_folder_is_listed_and_revoked(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         answer = FolderAnswer(
-            id="r1", server="files", server_digest="s", path="/srv/\x1b[2J", is_shared=False, created=AT
+            id="r1", server="files", server_digest="s", path="/srv/\x1b[2J", is_shared=False, created=EXAMPLE_TIME
         )
         it.host.grants.answers = [FolderAnswerStatus(answer, "counts")]
         await it.pilot.press("f7")

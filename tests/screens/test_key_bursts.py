@@ -13,14 +13,18 @@ from mcphost.host.questions.sign_in import EnteredClient, PastedRedirect, SignIn
 from mcphost.host.server_requests.roots import Roots
 from mcphost.serialization import replace
 from mcphost.tui.widgets.composer import Composer
+from tests.screens.ask_question import PendingQuestion, open_argument_editor, tool_question
 from tests.screens.conftest import Run
+from tests.screens.example_fields import (
+    AGE_FIELD,
+    CLIENT_ID_QUESTION,
+    NAME_FIELD,
+    WATCH_FIELD,
+    form_question,
+    result_question,
+)
 from tests.screens.example_questions import CALL
 from tests.screens.screenshots import FORM, REPLY
-from tests.screens.test_edit_arguments import editing
-from tests.screens.test_enter_client import QUESTION
-from tests.screens.test_forms import AGE, NAME, WATCH, form
-from tests.screens.test_questions import Asked, approve
-from tests.screens.test_result_review import result
 
 pytestmark = pytest.mark.anyio
 SIGN_IN = SignInQuestion(
@@ -38,17 +42,17 @@ SIGN_IN = SignInQuestion(
     ("question", "keys", "answer"),
     [
         # Each text holds the letters that would close the line, agree, or answer otherwise.
-        (approve(), ("r", *"drasA", "enter"), Deny(reason="drasA")),
-        (result("x"), ("r", *"drat", "enter"), WithholdResult("drat")),
+        (tool_question(), ("r", *"drasA", "enter"), Deny(reason="drasA")),
+        (result_question("x"), ("r", *"drat", "enter"), WithholdResult("drat")),
         (SIGN_IN, ("p", *"dopcq", "enter"), PastedRedirect("dopcq")),
-        (QUESTION, ("e", *"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
+        (CLIENT_ID_QUESTION, ("e", *"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
 async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
     run: Run, question: Any, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, question)
+        asked = PendingQuestion(it, question)
         await it.enter_question()
         it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
@@ -59,17 +63,17 @@ async def test_what_follows_the_key_that_opens_a_line_is_in_the_line(
 @pytest.mark.parametrize(
     ("question", "button", "keys", "answer"),
     [
-        (approve(), "reason", (*"a drasA", "enter"), Deny(reason="a drasA")),
-        (result("x"), "reason", (*"a drat", "enter"), WithholdResult("a drat")),
+        (tool_question(), "reason", (*"a drasA", "enter"), Deny(reason="a drasA")),
+        (result_question("x"), "reason", (*"a drat", "enter"), WithholdResult("a drat")),
         (SIGN_IN, "paste", (*"dopcq", "enter"), PastedRedirect("dopcq")),
-        (QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
+        (CLIENT_ID_QUESTION, "enter", (*"deed", "enter", *"edd", "enter"), EnteredClient("deed", "edd")),
     ],
 )
 async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line(
     run: Run, question: Any, button: str, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, question)
+        asked = PendingQuestion(it, question)
         dialog = await it.enter_question()
         it.press_together(*steps(dialog, button), "enter", *keys)
         await it.until(lambda: asked.answer is not None, "an answer")
@@ -80,8 +84,8 @@ async def test_what_follows_enter_on_the_button_that_opens_a_line_is_in_the_line
 @pytest.mark.parametrize(
     ("question", "opens"),
     [
-        (result("x"), ("right", "right", "enter")),
-        (result("x"), ("e",)),
+        (result_question("x"), ("right", "right", "enter")),
+        (result_question("x"), ("e",)),
         (REPLY, ("right", "enter")),
         (REPLY, ("e",)),
         (FORM, ("ctrl+e",)),
@@ -92,7 +96,7 @@ async def test_what_follows_the_key_or_button_that_opens_an_editor_is_in_the_edi
     run: Run, question: Any, opens: tuple[str, ...]
 ) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, question)
+        asked = PendingQuestion(it, question)
         await it.enter_question()
         it.press_together(*opens, *"a drasA")
         await it.until(lambda: "a drasA" in written(it.app.focused), "the text in the editor")
@@ -114,7 +118,7 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await it.enter_question()
         it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
@@ -126,16 +130,16 @@ async def test_keys_that_come_in_one_piece_act_in_the_order_in_which_they_were_p
 @pytest.mark.parametrize(
     ("field", "keys", "value"),
     [
-        (replace(WATCH, required=True, default=True), "n", False),
-        (NAME, "Ada", "Ada"),
-        (AGE, ("backspace", "backspace", "7"), 7),
+        (replace(WATCH_FIELD, required=True, default=True), "n", False),
+        (NAME_FIELD, "Ada", "Ada"),
+        (AGE_FIELD, ("backspace", "backspace", "7"), 7),
     ],
 )
 async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
     run: Run, field: Field, keys: tuple[str, ...], value: Any, end: tuple[str, ...]
 ) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, form(field))
+        asked = PendingQuestion(it, form_question(field))
         await it.enter_question()
         await it.pilot.press("tab")
         it.press_together(*keys, *end)
@@ -146,7 +150,7 @@ async def test_a_form_is_sent_with_the_last_that_was_typed_into_it(
 @pytest.mark.parametrize("end", [("ctrl+s",), ("tab",) * 6 + ("enter",)])
 async def test_arguments_are_applied_with_the_last_that_was_typed_into_them(run: Run, end: tuple[str, ...]) -> None:
     async with run(size=(80, 24)) as it:
-        await editing(it)
+        await open_argument_editor(it)
         it.press_together("end", *"/yz", "backspace", *end)
         await it.until(lambda: "edited by you: 1 changed" in it.text(), "the edited call")
         assert ("path", "/tmp/x/y") in it.app.screen.query_one("#sent").pairs

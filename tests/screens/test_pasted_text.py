@@ -9,26 +9,16 @@ from textual.events import Key, Paste
 from mcphost.llm.messages import Message, TextPart
 from mcphost.protocol.prompts import GetPromptResult, PromptMessage
 from mcphost.serialization import Raw
-from mcphost.tui import answer_guard
 from mcphost.tui.widgets.composer import Composer
 from mcphost.tui.widgets.draft import Draft, describe_origin
+from tests.fakes.clock import ManualClock
 from tests.screens.conftest import GUARD_SECONDS, Run
-from tests.screens.fake_host import FakeServerFeatures
-from tests.screens.test_chat import echo
-from tests.screens.test_every_dialog import Clock
-from tests.screens.test_shell_before_host import attached, shell
+from tests.screens.fake_host import FakeServerFeatures, echo_reply
+from tests.screens.shell import attach_and_start, open_shell
 
 pytestmark = pytest.mark.anyio
 LINE = "!files/search_files pattern=x"
 LONG = '!files/search_files pattern=/ note="' + "\n".join(f"Please review paragraph {n}." for n in range(25)) + '"'
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(answer_guard, "clock", clock)
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
-    return clock
 
 
 def prompt(it: Any) -> Any:
@@ -81,7 +71,7 @@ async def filled(it: Any, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_text_of_a_prompt_is_sent_as_a_message_and_the_screen_says_so(
     run: Run, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await filled(it, text, monkeypatch)
         await it.pilot.pause(0.02)
         lines = ", 25 lines" if text == LONG else ""
@@ -99,7 +89,7 @@ def test_what_enter_does_fits_into_a_terminal_of_80_cells(text: str, origin: Any
 
 @pytest.mark.parametrize("text", [LINE, LONG, "/unasked", "/new"])
 async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says_so(run: Run, text: str) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await paste(it, text)
         assert not it.app.query("OptionList")
         assert "enter sends it as a message. Type the c" in it.text()
@@ -107,8 +97,8 @@ async def test_a_pasted_call_or_command_is_sent_as_a_message_and_the_screen_says
         assert "Sent as a message" in notices(it)
 
 
-async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: Clock) -> None:
-    async with run(turn=echo) as it:
+async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held(run: Run, clock: ManualClock) -> None:
+    async with run(turn=echo_reply) as it:
         await paste(it, "hello")
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.9
@@ -118,8 +108,8 @@ async def test_enter_does_nothing_right_behind_an_insertion_nor_while_it_is_held
         await sends(it, "hello")
 
 
-async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: Clock) -> None:
-    async with run(turn=echo) as it:
+async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run, clock: ManualClock) -> None:
+    async with run(turn=echo_reply) as it:
         await paste(it, "hello")
         for _ in range(5):
             clock.now += GUARD_SECONDS * 0.3
@@ -127,8 +117,8 @@ async def test_letters_typed_behind_an_insertion_do_not_hold_enter_back(run: Run
         await sends(it, "helloyyyyy")
 
 
-async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: Clock) -> None:
-    async with run(turn=echo) as it:
+async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, clock: ManualClock) -> None:
+    async with run(turn=echo_reply) as it:
         it.app.post_message(Paste("x"))
         for key in ("ctrl+u", *LINE):
             it.app.post_message(Key({" ": "space"}.get(key, key), key if len(key) == 1 else None))
@@ -138,7 +128,7 @@ async def test_a_paste_that_ends_its_brackets_itself_runs_nothing(run: Run, cloc
 
 
 async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type("!files/search_files pattern=")
         await paste(it, "x")
         assert "type the call to run it" in it.text()
@@ -149,14 +139,14 @@ async def test_a_call_of_which_a_part_was_pasted_stays_and_says_what_to_do(run: 
 
 
 async def test_a_typed_mark_before_a_pasted_call_does_not_run_it(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await paste(it, LINE[1:])
         await it.pilot.press("home", "exclamation_mark")
         await sends(it, LINE)
 
 
 async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await paste(it, LINE)
         await it.pilot.press("ctrl+u")
         await it.until(lambda: not prompt(it).text)
@@ -166,7 +156,7 @@ async def test_undo_does_not_make_a_pasted_call_a_typed_one(run: Run) -> None:
 
 
 async def test_a_call_typed_after_a_paste_was_deleted_runs(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await paste(it, "hello")
         await it.pilot.press("ctrl+u")
         await it.pilot.pause(0.02)
@@ -185,7 +175,7 @@ async def test_a_typed_call_is_called_again_from_the_history(run: Run) -> None:
 
 
 async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         it.host.conversation.messages = (Message(role="user", parts=(TextPart(LINE),)),)
         it.app.chat.load_conversation()
         await it.pilot.press("up")
@@ -195,7 +185,7 @@ async def test_an_earlier_message_that_reads_like_a_call_is_a_message_again(run:
 
 
 async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await paste(it, LINE)
         await sends(it, LINE)
         await it.until(lambda: not it.host.conversation.is_busy)
@@ -205,7 +195,7 @@ async def test_a_pasted_call_comes_back_from_the_history_as_a_message(run: Run) 
 
 
 async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_the_history(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         it.host.conversation.messages = (Message(role="user", parts=(TextPart("one"),)),)
         it.app.chat.load_conversation()
         await paste(it, LINE)
@@ -214,7 +204,7 @@ async def test_a_draft_with_a_pasted_call_is_still_a_message_after_looking_into_
 
 
 async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type("!files/search_files pattern=a\nb=c")
         await stays(it, "!files/search_files pattern=a\nb=c")
         assert "A call by hand is one line." in it.transcript()
@@ -222,16 +212,16 @@ async def test_a_typed_call_of_several_lines_is_not_run(run: Run) -> None:
 
 @pytest.mark.parametrize("text", [" !files/search_files pattern=x", " /new"])
 async def test_a_space_before_it_makes_a_typed_call_or_command_a_message(run: Run, text: str) -> None:
-    async with run(turn=echo) as it:
+    async with run(turn=echo_reply) as it:
         await it.type(text)
         await sends(it, text)
 
 
 async def test_a_call_pasted_before_there_is_a_host_is_a_message() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await paste(it, LINE)
         await it.pilot.press("enter")
         await it.until(lambda: not prompt(it).text, "the message")
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.host.sent or it.host.called, "the message")
         assert it.host.called == []

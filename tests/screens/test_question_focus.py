@@ -7,25 +7,22 @@ from textual import events
 
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
-from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.dialog import ENTER_HINT
 from mcphost.tui.dialogs.registry import create_dialog
 from mcphost.tui.input_guard import KEEP_TYPING_HINT, NOT_ENTERED_HINT, TOO_SOON_HINT
-from tests.screens.conftest import GUARD_SECONDS, Run
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import (
+    PendingQuestion,
+    each_example_question,
+    open_guarded_dialog,
+    tool_question,
+    trust_question,
+)
+from tests.screens.conftest import Run
 from tests.screens.example_questions import CALL
 from tests.screens.screenshots import FORM
-from tests.screens.test_every_dialog import Clock, every, opened
-from tests.screens.test_questions import Asked, approve, trust
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(answer_guard, "clock", clock)
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
-    return clock
 
 
 def prompt(it: Any) -> Any:
@@ -46,14 +43,14 @@ async def card(it: Any, *texts: str) -> Any:
 
 
 @pytest.mark.req("ui.dialog-queue")
-@every
+@each_example_question
 async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_takes_no_key(
-    run: Run, clock: Clock, question: Any
+    run: Run, clock: ManualClock, question: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
         await it.type("thank")
         clock.now += 60
-        asked = Asked(it, question)
+        asked = PendingQuestion(it, question)
         await card(it, "F8 or a click enters it", "1 waiting for you: F8")
         assert question.server in it.text()
         assert it.app.screen is it.app.chat
@@ -75,10 +72,10 @@ async def test_a_question_that_comes_while_a_message_is_written_is_seen_and_take
         assert prompt(it).text == "thank you asodAer"
 
 
-async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Run, clock: Clock) -> None:
+async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_button(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.type("x")
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await card(it, "files wants to run write_file", "path /tmp/x")
         clicks(it, "QuestionCard")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the dialog")
@@ -90,28 +87,28 @@ async def test_a_click_on_what_waits_enters_it_and_a_second_one_presses_no_butto
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there(run: Run, clock: Clock) -> None:
+async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.pilot.press("x", "backspace")
         clock.now += 1.9
-        first = Asked(it, approve())
+        first = PendingQuestion(it, tool_question())
         await card(it)
         clock.now += 60
         await it.pilot.pause()
         assert it.app.screen is it.app.chat, "nothing takes the focus later by itself"
         first.worker.cancel()
         await it.until(lambda: not it.app.chat.query("QuestionCard"), "no question")
-        _, dialog = await opened(it, approve())
+        _, dialog = await open_guarded_dialog(it, tool_question())
         assert it.app.screen is dialog
 
 
 @pytest.mark.req("ui.confirm")
-@every
-async def test_no_letter_answers_a_question_that_nobody_entered(run: Run, clock: Clock, question: Any) -> None:
+@each_example_question
+async def test_no_letter_answers_a_question_that_nobody_entered(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
         known = create_dialog(question)
         for key in (one for one in (*"asogkefArp", "ctrl+s") if known.has_binding(one)):
-            asked, dialog = await opened(it, question)
+            asked, dialog = await open_guarded_dialog(it, question)
             clock.now += 60
             await it.until(lambda: ENTER_HINT in it.text(), "how to enter it")
             await it.pilot.press(key)
@@ -125,9 +122,9 @@ async def test_no_letter_answers_a_question_that_nobody_entered(run: Run, clock:
             clock.now += 60
 
 
-async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(run: Run, clock: Clock) -> None:
+async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(run: Run, clock: ManualClock) -> None:
     async with run() as it:
-        asked, _ = await opened(it, approve())
+        asked, _ = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         await it.pilot.press("a")
         clock.now += 60
@@ -138,10 +135,10 @@ async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(ru
         assert prompt(it).text == "", "the first one was meant for the question, too"
 
 
-@every
-async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock: Clock, question: Any) -> None:
+@each_example_question
+async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
-        asked, _ = await opened(it, question)
+        asked, _ = await open_guarded_dialog(it, question)
         clock.now += 60
         await it.pilot.press("a")
         assert NOT_ENTERED_HINT + KEEP_TYPING_HINT in it.text()
@@ -155,9 +152,11 @@ async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock
         assert asked.answer is None
 
 
-async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(run: Run, clock: Clock) -> None:
+async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_opens(
+    run: Run, clock: ManualClock
+) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         it.press_together(*"asA a", "enter", *"dr")
         await it.until(lambda: "".join([text for text, _ in it.host.sent]) + prompt(it).text == "asA adr", "the text")
         assert asked.answer is None
@@ -166,14 +165,14 @@ async def test_a_sentence_in_one_piece_becomes_a_message_also_while_a_question_o
 
 async def test_a_question_that_opens_while_the_program_ends_is_no_error(run: Run) -> None:
     async with run() as it:
-        it.app.open_dialog(create_dialog(approve()), lambda _: None, "aside")
+        it.app.open_dialog(create_dialog(tool_question()), lambda _: None, "aside")
         it.app.exit()
     assert it.app._exception is None
 
 
-async def test_a_pasted_text_goes_to_the_message(run: Run, clock: Clock) -> None:
+async def test_a_pasted_text_goes_to_the_message(run: Run, clock: ManualClock) -> None:
     async with run() as it:
-        asked, _ = await opened(it, approve())
+        asked, _ = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         it.app.post_message(events.Paste("a\ns"))
         await card(it)
@@ -181,9 +180,9 @@ async def test_a_pasted_text_goes_to_the_message(run: Run, clock: Clock) -> None
         assert asked.answer is None
 
 
-async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_message(run: Run, clock: Clock) -> None:
+async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_message(run: Run, clock: ManualClock) -> None:
     async with run() as it:
-        asked, _ = await opened(it, approve())
+        asked, _ = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         await it.pilot.press("t")
         asked.worker.cancel()
@@ -191,10 +190,10 @@ async def test_a_letter_given_to_a_question_that_is_withdrawn_goes_to_the_messag
 
 
 @pytest.mark.req("ui.confirm")
-async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run, clock: Clock) -> None:
+async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.type("x")
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await card(it)
         it.press_together("f8", *"asA", "enter")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the dialog")
@@ -210,9 +209,9 @@ async def test_letters_right_behind_the_key_that_enters_answer_nothing(run: Run,
 
 
 @pytest.mark.parametrize("key", ["tab", "shift+tab", "left", "right", "up", "down", "f8"])
-async def test_each_of_these_keys_enters_a_question(run: Run, clock: Clock, key: str) -> None:
+async def test_each_of_these_keys_enters_a_question(run: Run, clock: ManualClock, key: str) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, approve())
+        asked, dialog = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         await it.until(lambda: "F8 or tab to answer" in it.text(), "how to enter it")
         await it.pilot.press(key)
@@ -223,19 +222,19 @@ async def test_each_of_these_keys_enters_a_question(run: Run, clock: Clock, key:
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, clock: Clock) -> None:
+async def test_enter_acts_on_the_button_that_was_chosen_however_fast(run: Run, clock: ManualClock) -> None:
     async with run() as it:
-        asked, _ = await opened(it, approve())
+        asked, _ = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         it.press_together("tab", "tab", "enter")
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, clock: Clock) -> None:
+async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.type("draft")
-        asked = [Asked(it, trust(url=f"https://{number}.example/mcp")) for number in range(2)]
+        asked = [PendingQuestion(it, trust_question(url=f"https://{number}.example/mcp")) for number in range(2)]
         await card(it, "1 of 2 waiting")
         await it.pilot.press("f8")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.guard.is_shown, "the dialog")
@@ -251,10 +250,10 @@ async def test_a_question_right_after_another_starts_anew_on_refusing(run: Run, 
         assert asked[1].answer is None
 
 
-async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: Clock) -> None:
+async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.type("x")
-        asked = [Asked(it, replace(CALL, call=f"c{number}")) for number in range(3)]
+        asked = [PendingQuestion(it, replace(CALL, call=f"c{number}")) for number in range(3)]
         await card(it, "3 calls wait", "github · create_issue")
         await it.pilot.press("f8")
         await it.until(lambda: type(it.dialog).__name__ == "WaitingCallsDialog" or clock.now, "the list")
@@ -264,7 +263,7 @@ async def test_several_calls_wait_beside_the_message_as_one(run: Run, clock: Clo
         await it.until(lambda: all(one.answer == Deny() for one in asked), "all refused")
 
 
-async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock: Clock) -> None:
+async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         await it.pilot.press("f5")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
@@ -272,7 +271,7 @@ async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock
         await it.until(lambda: it.app.find_text_input(it.app.screen) is not None, "the form")
         page, field = it.app.screen, it.app.focused
         await it.pilot.press("a")
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await it.until(lambda: page.query("QuestionCard") and "files wants to run" in it.text(), "the card")
         await it.pilot.press("s")
         assert field.value == "as"
@@ -285,12 +284,12 @@ async def test_what_is_typed_into_the_form_of_a_page_stays_there(run: Run, clock
 
 
 async def test_on_a_page_without_a_field_letters_do_nothing_until_the_question_is_entered(
-    run: Run, clock: Clock
+    run: Run, clock: ManualClock
 ) -> None:
     async with run() as it:
         await it.pilot.press("f1")
         await it.until(lambda: it.app.screen is not it.app.chat and it.app.screen.is_mounted, "the page")
-        asked, dialog = await opened(it, FORM)
+        asked, dialog = await open_guarded_dialog(it, FORM)
         clock.now += 60
         await it.pilot.press("a", "s", "enter")
         assert (asked.answer, it.app.screen, prompt(it).text) == (None, dialog, "")

@@ -25,11 +25,10 @@ from mcphost.host.questions.questions import (
 from mcphost.host.questions.secret_storage import EnterPassphrase, UnlockSecrets
 from mcphost.protocol.server_requests import Root
 from mcphost.tui.dialogs.tool_consent import CallReview, ToolConsentDialog
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import PendingQuestion, open_guarded_dialog, tool_question, trust_question
 from tests.screens.conftest import Run
-from tests.screens.test_every_dialog import Clock, clock, opened
-from tests.screens.test_questions import Asked, approve, trust
 
-__all__ = ["clock"]
 pytestmark = pytest.mark.anyio
 FOLDERS = ShareRoots(server="s", why="it asks", roots=(Root(uri="file:///srv/a"),))
 PAGE = VisitUrl(server="s", why="it asks", message="Go.", url="https://x.example/a", host="x.example")
@@ -39,8 +38,11 @@ LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
 @pytest.mark.parametrize(
     ("question", "answers"),
     [
-        (approve(), {"Deny": Deny(), "Allow once": AllowOnce(), "Allow this session": AllowSession()}),
-        (trust(command=("x",)), {"Do not use": DoNotTrust(), "This session": TrustOnce(), "Always": TrustAlways()}),
+        (tool_question(), {"Deny": Deny(), "Allow once": AllowOnce(), "Allow this session": AllowSession()}),
+        (
+            trust_question(command=("x",)),
+            {"Do not use": DoNotTrust(), "This session": TrustOnce(), "Always": TrustAlways()},
+        ),
         (FOLDERS, {"Don't share": DoNotShare(), "Once": ShareOnce(), "This session": ShareSession()}),
         (PAGE, {"Cancel": Cancel(), "Decline": Decline(), "Open the browser": AcceptUrl()}),
         (ContinueTurn(server="", why="", rounds=5), {"Stop here": False, "Go on": True}),
@@ -50,7 +52,7 @@ LOCKED = UnlockSecrets(server="", why="", file="/home/me/secrets")
 async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answers: dict[str, Any]) -> None:
     async with run() as it:
         for label, answer in answers.items():
-            asked = Asked(it, question)
+            asked = PendingQuestion(it, question)
             await it.enter_question()
             (button,) = [one for one in it.app.screen.query(Button) if str(one.label) == label]
             await it.pilot.click(button)
@@ -60,7 +62,7 @@ async def test_a_button_does_what_is_written_on_it(run: Run, question: Any, answ
 
 async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(run: Run) -> None:
     async with run() as it:
-        first, second = Asked(it, trust(command=("x",))), Asked(it, FOLDERS)
+        first, second = PendingQuestion(it, trust_question(command=("x",))), PendingQuestion(it, FOLDERS)
         await it.enter_question()
         assert it.app.screen.query_one("#box").border_subtitle == "1 of 2 waiting"
         await it.pilot.press("escape")
@@ -69,16 +71,16 @@ async def test_also_two_questions_say_how_many_wait_and_one_alone_says_nothing(r
         assert it.app.screen.query_one("#box").border_subtitle == "2 of 2 waiting"
         await it.pilot.press("escape")
         await it.until(lambda: second.answer is not None)
-        Asked(it, FOLDERS)
+        PendingQuestion(it, FOLDERS)
         await it.enter_question()
         assert not it.app.screen.query_one("#box").border_subtitle
 
 
 async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_could_be_read(
-    run: Run, clock: Clock
+    run: Run, clock: ManualClock
 ) -> None:
     async with run() as it:
-        asked, dialog = await opened(it, approve())
+        asked, dialog = await open_guarded_dialog(it, tool_question())
         clock.now += 60
         assert not dialog.is_guarded
         await it.pilot.press("f8")
@@ -95,7 +97,7 @@ async def test_what_was_edited_is_not_agreed_to_by_a_key_that_came_before_it_cou
 
 async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgotten(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, LOCKED)
+        asked = PendingQuestion(it, LOCKED)
         await it.enter_question()
         await it.pilot.press("p", "x", "y")
         (box,) = it.app.screen.query(Input)
@@ -110,7 +112,7 @@ async def test_a_line_takes_the_letter_that_opened_it_and_a_secret_left_is_forgo
 
 def test_a_call_that_went_back_to_the_list_half_read_is_not_read_when_it_is_opened_again() -> None:
     for end_shown in (False, True):
-        dialog, reading = ToolConsentDialog(approve()), CallReview({"path": "/tmp/x", "text": "hello"})
+        dialog, reading = ToolConsentDialog(tool_question()), CallReview({"path": "/tmp/x", "text": "hello"})
         reading.is_end_shown = end_shown
         assert dialog.restore_review(reading) is reading
         assert dialog.is_read is end_shown
@@ -161,7 +163,7 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
     run: Run, more: dict[str, Any], words: tuple[str, ...]
 ) -> None:
     async with run(size=(120, 40)) as it:
-        Asked(it, trust(**more))
+        PendingQuestion(it, trust_question(**more))
         await it.enter_question()
         for one in words:
             assert one in it.text()
@@ -169,7 +171,7 @@ async def test_what_a_server_is_and_gets_is_on_the_question_about_it(
 
 async def test_a_call_says_with_which_account_it_would_run(run: Run) -> None:
     async with run() as it:
-        Asked(it, approve(account="work@example"))
+        PendingQuestion(it, tool_question(account="work@example"))
         await it.enter_question()
         assert "account" in it.text()
         assert "work@example" in it.text()

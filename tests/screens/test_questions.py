@@ -1,6 +1,5 @@
 """Questions: complete, refused unless the user says otherwise, never answered by accident."""
 
-from functools import partial
 from typing import Any
 
 import anyio
@@ -15,51 +14,15 @@ from mcphost.host.questions.questions import (
     DoNotTrust,
     TrustAlways,
     TrustOnce,
-    TrustServer,
 )
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.tui import answer_guard
 from mcphost.tui.dialogs.registry import create_dialog
+from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.fake_host import FakeHost
 
 pytestmark = pytest.mark.anyio
-
-
-def approve(**more: Any) -> ApproveTool:
-    arguments = more.pop("arguments", {"path": "/tmp/x", "text": "hello"})
-    return ApproveTool(
-        server="files",
-        why="asked by the model, turn 3",
-        call=more.pop("call", "c1"),
-        tool="write_file",
-        arguments=arguments,
-        **more,
-    )
-
-
-def trust(**more: Any) -> TrustServer:
-    return TrustServer(server="files", why="It was never used before.", **more)
-
-
-class Asked:
-    """A question asked on behalf of a host task."""
-
-    def __init__(self, it: Any, question: Any) -> None:
-        self.answer: Any = None
-        # A function, not its coroutine: one whose app ends first is never begun.
-        self.worker = it.app.run_worker(partial(self._ask, it.front, question), group="ask", exit_on_error=False)
-
-    async def _ask(self, front: Any, question: Any) -> None:
-        self.answer = await front.ask(question)
-
-
-async def answered(it: Any, question: Any, *keys: str) -> Any:
-    asked = Asked(it, question)
-    await it.enter_question()
-    await it.pilot.press(*keys)
-    await it.until(lambda: asked.answer is not None, "an answer")
-    return asked.answer
 
 
 @pytest.mark.req("ui.confirm")
@@ -79,13 +42,13 @@ async def answered(it: Any, question: Any, *keys: str) -> Any:
 )
 async def test_each_key_of_the_consent_dialog_gives_its_answer(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run() as it:
-        assert await answered(it, approve(), *keys) == answer
+        assert await ask_and_press(it, tool_question(), *keys) == answer
 
 
 @pytest.mark.req("ui.confirm")
 async def test_the_focus_starts_on_refusing(run: Run) -> None:
     async with run() as it:
-        Asked(it, approve())
+        PendingQuestion(it, tool_question())
         await it.enter_question()
         assert it.app.focused.id == "refuse"
 
@@ -98,7 +61,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
     # the keys below take longer than that to be typed here
     monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 60)
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
         assert it.app.screen.is_guarded
         await it.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
@@ -112,7 +75,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
 
 async def test_clicking_outside_answers_nothing(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await it.enter_question()
         await it.pilot.click(offset=(0, 0))
         assert asked.answer is None
@@ -125,7 +88,7 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
     body = "\n".join(f"line {n}" for n in range(200))
     arguments = {"title": "a\u202eb\x1b[31m", "body": body, "deep": {"list": [1, {"x": "y" * 300}]}, "empty": ""}
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments=arguments))
+        PendingQuestion(it, tool_question(arguments=arguments))
         dialog = await it.enter_question()
         shown = dialog.query_one("#sent").plain
         assert "a‹U+202E›b␛[31m" in shown
@@ -141,7 +104,10 @@ async def test_all_arguments_are_shown_complete_with_hidden_characters_marked(ru
 
 async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
     async with run() as it:
-        Asked(it, approve(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"))
+        PendingQuestion(
+            it,
+            tool_question(claims=ToolAnnotations(read_only_hint=True, title="Totally safe"), description="Does [/] it"),
+        )
         await it.enter_question()
         text = it.text()
         assert "The server claims: only reads" in text
@@ -155,7 +121,7 @@ async def test_what_the_server_claims_is_labelled_as_a_claim(run: Run) -> None:
 
 async def test_a_changed_tool_is_marked(run: Run) -> None:
     async with run() as it:
-        Asked(it, approve(first_use=False, drifted=True))
+        PendingQuestion(it, tool_question(first_use=False, drifted=True))
         await it.enter_question()
         assert "The server changed this tool" in it.text()
         await it.pilot.press("escape")
@@ -164,7 +130,7 @@ async def test_a_changed_tool_is_marked(run: Run) -> None:
 async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
     async with run() as it:
         odd = "[@click=app.quit]x[/]"
-        Asked(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
+        PendingQuestion(it, ApproveTool(server="[/][b", why=odd, call="c", tool="[red]t[/", arguments={"[": "]"}))
         await it.enter_question()
         assert "[/][b wants to run [red]t[/" in it.text()
         await it.pilot.press("escape")
@@ -172,7 +138,7 @@ async def test_names_that_look_like_markup_do_no_harm(run: Run) -> None:
 
 async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         await it.enter_question()
         await it.pilot.press("r", "x", "escape")
         assert asked.answer is None
@@ -184,7 +150,7 @@ async def test_escape_in_the_reason_goes_back_and_denies_only_then(run: Run) -> 
 @pytest.mark.req("ui.dialog-queue")
 async def test_several_questions_are_shown_one_after_the_other_with_their_count(run: Run) -> None:
     async with run() as it:
-        asked = [Asked(it, trust(url=f"https://{n}.example/mcp")) for n in range(3)]
+        asked = [PendingQuestion(it, trust_question(url=f"https://{n}.example/mcp")) for n in range(3)]
         for number in range(3):
             dialog = await it.enter_question()
             assert dialog.details.url == f"https://{number}.example/mcp"
@@ -197,9 +163,9 @@ async def test_several_questions_are_shown_one_after_the_other_with_their_count(
 
 async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) -> None:
     async with run() as it:
-        first = Asked(it, approve(arguments={"n": 1}))
+        first = PendingQuestion(it, tool_question(arguments={"n": 1}))
         await it.enter_question()
-        second = Asked(it, approve(arguments={"n": 2}))
+        second = PendingQuestion(it, tool_question(arguments={"n": 2}))
         await it.until(lambda: len(it.front.pending_questions) == 2)
         first.worker.cancel()
         await it.until(lambda: it.dialog is not None and it.dialog.details.arguments == {"n": 2}, "the second question")
@@ -211,7 +177,7 @@ async def test_a_withdrawn_question_disappears_and_the_next_one_comes(run: Run) 
 
 async def test_under_a_question_no_other_page_opens(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         dialog = await it.enter_question()
         await it.pilot.press("f1", "f3", "f4", "ctrl+p", "ctrl+n")
         assert it.app.screen is dialog
@@ -221,7 +187,7 @@ async def test_under_a_question_no_other_page_opens(run: Run) -> None:
 
 async def test_what_was_to_be_drawn_of_a_question_that_is_gone_meanwhile_harms_nothing(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, tool_question())
         dialog = await it.enter_question()
         dialog.fit()  # it wants to do more after the next refresh, when the question is being taken away
         await it.pilot.press("escape")
@@ -242,7 +208,7 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
     answers: list[Any] = []
 
     async def host_task(front: Any) -> None:
-        answers.append(await front.ask(approve()))
+        answers.append(await front.ask(tool_question()))
 
     async with anyio.create_task_group() as group, run() as it:
         group.start_soon(host_task, it.front)
@@ -250,13 +216,13 @@ async def test_quitting_with_a_question_open_refuses_it_and_ends(
         await it.pilot.press(*keys)
         await it.until(lambda: not it.app.is_running, "the end")
         assert answers == [Deny()]
-        assert await it.front.ask(approve()) == Deny()
+        assert await it.front.ask(tool_question()) == Deny()
 
 
 @pytest.mark.req("ui.dialog-queue")
 async def test_a_question_that_comes_while_another_is_being_opened_is_counted_and_breaks_neither(run: Run) -> None:
     async with run() as it:
-        first = create_dialog(trust())
+        first = create_dialog(trust_question())
         it.app.push_screen(first)
         first.show_queue_position(1, 2)  # opened, and nothing of it is there yet
         await it.until(lambda: "1 of 2 waiting" in it.text(), "the count")
@@ -274,9 +240,9 @@ async def test_a_question_that_comes_while_another_is_being_opened_is_counted_an
 )
 async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(120, 50)) as it:
-        asked = Asked(
+        asked = PendingQuestion(
             it,
-            trust(
+            trust_question(
                 command=("npx", "-y", "a server", "--flag=" + "x" * 300),
                 environment={"TOKEN": "[hidden]", "EMPTY": "", "LIB": "a\nb"},
                 cwd="/srv",
@@ -301,7 +267,9 @@ async def test_trusting_a_server_is_asked_with_the_exact_command(run: Run, keys:
 @pytest.mark.req("sec.local.patterns")
 async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, trust(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",)))
+        PendingQuestion(
+            it, trust_question(command=("sudo", "server"), warnings=("It asks for administrator rights (sudo).",))
+        )
         await it.enter_question()
         assert "▲ It asks for administrator rights (sudo)." in it.text()
 
@@ -309,7 +277,7 @@ async def test_what_is_dangerous_in_a_command_is_marked_below_it(run: Run) -> No
 async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None:
     async with run() as it:
         changed = ("- address: https://old.example/mcp", "+ address: https://new.example/mcp")
-        Asked(it, trust(url="https://new.example/mcp", changed=changed, trusts_claims=True))
+        PendingQuestion(it, trust_question(url="https://new.example/mcp", changed=changed, trusts_claims=True))
         await it.enter_question()
         assert "Changed since you approved it" in it.text()
         assert "- address: https://old.example/mcp" in it.text()
@@ -321,8 +289,8 @@ async def test_a_changed_server_shows_what_was_approved_before(run: Run) -> None
 async def test_going_on_after_many_rounds_is_refused_by_escape_and_allowed_by_its_key(run: Run) -> None:
     async with run() as it:
         question = ContinueTurn(server="", why="", rounds=25)
-        assert await answered(it, question, "escape") is False
-        assert await answered(it, question, "g") is True
+        assert await ask_and_press(it, question, "escape") is False
+        assert await ask_and_press(it, question, "g") is True
 
 
 async def test_a_declined_call_says_so_on_its_card(run: Run) -> None:

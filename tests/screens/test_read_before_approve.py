@@ -21,18 +21,17 @@ from mcphost.serialization import replace
 from mcphost.tui.dialogs.call_view import MAX_VALUE_CHARACTERS, argument_sections, render_call
 from mcphost.tui.dialogs.tool_consent import CallReview
 from mcphost.tui.widgets.long_text import LongText
+from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, answered, approve, trust
 
 pytestmark = pytest.mark.anyio
-LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
 
 
 @pytest.mark.req("tools.show-input")
 @pytest.mark.parametrize("key", ["a", "s", "A"])
 async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(run: Run, key: str) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve(arguments=LONG))
+        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
         await it.enter_question()
         assert "a once: not yet" in it.text()
         await it.pilot.press(key)
@@ -53,7 +52,7 @@ async def test_no_key_allows_a_call_before_the_end_of_its_arguments_was_shown(ru
 
 async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve(arguments=LONG))
+        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
         dialog = await it.enter_question()
         await it.pilot.click("#once")
         await it.until(lambda: "more lines" in it.text(), "why not")
@@ -63,7 +62,7 @@ async def test_a_click_on_a_button_says_how_much_is_left_to_read(run: Run) -> No
 
 async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_read_anew(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = Asked(it, approve(arguments=LONG))
+        asked = PendingQuestion(it, tool_question(arguments=LONG_ARGUMENTS))
         dialog = await it.enter_question()
         await it.pilot.press("end")
         await it.until(lambda: dialog.is_read)
@@ -82,7 +81,7 @@ async def test_what_was_read_stays_read_on_another_size_and_what_was_edited_is_r
 async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_read_on_its_page(run: Run) -> None:
     text = "x" * 1_000_000 + "the end"
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve(arguments={"text": text}))
+        asked = PendingQuestion(it, tool_question(arguments={"text": text}))
         dialog = await it.enter_question()
         assert f"{1_000_007 - MAX_VALUE_CHARACTERS:,} more characters" in dialog.query_one("#sent").plain
         await it.pilot.press("end", "a")
@@ -106,7 +105,7 @@ async def test_a_value_too_long_for_the_dialog_counts_as_unread_until_it_was_rea
 async def test_a_call_with_hidden_characters_is_allowed_once_at_most(run: Run, hidden: str) -> None:
     async with run(size=(100, 30)) as it:
         for arguments in ({"text": hidden}, {hidden: 1}, {"deep": [{"er": hidden}]}):
-            asked = Asked(it, approve(arguments=arguments))
+            asked = PendingQuestion(it, tool_question(arguments=arguments))
             dialog = await it.enter_question()
             assert not dialog.query_one("#always").display
             await it.pilot.press("s", "A")
@@ -128,7 +127,7 @@ def test_what_was_edited_counts_as_unread_also_in_the_list_of_calls() -> None:
 
 async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        asked = Asked(it, approve(arguments={"body": "text"}))
+        asked = PendingQuestion(it, tool_question(arguments={"body": "text"}))
         await it.enter_question()
         await it.pilot.press("e")
         await it.type("x")
@@ -143,7 +142,7 @@ async def test_an_edited_call_is_not_allowed_for_the_session(run: Run) -> None:
 @pytest.mark.parametrize("names", [{"tool": "re\u200bad"}, {"server": "fi\u202eles"}])
 async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_most(run: Run, names: Any) -> None:
     async with run(size=(100, 30)) as it:
-        asked = Asked(it, replace(approve(), **names))
+        asked = PendingQuestion(it, replace(tool_question(), **names))
         dialog = await it.enter_question()
         assert not dialog.query_one("#always").display
         await it.pilot.press("s", "A")
@@ -154,7 +153,7 @@ async def test_a_call_of_a_tool_whose_name_hides_characters_is_allowed_once_at_m
 @pytest.mark.parametrize("width", [40, 60, 79, 80])
 async def test_no_button_is_cut_however_narrow_the_screen_is(run: Run, width: int) -> None:
     async with run(size=(width, 24)) as it:
-        Asked(it, approve())
+        PendingQuestion(it, tool_question())
         dialog = await it.enter_question()
         for button in dialog.query("#buttons Button"):
             assert str(button.label) in it.text(), button.label
@@ -165,7 +164,7 @@ async def test_no_button_is_cut_however_narrow_the_screen_is(run: Run, width: in
 async def test_a_value_cannot_fake_another_argument(run: Run) -> None:
     text = "x" * 68 + " path  /tmp/safe\npath  /tmp/safe"
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments={"path": "/etc/passwd", "text": text}))
+        PendingQuestion(it, tool_question(arguments={"path": "/etc/passwd", "text": text}))
         await it.enter_question()
         rows = [line.strip("│ ▐") for line in it.text().splitlines()]
         lines = [line for line in it.text().splitlines() if "│" in line]
@@ -180,7 +179,7 @@ async def test_no_argument_can_fake_the_heading_of_another_on_the_page_of_all(ru
     name = f"{'n' * 71} {fake}\n{fake}"
     body = "\n".join([fake, f"{'x' * 75}{fake}", f"{'y ' * 36}{fake}", f"a\r\n{fake}\t", f"│ {fake}", tail])
     async with run(size=(80, 24)) as it:
-        Asked(it, approve(arguments={name: 1, "body": body}))
+        PendingQuestion(it, tool_question(arguments={name: 1, "body": body}))
         dialog = await it.enter_question()
         await it.pilot.press("v")
         await it.until(lambda: it.app.screen is not dialog and bool(it.app.screen.query(LongText)), "the page")
@@ -242,7 +241,7 @@ def test_blanks_that_are_spelling_are_not_marked_in_arguments() -> None:
 
 async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Run) -> None:
     async with run() as it:
-        asked = Asked(it, approve(arguments={"path": "/home\u00a0"}))
+        asked = PendingQuestion(it, tool_question(arguments={"path": "/home\u00a0"}))
         await it.enter_question()
         await it.pilot.press("end", "s")
         assert asked.answer is None
@@ -253,7 +252,7 @@ async def test_a_call_with_a_blank_that_is_no_space_is_allowed_once_only(run: Ru
 
 async def test_a_long_description_says_what_is_left_out_and_the_page_has_all_of_it(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, approve(description="words " * 1_000 + "THE END"))
+        asked = PendingQuestion(it, tool_question(description="words " * 1_000 + "THE END"))
         dialog = await it.enter_question()
         said = "".join(str(one) for one in dialog.body())
         assert "… 2,007 more characters of the description: v shows all of it" in said
@@ -272,7 +271,7 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: R
     assert shown.omitted_characters
     assert argument_sections(arguments)[-1].heading == "── argument 5000 of 5000: n4999"
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve(arguments=arguments))
+        asked = PendingQuestion(it, tool_question(arguments=arguments))
         await it.enter_question()
         await it.pilot.press("end", "a")
         assert asked.answer is None
@@ -280,13 +279,18 @@ async def test_a_flood_of_arguments_is_cut_and_cannot_be_agreed_to_unread(run: R
 
 async def test_backslashes_and_windows_line_ends_hide_nothing(run: Run) -> None:
     async with run() as it:
-        assert await answered(it, approve(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s") == AllowSession()
+        assert (
+            await ask_and_press(it, tool_question(arguments={"path": "C:\\users", "text": "a\r\nb"}), "s")
+            == AllowSession()
+        )
 
 
 async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(run: Run) -> None:
     url = f"https://example.com/pay?{'&'.join(f'part{n}=something' for n in range(120))}&to=evil"
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com"))
+        asked = PendingQuestion(
+            it, VisitUrl(server="bank", why="it asks", message="Pay. " * 400, url=url, host="example.com")
+        )
         dialog = await it.enter_question()
         await it.pilot.press("o")
         await it.until(lambda: "read to the end first" in it.text(), "why not")
@@ -301,7 +305,7 @@ async def test_no_browser_opens_before_the_end_of_the_address_was_on_the_screen(
 async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: Run) -> None:
     fields = tuple(Field(name=f"n{n}", kind="boolean", default=n == 29) for n in range(30))
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
+        asked = PendingQuestion(it, FillForm(server="quiz", why="it asks", message="Some things.", fields=fields))
         dialog = await it.enter_question()
         await it.pilot.press("ctrl+s")
         await it.until(lambda: "read to the end first" in it.text(), "why not")
@@ -316,7 +320,7 @@ async def test_no_form_is_sent_with_defaults_that_were_never_on_the_screen(run: 
 
 async def test_a_server_is_agreed_to_only_after_all_that_it_is_was_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, trust(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
+        asked = PendingQuestion(it, trust_question(command=("server", *(f"--folder=/srv/{n}" for n in range(40)))))
         dialog = await it.enter_question()
         await it.pilot.press("o", "A")
         await it.pilot.click("#always")

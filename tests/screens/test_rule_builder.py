@@ -8,8 +8,8 @@ import pytest
 from mcphost.config.rules import Condition, Rule
 from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, ApproveTool, Deny
 from mcphost.serialization import replace
+from tests.screens.ask_question import PendingQuestion, tool_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
 FOLDER = "/home/me/proj"
@@ -17,11 +17,11 @@ TOOL = Rule(server="files", tool="write_file")
 
 
 def call(**arguments: Any) -> ApproveTool:
-    return approve(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
+    return tool_question(arguments=arguments or {"path": "src/a.txt", "lines": 20}, folder=FOLDER)
 
 
-async def building(it: Any, question: ApproveTool | None = None) -> tuple[Asked, Any]:
-    asked = Asked(it, question or call())
+async def building(it: Any, question: ApproveTool | None = None) -> tuple[PendingQuestion, Any]:
+    asked = PendingQuestion(it, question or call())
     await it.enter_question()
     await it.pilot.press("A")
     await it.until(lambda: type(it.dialog).__name__ == "RuleBuilderDialog", "the rule builder")
@@ -33,7 +33,7 @@ async def compared(it: Any) -> None:
     await it.until(lambda: any(word in it.text() for word in words), "what it covers")
 
 
-async def kept(it: Any, asked: Asked) -> Any:
+async def kept(it: Any, asked: PendingQuestion) -> Any:
     await compared(it)
     await it.pilot.press("ctrl+s")
     await it.until(lambda: asked.answer is not None, "the answer")
@@ -194,7 +194,7 @@ async def test_conditions_scope_and_expiry_are_chosen_by_keyboard(run: Run) -> N
 
 async def test_a_rule_for_an_edited_call_is_about_the_edited_arguments(run: Run) -> None:
     async with run(size=(120, 40)) as it:
-        asked = Asked(it, call(path="src/a.txt", lines=20))
+        asked = PendingQuestion(it, call(path="src/a.txt", lines=20))
         await it.enter_question()
         await it.pilot.press("e", "tab", "backspace", "backspace", "7", "ctrl+s")
         await it.until(lambda: "edited by you" in it.text(), "the edited call")
@@ -289,7 +289,7 @@ async def test_a_question_that_is_withdrawn_takes_the_builder_with_it(run: Run) 
         asked.worker.cancel()
         await it.until(lambda: len(it.app.screen_stack) == 1, "the chat")
         assert dialog not in it.app.screen_stack
-        later = Asked(it, call())
+        later = PendingQuestion(it, call())
         await it.enter_question()
         await it.pilot.press("a")
         await it.until(lambda: later.answer == AllowOnce())

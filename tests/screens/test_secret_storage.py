@@ -13,8 +13,8 @@ from mcphost.host.questions.secret_storage import (
     LeaveLocked,
     UnlockSecrets,
 )
+from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
 UNLOCK = UnlockSecrets(server="", why="sign-ins are kept in an encrypted file", file="/data/secrets.sealed.json")
@@ -36,7 +36,7 @@ def keep(**more: Any) -> ChooseSecretStorage:
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tuple[int, int]) -> None:
     async with run(size=size) as it:
-        Asked(it, keep())
+        PendingQuestion(it, keep())
         await it.enter_question()
         shown = it.text()
         for text in ("Save your sign-in to tracker?", "No keyring service answers.", "/data/secrets.json",
@@ -60,12 +60,12 @@ async def test_what_is_wrong_and_every_place_are_shown_whole(run: Run, size: tup
 )
 async def test_a_file_is_used_only_when_it_was_chosen(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(80, 24)) as it:
-        assert await answered(it, keep(), *keys) == answer
+        assert await ask_and_press(it, keep(), *keys) == answer
 
 
 async def test_the_pass_phrase_of_a_file_that_is_there_is_typed_once(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        assert await answered(it, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
+        assert await ask_and_press(it, keep(is_new=False), "e", "p", "w", "enter") == KeepInEncryptedFile("pw")
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
-        assert await answered(it, UNLOCK, *keys) == answer
+        assert await ask_and_press(it, UNLOCK, *keys) == answer
 
 
 async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, keep())
+        PendingQuestion(it, keep())
         await it.enter_question()
         await it.pilot.press("e", *"one", "enter", *"two", "enter")
         assert "new pass phrase  •••" in it.text()
@@ -98,7 +98,7 @@ async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: 
 
 async def test_a_pass_phrase_is_never_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, keep())
+        PendingQuestion(it, keep())
         await it.enter_question()
         await it.pilot.press("e", *"hunter2")
         assert "hunter2" not in it.text()
@@ -120,7 +120,7 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
     run: Run, keys: tuple[str, ...], answer: Any
 ) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, keep())
+        asked = PendingQuestion(it, keep())
         await it.enter_question()
         it.press_together(*keys)
         await it.until(lambda: asked.answer is not None, "an answer")
@@ -129,7 +129,7 @@ async def test_what_is_typed_right_after_enter_is_in_the_second_box(
 
 async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, UNLOCK)
+        asked = PendingQuestion(it, UNLOCK)
         await it.enter_question()
         it.press_together("p", *"dip", "enter")
         await it.until(lambda: asked.answer is not None, "an answer")
@@ -138,7 +138,7 @@ async def test_a_pass_phrase_that_is_typed_at_once_opens_the_file(run: Run) -> N
 
 async def test_a_repetition_that_came_too_early_for_its_box_is_compared_all_the_same(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, keep())
+        asked = PendingQuestion(it, keep())
         await it.enter_question()
         it.press_together("e", *"one", "enter", *"two", "enter")
         await it.until(lambda: "the pass phrases differ" in it.text(), "what is wrong")

@@ -1,9 +1,6 @@
 """The screen before there is a host: what is typed stays, what is entered is carried out once the host is there."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from textual.events import Resize
@@ -12,43 +9,19 @@ from mcphost.config.schema import HostConfig
 from mcphost.host import events
 from mcphost.llm.messages import Message, TextPart
 from mcphost.tui.app import McpHostApp
-from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.servers import ServersScreen
 from mcphost.tui.widgets.composer import Composer
-from tests.screens.conftest import AppDriver
 from tests.screens.fake_host import FakeHost
-from tests.screens.settled import frames_on_demand
+from tests.screens.shell import attach_and_start, open_shell
 
 pytestmark = pytest.mark.anyio
 
 
-@asynccontextmanager
-async def shell(**options: Any) -> AsyncIterator[AppDriver]:
-    """An app without a host, and a host that is not attached yet."""
-    front = TuiFrontend()
-    host = FakeHost(front, **options)
-    app = McpHostApp()
-    with frames_on_demand():
-        async with app.run_test(size=(100, 30)) as pilot:
-            await app.first_frame_drawn.wait()
-            yield AppDriver(app, host, front, pilot)
-            app.request_quit()
-
-
-def attach(it: AppDriver) -> None:
-    it.app.attach(it.host, it.front)  # type: ignore[arg-type]
-
-
-async def attached(it: AppDriver) -> None:
-    attach(it)
-    await it.until(lambda: it.host.started, "the start")
-
-
 async def test_text_typed_before_there_is_a_host_stays() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await it.type("hello")
         assert "hello" in it.text()
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: "Say what you want" in it.transcript(), "the greeting")
         await it.type(" world")
         assert it.app.chat.composer_input.text == "hello world"
@@ -56,46 +29,46 @@ async def test_text_typed_before_there_is_a_host_stays() -> None:
 
 
 async def test_a_message_entered_before_there_is_a_host_is_sent_once_it_is_there() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await it.type("hello")
         await it.pilot.press("enter")
         await it.type("next")
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.host.sent, "the message")
         assert [text for text, _ in it.host.sent] == ["hello"]
         assert it.app.chat.composer_input.text == "next"
 
 
 async def test_a_second_message_entered_before_there_is_a_host_stays_in_the_composer() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         for text in ("one", "two"):
             await it.type(text)
             await it.pilot.press("enter")
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.host.sent, "the message")
         assert [text for text, _ in it.host.sent] == ["one"]
         assert it.app.chat.composer_input.text == "two"
 
 
 async def test_a_message_that_cannot_be_sent_is_back_in_the_composer() -> None:
-    async with shell(no_model=True) as it:
+    async with open_shell(no_model=True) as it:
         await it.type("hello")
         await it.pilot.press("enter")
         assert it.app.chat.composer_input.text == ""
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
 
 
 async def test_a_page_asked_for_before_there_is_a_host_opens_once_it_is_there() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await it.pilot.press("f3")
         assert it.app.screen is it.app.chat
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: isinstance(it.app.screen, ServersScreen), "the page of servers")
 
 
 async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await it.pilot.press("f1", "escape", "f2", "f4", "f5", "f6", "f7", "f8", "f9", "f10", "f12", "ctrl+o")
         await it.pilot.press("ctrl+r", "ctrl+y", "ctrl+n", "ctrl+t", "escape", "slash", "escape")
         assert it.app.crash_error is None
@@ -103,7 +76,7 @@ async def test_every_key_of_the_table_is_harmless_before_there_is_a_host() -> No
 
 
 async def test_quitting_before_there_is_a_host_ends_the_app() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         await it.pilot.press("ctrl+q")
         await it.until(lambda: not it.app.is_running, "the end")
         assert it.app.crash_error is None
@@ -120,17 +93,17 @@ async def test_a_request_to_quit_before_the_first_frame_ends_the_app() -> None:
 async def test_a_question_of_an_attached_host_opens() -> None:
     from tests.screens.example_questions import CALL
 
-    async with shell() as it, asyncio.TaskGroup() as tasks:
+    async with open_shell() as it, asyncio.TaskGroup() as tasks:
         asked = tasks.create_task(it.front.ask(CALL))
-        await attached(it)
+        await attach_and_start(it)
         await it.enter_question()
         asked.cancel()
 
 
 async def test_the_theme_of_the_settings_is_used_when_the_host_brings_it() -> None:
-    async with shell() as it:
+    async with open_shell() as it:
         it.host.config = HostConfig(theme="light")
-        await attached(it)
+        await attach_and_start(it)
         assert it.app.theme == "light"
 
 
@@ -142,11 +115,11 @@ async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_the
         host.put(events.TurnStarted(number, Message(role="user", parts=(TextPart(text),))))
         return "done"
 
-    async with shell(turn=held) as it:
+    async with open_shell(turn=held) as it:
         await it.type("hello")
         await it.pilot.press("enter")
         await it.until(lambda: "▌ hello" in it.text() and "sent when mcphost is ready" in it.text(), "the message")
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.host.sent, "the message")
         assert it.text().count("▌ hello") == 1
         assert it.text().index("Say what you want") < it.text().index("▌ hello")
@@ -156,11 +129,11 @@ async def test_a_message_entered_before_there_is_a_host_is_shown_at_once_and_the
 
 
 async def test_a_message_that_went_back_into_the_composer_is_no_longer_shown_as_sent() -> None:
-    async with shell(no_model=True) as it:
+    async with open_shell(no_model=True) as it:
         await it.type("hello")
         await it.pilot.press("enter")
         await it.until(lambda: "▌ hello" in it.text(), "the message")
-        await attached(it)
+        await attach_and_start(it)
         await it.until(lambda: it.app.chat.composer_input.text == "hello", "the text")
         assert "▌ hello" not in it.text()
 

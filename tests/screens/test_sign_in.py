@@ -15,9 +15,9 @@ from mcphost.host.questions.sign_in import (
 from mcphost.serialization import replace
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
 from mcphost.tui.widgets.qr import QUIET_ZONE, build_matrix, render_large, render_small
+from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
 from tests.screens.fake_host import sample_server
-from tests.screens.test_questions import Asked, answered
 
 pytestmark = pytest.mark.anyio
 URL = "https://login.example/authorize?response_type=code&client_id=c&scope=tools%3Aread&resource=https%3A%2F%2Fmcp.example"
@@ -38,7 +38,7 @@ def sign_in(**more: Any) -> SignInQuestion:
 @pytest.mark.req("auth.scope.shown")
 async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        Asked(it, sign_in(account="work", note="Try \x1b[31magain."))
+        PendingQuestion(it, sign_in(account="work", note="Try \x1b[31magain."))
         await it.enter_question()
         shown = it.text()
         for text in ("Sign in to tracker?", "login.example", "https://login.example", "tools:read", "work", "again."):
@@ -58,12 +58,12 @@ async def test_host_issuer_scopes_and_the_whole_address_are_shown(run: Run) -> N
 )
 async def test_only_the_key_for_it_opens_a_browser(run: Run, keys: tuple[str, ...], answer: Any) -> None:
     async with run(size=(100, 40)) as it:
-        assert await answered(it, sign_in(), *keys) == answer
+        assert await ask_and_press(it, sign_in(), *keys) == answer
 
 
 async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
+        PendingQuestion(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
         await it.enter_question()
         shown = it.text()
     assert "▲ You sign in at ␛evil." in shown
@@ -73,7 +73,7 @@ async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
 @pytest.mark.req("auth.callback.manual")
 async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, sign_in(account="work", others=("default", "h\x1bome")))
+        PendingQuestion(it, sign_in(account="work", others=("default", "h\x1bome")))
         await it.enter_question()
         shown = " ".join(it.text().replace("│", " ").split())
     assert "already signed in default, h␛ome; to use it instead: esc, then /accounts" in shown
@@ -81,7 +81,7 @@ async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(r
 
 async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, sign_in())
+        asked = PendingQuestion(it, sign_in())
         dialog = await it.enter_question()
         await it.pilot.press("p", "escape")
         assert asked.answer is None
@@ -95,7 +95,7 @@ async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> 
 @pytest.mark.req("auth.scope.shown")
 async def test_rights_are_told_in_words_with_their_names_beside(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        Asked(it, sign_in())
+        PendingQuestion(it, sign_in())
         await it.enter_question()
         assert "read tools  (tools:read)" in it.text()
         assert "stay signed in while you are away  (offline_access)" in it.text()
@@ -107,7 +107,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
     now = 1000.0
     monkeypatch.setattr(dialog_of_sign_in, "monotonic", lambda: now)
     async with run(size=(100, 40)) as it:
-        Asked(it, sign_in(seconds=300, asked=1000.0))
+        PendingQuestion(it, sign_in(seconds=300, asked=1000.0))
         dialog = await it.enter_question()
         assert "5:00 left" in it.text()
         now = 1061.0
@@ -120,7 +120,7 @@ async def test_the_time_that_is_left_counts_down_and_never_below_nothing(
 
 async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, sign_in(browser=False, other="code"))
+        asked = PendingQuestion(it, sign_in(browser=False, other="code"))
         await it.enter_question()
         assert "No browser can open on this machine." in it.text()
         assert "Paste an address" in it.text()
@@ -135,7 +135,7 @@ async def test_without_a_browser_it_begins_with_what_else_there_is(run: Run) -> 
 
 async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
+        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300, other="browser"))
         await it.enter_question()
         assert "W D J B - M J H T" in it.text()
         assert "mcphost asks every 5 s" in it.text()
@@ -150,7 +150,7 @@ async def test_a_code_is_shown_with_its_address_and_nothing_can_be_pasted(run: R
 
 async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
+        PendingQuestion(it, sign_in(code="WDJB-MJHT", interval=5.0, seconds=300))
         await it.enter_question()
 
         def told() -> str:
@@ -176,7 +176,7 @@ async def test_a_server_that_is_signed_in_to_says_so_and_s_stops_it(run: Run) ->
 
 async def test_there_is_no_other_way_where_none_is_offered(run: Run) -> None:
     async with run(size=(100, 40)) as it:
-        asked = Asked(it, sign_in())
+        asked = PendingQuestion(it, sign_in())
         await it.enter_question()
         assert "code" not in it.text().replace("QR code", "").replace("response_type=code", "")
         await it.pilot.press("c")
@@ -218,7 +218,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
     async with run(size=size) as it:
         if theme == "light":
             await it.pilot.press("ctrl+l")
-        asked = Asked(it, sign_in(code="WDJB-MJHT", whole=whole))
+        asked = PendingQuestion(it, sign_in(code="WDJB-MJHT", whole=whole))
         await it.enter_question()
         await it.pilot.press("q")
         wanted = build_matrix(whole)
@@ -232,7 +232,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
 
 async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, sign_in())
+        PendingQuestion(it, sign_in())
         await it.enter_question()
         await it.pilot.press("q")
         await it.until(lambda: "too small for the QR code: it needs" in it.text(), "a sentence")
@@ -255,7 +255,7 @@ def test_a_half_block_is_drawn_from_the_side_where_a_gap_beside_it_is_not_seen()
 
 async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
+        asked = PendingQuestion(it, sign_in(code="AB", whole="https://login.example/device?user_code=AB"))
         await it.enter_question()
         await it.pilot.press("q")
         await it.until(lambda: "▀" in it.text() or "▄" in it.text(), "the code")
@@ -266,7 +266,7 @@ async def test_a_question_that_is_withdrawn_takes_its_qr_code_along(run: Run) ->
 async def test_every_right_can_be_read_to_its_last_character(run: Run) -> None:
     scopes = tuple(f"{n:03}:{'x' * 190}:end{n:02}" for n in range(100))
     async with run(size=(80, 24)) as it:
-        Asked(it, replace(sign_in(), scopes=scopes))
+        PendingQuestion(it, replace(sign_in(), scopes=scopes))
         await it.enter_question()
         seen = it.text()
         assert "100 things:" in seen

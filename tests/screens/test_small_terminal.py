@@ -8,9 +8,9 @@ from mcphost.host.questions.questions import ReviewToolChanges, ToolChange
 from mcphost.serialization import replace
 from mcphost.tui.widgets.wrapping_row import wrap_key_hints
 from tests.screens import extreme_content
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
 from tests.screens.screenshots import SAMPLING
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 SMALL = (80, 24)
@@ -19,14 +19,14 @@ SMALL = (80, 24)
 @pytest.mark.parametrize("question", [extreme_content.CALL, extreme_content.RESULT], ids=lambda question: question.KIND)
 async def test_a_name_that_is_too_long_for_the_title_is_on_the_question_whole(run: Run, question: Any) -> None:
     async with run(size=SMALL) as it:
-        Asked(it, question)
+        PendingQuestion(it, question)
         await it.enter_question()
         await it.until(lambda: extreme_content.TOOL in it.text() and extreme_content.SERVER in it.text(), "both names")
 
 
 async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
     async with run(size=SMALL) as it:
-        Asked(it, SAMPLING)
+        PendingQuestion(it, SAMPLING)
         await it.enter_question()
         for words in ("anthropic/claude-sonnet", "about $0.02", "read_comment", "Summarize this issue:"):
             assert words in it.text(), words
@@ -37,7 +37,7 @@ async def test_what_a_server_asks_is_seen_before_what_it_used(run: Run) -> None:
 
 async def test_what_is_dangerous_about_a_server_stands_before_its_command(run: Run) -> None:
     async with run(size=SMALL) as it:
-        Asked(it, extreme_content.TRUST)
+        PendingQuestion(it, extreme_content.TRUST)
         await it.enter_question()
         await it.until(lambda: "It runs a shell." in it.text() and "trustAnnotations" in it.text(), "the warnings")
         assert it.text().index("It runs a shell.") < it.text().index("docker")
@@ -47,7 +47,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: R
     told = "+ description: Reads a file. " + "x" * 60 + " - description: nothing to see here"
     change = ToolChange(tool="read", digest="1", difference=(told, "- title: Read"))
     async with run(size=SMALL) as it:
-        Asked(it, ReviewToolChanges(server="files", why="a tool changed", changes=(change,)))
+        PendingQuestion(it, ReviewToolChanges(server="files", why="a tool changed", changes=(change,)))
         await it.enter_question()
         await it.until(lambda: "nothing to see here" in it.text(), "all of it")
         box = [row for row in it.text().splitlines() if row.count("│") >= 2]
@@ -57,7 +57,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: R
 
 async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: Run) -> None:
     async with run(size=SMALL) as it:
-        Asked(it, replace(SAMPLING, system=extreme_content.LINES))
+        PendingQuestion(it, replace(SAMPLING, system=extreme_content.LINES))
         await it.enter_question()
         assert "read to the end first" in it.text()
         await it.pilot.press("e")

@@ -4,8 +4,8 @@ import pytest
 
 from mcphost.host.questions.questions import ApproveTool, Deny
 from tests.screens import extreme_content
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ def approve() -> ApproveTool:
 
 async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, approve())
+        PendingQuestion(it, approve())
         await it.enter_question()
         for word in ("esc/d deny", "r reason", "a once", "s session", "A always", "e edit", "v all"):
             assert word in it.text(), word
@@ -38,7 +38,7 @@ async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
     run: Run, key: str, told: str, button: str
 ) -> None:
     async with run(size=(80, 24)) as it:
-        Asked(it, approve())
+        PendingQuestion(it, approve())
         await it.enter_question()
         await it.pilot.press(key)
         await it.until(lambda: told in it.text() and button in it.text() and "╰" in it.text(), "keys and frame")
@@ -48,7 +48,7 @@ async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
 
 async def test_a_reason_is_still_a_denial_after_looking_at_the_editor(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, approve())
+        asked = PendingQuestion(it, approve())
         await it.enter_question()
         await it.pilot.press("e", "escape", "escape", "r")
         await it.type("no")

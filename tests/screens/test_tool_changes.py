@@ -3,8 +3,8 @@
 import pytest
 
 from mcphost.host.questions.questions import AcceptToolChanges, ReviewToolChanges, ToolChange
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ def changed(*names: str) -> ReviewToolChanges:
 
 async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, changed("read"))
+        asked = PendingQuestion(it, changed("read"))
         await it.enter_question()
         assert "- description: old read" in it.text()
         assert "+ description: new read" in it.text()
@@ -32,7 +32,7 @@ async def test_one_changed_tool_is_shown_and_kept_by_one_key(run: Run) -> None:
 
 async def test_all_are_kept_only_after_each_was_looked_at(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        asked = Asked(it, changed("read", "write", "list"))
+        asked = PendingQuestion(it, changed("read", "write", "list"))
         await it.enter_question()
         await it.pilot.press("K")
         await it.until(lambda: "2 of them not read yet" in it.text())
@@ -52,7 +52,9 @@ async def test_none_is_kept_before_the_end_of_its_difference_was_shown(run: Run,
         for name in ("read", "write")
     )
     async with run(size=(80, 24)) as it:
-        asked = Asked(it, ReviewToolChanges(server="files", why="2 of its tools are not what you saw", changes=changes))
+        asked = PendingQuestion(
+            it, ReviewToolChanges(server="files", why="2 of its tools are not what you saw", changes=changes)
+        )
         await it.enter_question()
         for tool in ("read", "write"):
             await it.until(lambda tool=tool: f"line 0 of {tool}" in it.text(), "its beginning")
@@ -73,7 +75,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
         tool="read", digest="d", difference=("+ " + "x" * 9_000, *("+ y" for _ in range(600)), "+ end")
     )
     async with run(size=(80, 24)) as it:
-        asked = Asked(
+        asked = PendingQuestion(
             it, ReviewToolChanges(server="files", why="one of its tools is not what you saw", changes=(endless,))
         )
         dialog = await it.enter_question()
@@ -92,7 +94,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
 
 async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        asked = Asked(it, changed("read", "write"))
+        asked = PendingQuestion(it, changed("read", "write"))
         await it.enter_question()
         await it.pilot.press("n")
         await it.until(lambda: "new write" in it.text())
@@ -104,7 +106,7 @@ async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
 
 async def test_escape_holds_back_also_what_was_marked_to_be_kept(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        asked = Asked(it, changed("read", "write"))
+        asked = PendingQuestion(it, changed("read", "write"))
         await it.enter_question()
         await it.pilot.press("k", "escape")
         await it.until(lambda: asked.answer == AcceptToolChanges())

@@ -11,11 +11,11 @@ from textual import events
 from mcphost.serialization import replace
 from mcphost.tui import answer_guard
 from mcphost.tui.input_guard import Guarded
+from tests.fakes.clock import ManualClock
+from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import GUARD_SECONDS, Run
 from tests.screens.example_questions import CALL, EXAMPLE_QUESTIONS
-from tests.screens.settled import wait_settled
-from tests.screens.test_every_dialog import Clock
-from tests.screens.test_questions import Asked
+from tests.screens.rendering import wait_settled
 
 pytestmark = pytest.mark.anyio
 RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
@@ -24,11 +24,11 @@ RUNS, SENTENCES, MOST_OPEN = 10, 50, 3
 class Typist:
     """A person who types on whatever happens; `typed` is every character but Enter."""
 
-    def __init__(self, it: Any, clock: Clock, random: Random) -> None:
+    def __init__(self, it: Any, clock: ManualClock, random: Random) -> None:
         self.it, self.clock, self.random = it, clock, random
         self.typed = ""
-        self.asked: list[Asked] = []
-        self.open: list[Asked] = []
+        self.asked: list[PendingQuestion] = []
+        self.open: list[PendingQuestion] = []
         self.opened = self.aside = 0
         kinds = [*EXAMPLE_QUESTIONS, CALL, CALL]
         random.shuffle(kinds)
@@ -68,7 +68,7 @@ class Typist:
     def ask(self) -> None:
         """A question of another kind than before."""
         question = next(self.kinds)
-        one = Asked(self.it, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
+        one = PendingQuestion(self.it, replace(CALL, call=f"c{len(self.asked)}") if question is CALL else question)
         self.asked.append(one)
         self.open.append(one)
 
@@ -103,7 +103,7 @@ class Typist:
 async def test_typing_answers_no_question_and_loses_no_letter(
     run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    clock = Clock()
+    clock = ManualClock()
     monkeypatch.setattr(answer_guard, "clock", clock)
     monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
 
@@ -123,7 +123,7 @@ async def test_typing_answers_no_question_and_loses_no_letter(
         assert typist.aside, "some waited beside the message"
         assert it.host.sent
         clock.now += 60
-        last = Asked(it, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
+        last = PendingQuestion(it, EXAMPLE_QUESTIONS[0]) if not typist.open else typist.open[0]
         await it.until(lambda: it.front.pending_questions, "a question")
         await it.pilot.press("f8")
         await it.until(lambda: isinstance(it.app.screen, Guarded) and it.app.screen.guard.is_shown, "the dialog")

@@ -6,15 +6,16 @@ import pytest
 
 from mcphost.host.questions.questions import AllowOnce, Deny
 from mcphost.serialization import replace
+from tests.screens.ask_question import LONG_ARGUMENTS, PendingQuestion, tool_question
 from tests.screens.conftest import Run
-from tests.screens.test_questions import Asked, approve
 
 pytestmark = pytest.mark.anyio
-LONG = {"body": "\n".join(f"line {n}" for n in range(60))}
 
 
-async def listed(it: Any, *arguments: dict[str, Any]) -> list[Asked]:
-    asked = [Asked(it, approve(call=f"c{number}", arguments=given)) for number, given in enumerate(arguments)]
+async def listed(it: Any, *arguments: dict[str, Any]) -> list[PendingQuestion]:
+    asked = [
+        PendingQuestion(it, tool_question(call=f"c{number}", arguments=given)) for number, given in enumerate(arguments)
+    ]
     await it.until(lambda: f"{len(arguments)} calls wait" in it.text() and it.dialog is not None, "the list")
     await it.enter()
     return asked
@@ -57,8 +58,8 @@ async def test_calls_that_come_together_are_a_list_and_each_is_opened_to_decide(
 async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_arguments(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         for number in (1, 2):
-            asked = approve(call=f"c{number}", arguments={"path": f"a/{number}"})
-            Asked(it, replace(asked, server="s" * 60, tool="t" * 60))
+            asked = tool_question(call=f"c{number}", arguments={"path": f"a/{number}"})
+            PendingQuestion(it, replace(asked, server="s" * 60, tool="t" * 60))
         await on_list(it)
         for number in (1, 2):
             await it.until(lambda number=number: f"… · {'t' * 25}…  path a/{number}" in it.text(), "both")
@@ -66,7 +67,7 @@ async def test_calls_of_one_tool_with_a_long_name_are_told_apart_by_their_argume
 
 async def test_all_are_allowed_together_only_when_each_was_read_to_its_end(run: Run) -> None:
     async with run(size=(80, 24)) as it:
-        asked = await listed(it, {"n": 1}, LONG)
+        asked = await listed(it, {"n": 1}, LONG_ARGUMENTS)
         await it.pilot.press("o")
         await on_call(it)
         await it.pilot.press("l")
@@ -115,7 +116,7 @@ async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under
         dialog = await on_list(it)
         await it.pilot.press("down", "down", "up")
         before = dialog.cursor
-        Asked(it, approve(call="late", arguments={"n": 4}))
+        PendingQuestion(it, tool_question(call="late", arguments={"n": 4}))
         await it.until(lambda: "4 calls wait" in it.text(), "the fourth")
         assert it.app.screen is dialog
         assert it.app.focused.id == "refuse"
@@ -129,9 +130,9 @@ async def test_a_call_that_comes_later_moves_neither_the_focus_nor_the_row_under
 
 async def test_a_call_that_is_being_read_is_not_taken_away_by_another(run: Run) -> None:
     async with run(size=(100, 30)) as it:
-        first = Asked(it, approve(arguments={"n": 1}))
+        first = PendingQuestion(it, tool_question(arguments={"n": 1}))
         dialog = await it.enter_question()
-        Asked(it, approve(arguments={"n": 2}))
+        PendingQuestion(it, tool_question(arguments={"n": 2}))
         await it.until(lambda: "1 of 2 waiting" in it.text() and "l list" in it.text(), "that another waits")
         assert it.app.screen is dialog
         await it.pilot.press("l")

@@ -23,10 +23,10 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
+from tests.architecture.source_tree import ROOT
 from tests.spec.manifest import Claim, ManifestEntry, manifest
 from tests.spec.pytest_fork_server import PytestForkServer
 
-ROOT = Path(__file__).resolve().parents[2]
 MUTATIONS = Path(__file__).parent / "mutations"
 KILL_GOAL = 0.97
 RUN_TIMEOUT = 300

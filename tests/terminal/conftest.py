@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import skip_or_fail
-from tests.terminal import test_sign_in
 from tests.terminal.dialog_user import DialogUser
+from tests.terminal.fake_browser import create_browser
 from tests.terminal.terminal import Terminal
 
 
@@ -38,6 +38,6 @@ if "127.0.0.1" in url:
 def person(tmp_path: Path) -> Iterator[DialogUser]:
     """A person whose browser writes down where it was sent, and goes there on this machine; without a keyring."""
     browser = VISIT.format(file=str(tmp_path / "visited"))
-    own = {"BROWSER": test_sign_in.browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    own = {"BROWSER": create_browser(tmp_path, browser), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
     with Terminal(tmp_path, environment=own) as terminal:
         yield DialogUser(terminal, tmp_path)

@@ -1,21 +1,18 @@
-"""Which dialogs and forms were driven in a terminal, and by which test; and the person who does it."""
+"""Which dialogs and forms are driven in a terminal, and by which test."""
 
+import ast
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from tests.terminal.dialog_user import DialogUser
 
-DRIVEN_DIALOGS: dict[type[Any], str] = {}
-"""Each dialog, and the test that meets it in all three ways."""
-
 
 def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The test meets these: refuses each by Escape whatever was typed ahead, and agrees to each."""
+    """Check that the test refuses each of these by Escape, whatever was typed ahead, and agrees to each."""
 
-    def known(test: Callable[[DialogUser], None]) -> Callable[..., None]:
-        DRIVEN_DIALOGS.update(dict.fromkeys(kinds, test.__name__))
-
+    def decorate(test: Callable[[DialogUser], None]) -> Callable[..., None]:
         @wraps(test)
         def driven(person: DialogUser) -> None:
             test(person)
@@ -24,4 +21,25 @@ def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callabl
 
         return driven
 
-    return known
+    return decorate
+
+
+def terminal_tests() -> dict[str, ast.FunctionDef]:
+    """Return the test functions of this folder by `module.function`."""
+    return {
+        f"{path.stem}.{item.name}": item
+        for path in sorted(Path(__file__).parent.glob("test_*.py"))
+        for item in ast.parse(path.read_text()).body
+        if isinstance(item, ast.FunctionDef) and item.name.startswith("test_")
+    }
+
+
+def driven_dialogs() -> list[str]:
+    """Return the class names that `drives_dialogs` is given in this folder, read from the source."""
+    return [
+        ast.unparse(kind)
+        for test in terminal_tests().values()
+        for decorator in test.decorator_list
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "drives_dialogs"
+        for kind in decorator.args
+    ]

@@ -9,13 +9,12 @@ import anyio.to_thread
 import pytest
 
 from tests.flows.program import Program
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import BROWSER_CODE, SignedInServer
+from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.terminal import PROMPT, Terminal
 from tests.unit.auth.oauth_peer import run_peer
 
 pytestmark = pytest.mark.anyio
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
-GET = "import sys, urllib.request as u; u.build_opener(u.ProxyHandler({})).open(sys.argv[1])"
 
 
 class Shell:
@@ -30,7 +29,7 @@ class Shell:
 
     def start(self, *command: str) -> None:
         self.clear()
-        self.terminal.run(MCPHOST, *command)
+        self.terminal.run(MCPHOST_PATH, *command)
 
     def answer(self, prompt: str, text: str) -> None:
         """Type that once this is asked."""
@@ -55,7 +54,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
 ) -> None:
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
     follow = tmp_path / "browser"
-    follow.write_text(f"#!{sys.executable}\n{GET}\n")
+    follow.write_text(f"#!{sys.executable}\n{BROWSER_CODE}\n")
     follow.chmod(0o755)
     environment = {"BROWSER": str(follow), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
 
@@ -102,7 +101,7 @@ async def test_ctrl_c_at_any_prompt_of_a_sign_in_leaves_the_terminal_as_it_was_a
             terminal.wait_for("hello", seconds=20)
             assert (tmp_path / "data" / "secrets.sealed.json").read_bytes() == before
 
-    async with run_peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=SignedInServer, document=nobody) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(drive, config)
     assert {form["client_secret"] for form in one.forms} == {"the-client-secret-7"}

@@ -3,52 +3,27 @@
 import sys
 from pathlib import Path
 
-from tests.terminal.terminal import PROMPT, Terminal, wait_gone
-
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
-GREETING = "demo (not an AI)"
-QUESTION = "wants to run"
-
-
-def open_demo(terminal: Terminal) -> None:
-    terminal.run(MCPHOST, "demo")
-    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server", seconds=20)
-
-
-def ask(terminal: Terminal, text: str) -> str:
-    """Type a message, wait for the question it leads to and for the moment it heeds keys."""
-    terminal.wait_for_turn_end()
-    terminal.type(text)
-    terminal.wait_for(text)
-    terminal.press("Enter")
-    return terminal.wait_for_question(QUESTION, "Deny", "esc/d deny")
-
-
-def quit_program(terminal: Terminal) -> None:
-    """Ctrl+Q: the terminal is itself again within a second, and no process stays."""
-    processes = terminal.processes()
-    assert len(processes) >= 2, "the program and its server"
-    terminal.press("C-q")
-    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
-    terminal.wait_for_shell(seconds=10)
-    wait_gone(processes, seconds=10)
+from tests.terminal.demo_program import TOOL_QUESTION, ask_demo, open_demo, quit_program
+from tests.terminal.terminal import PROMPT, Terminal
 
 
 def test_a_person_gets_a_tool_approved_and_sees_its_result_by_keyboard_alone(terminal: Terminal) -> None:
     open_demo(terminal)
-    screen = ask(terminal, "what is 2 + 40?")
+    screen = ask_demo(terminal, "what is 2 + 40?")
     assert "Deny" in screen
     assert "40" in screen
     terminal.press("a")
-    terminal.wait_until(lambda screen: QUESTION not in screen and "= 42" in screen, "the result")
+    terminal.wait_until(lambda screen: TOOL_QUESTION not in screen and "= 42" in screen, "the result")
     quit_program(terminal)
 
 
 def test_enter_on_a_fresh_question_refuses(terminal: Terminal) -> None:
     open_demo(terminal)
-    ask(terminal, "what is 2 + 40?")
+    ask_demo(terminal, "what is 2 + 40?")
     terminal.press("Enter")
-    screen = terminal.wait_until(lambda screen: QUESTION not in screen and "declined" in screen.lower(), "the refusal")
+    screen = terminal.wait_until(
+        lambda screen: TOOL_QUESTION not in screen and "declined" in screen.lower(), "the refusal"
+    )
     assert "= 42" not in screen
     quit_program(terminal)
 
@@ -59,18 +34,18 @@ def test_keys_typed_before_the_question_came_do_not_answer_it(terminal: Terminal
     terminal.wait_for("what is 2 + 40?")
     # One burst: the question appears while these are on their way.
     terminal.press("Enter", "a", "a", "a")
-    screen = terminal.wait_for_question(QUESTION)
+    screen = terminal.wait_for_question(TOOL_QUESTION)
     assert "= 42" not in screen
 
 
 def test_everything_fits_80_by_24(tmp_path: Path) -> None:
     with Terminal(tmp_path, columns=80, rows=24) as terminal:
         open_demo(terminal)
-        screen = ask(terminal, "what is 2 + 40?")
+        screen = ask_demo(terminal, "what is 2 + 40?")
         assert "Deny" in screen
         assert "Allow once" in screen
         terminal.press("a")
-        terminal.wait_until(lambda screen: QUESTION not in screen and "= 42" in screen, "the result")
+        terminal.wait_until(lambda screen: TOOL_QUESTION not in screen and "= 42" in screen, "the result")
         quit_program(terminal)
 
 
@@ -89,7 +64,7 @@ def test_the_greeting_leads_through_a_form_an_address_and_a_question_to_the_mode
     with Terminal(tmp_path, columns=80, rows=24, environment={"BROWSER": str(browser)}) as terminal:
         open_demo(terminal)
         terminal.wait_for("order tea", "open a page", "ask the model")
-        ask(terminal, "order tea")
+        ask_demo(terminal, "order tea")
         terminal.press("a")
         terminal.wait_for_question("asks you to fill in a form", "Your name*", "Decline")
         terminal.press("Tab")
@@ -107,13 +82,13 @@ def test_the_greeting_leads_through_a_form_an_address_and_a_question_to_the_mode
         terminal.press("Tab", "Enter")
         terminal.wait_for("says: 2 cups of iced fresh mint tea with milk for Ada.")
 
-        ask(terminal, "open a page")
+        ask_demo(terminal, "open a page")
         terminal.press("a")
         terminal.wait_for_question("Open an address for", "127.0.0.1", "not encrypted; it leads to this machine")
         terminal.press("o")
         terminal.wait_for("says: You came by.")
 
-        ask(terminal, "ask the model")
+        ask_demo(terminal, "ask the model")
         terminal.press("a")
         # On this terminal it does not fit whole, and is agreed to only once its end was shown.
         terminal.wait_for_question("Let demo ask your model?", "read to the end first")
@@ -132,7 +107,7 @@ def test_the_greeting_leads_through_a_form_an_address_and_a_question_to_the_mode
 def test_a_form_left_and_a_form_declined_are_not_the_same_to_the_server(terminal: Terminal) -> None:
     open_demo(terminal)
     for key, outcome in (("Escape", "says: You left the question without an answer"), ("C-d", "says: You declined")):
-        ask(terminal, "order tea")
+        ask_demo(terminal, "order tea")
         terminal.press("a")
         terminal.wait_for_question("asks you to fill in a form")
         terminal.press(key)
@@ -164,13 +139,13 @@ def settings(screen: str) -> list[str]:
 
 def test_quitting_with_a_question_open_leaves_nothing(terminal: Terminal) -> None:
     open_demo(terminal)
-    ask(terminal, "what is 2 + 40?")
+    ask_demo(terminal, "what is 2 + 40?")
     quit_program(terminal)
 
 
 def test_quitting_while_a_call_runs_leaves_nothing(terminal: Terminal) -> None:
     open_demo(terminal)
-    ask(terminal, "count slowly to 60")
+    ask_demo(terminal, "count slowly to 60")
     terminal.press("a")
-    terminal.wait_until(lambda screen: QUESTION not in screen, "the question answered")
+    terminal.wait_until(lambda screen: TOOL_QUESTION not in screen, "the question answered")
     quit_program(terminal)

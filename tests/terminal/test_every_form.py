@@ -14,7 +14,7 @@ from mcphost.tui.screens.folder_form import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm
 from mcphost.tui.screens.template_address import ResourceTemplateForm
 from tests.flows.consent_attacks.attack import tool_definition
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_coverage import drives_dialogs
 from tests.terminal.dialog_user import DialogUser
 from tests.unit.auth.oauth_peer import run_peer
@@ -136,7 +136,7 @@ def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: DialogU
 @pytest.mark.timeout(240)
 @drives_dialogs(AccountNameForm)
 def test_a_name_to_sign_in_under(person: DialogUser) -> None:
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=Talking)) as one:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as one:
         person.start_chat(tracker={"url": one.url})
         signs, under = "Sign in to tracker?", "Sign in to tracker under another name"
         person.press_through(SignInDialog, signs, key="Escape")

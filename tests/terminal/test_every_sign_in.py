@@ -10,10 +10,10 @@ from mcphost.auth.file_backend import ENCRYPTED_FILE, EncryptedFileBackend
 from mcphost.tui.dialogs.enter_client import EnterClientIdDialog
 from mcphost.tui.dialogs.keep_secrets import ChooseSecretStorageDialog, UnlockSecretsDialog
 from mcphost.tui.dialogs.sign_in import SignInDialog
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_user import DialogUser
+from tests.terminal.fake_browser import GET_URL, NO_KEYRING, create_browser
 from tests.terminal.terminal import Terminal
-from tests.terminal.test_sign_in import GET, NO_KEYRING, browser
 from tests.unit.auth.oauth_peer import run_peer
 
 ENTERED = "enter_client entered"
@@ -24,8 +24,8 @@ def test_escape_refuses_to_sign_in_at_each_step_and_keeps_nothing(tmp_path: Path
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["none"]}
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(run_peer(kind=Talking, document=nobody)) as one,
-        Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET), **NO_KEYRING}) as terminal,
+        portal.wrap_async_context_manager(run_peer(kind=SignedInServer, document=nobody)) as one,
+        Terminal(tmp_path, environment={"BROWSER": create_browser(tmp_path, GET_URL), **NO_KEYRING}) as terminal,
     ):
         person = DialogUser(terminal, tmp_path)
         config = tmp_path / "given.json"
@@ -73,7 +73,7 @@ def test_escape_leaves_the_file_of_sign_ins_locked_and_it_opens_by_keyboard_alon
     (tmp_path / "config" / "config.toml").write_text('[secrets]\nstore = "encrypted"\n')
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(run_peer(kind=Talking)) as one,
+        portal.wrap_async_context_manager(run_peer(kind=SignedInServer)) as one,
         Terminal(tmp_path, environment=NO_KEYRING) as terminal,
     ):
         portal.call(seals)

@@ -14,9 +14,9 @@ import pytest
 
 from tests.flows.fork_server import model_worker_command
 from tests.packaging.openai_stub import OpenAiStub, run_openai_stub
+from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.terminal import Terminal, wait_gone
 
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
 FORKED_WORKER = Path(__file__).with_name("forked_worker.py")
 ANSWER = "Nothing to do for a tool"
 DEMO_ANSWER = "I am a set of rules"
@@ -33,7 +33,7 @@ def talk(
     model: OpenAiStub | None,
     folder: Path,
     answer: str = ANSWER,
-    program: tuple[str, ...] = (MCPHOST,),
+    program: tuple[str, ...] = (MCPHOST_PATH,),
 ) -> None:
     """A chat with one server and one finished turn; without a model, with that of the demo, which needs no library."""
     config = folder / "mcp.json"
@@ -67,7 +67,7 @@ def mcphost(folder: Path, *arguments: str) -> str:
     """What a command prints about the folder the terminal used."""
     homes = {f"MCPHOST_{kind}_DIR": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE", "CACHE")}
     done = subprocess.run(
-        [MCPHOST, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
+        [MCPHOST_PATH, *arguments], env={**os.environ, **homes}, capture_output=True, text=True, timeout=20
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -158,7 +158,7 @@ def test_two_instances_at_once_lose_nothing(terminal: Terminal, tmp_path: Path) 
 
 
 def test_a_terminal_lost_in_the_middle_of_drawing_does_not_hold_it_up(terminal: Terminal) -> None:
-    terminal.run(MCPHOST, "demo")
+    terminal.run(MCPHOST_PATH, "demo")
     terminal.wait_for("what is 2 + 40?", "1/1 server", seconds=20)
     terminal.type("count slowly to 1000 in 60 s")
     terminal.wait_for("count slowly to 1000 in 60 s")

@@ -6,8 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+from tests.terminal.demo_program import MCPHOST_PATH, ask_demo, open_demo, quit_program
 from tests.terminal.terminal import Terminal, wait_gone
-from tests.terminal.test_demo import MCPHOST, ask, open_demo, quit_program
 
 EDITOR = """
 import os, signal, sys
@@ -70,9 +70,9 @@ def test_what_happens_while_the_editor_is_open_waits_for_its_end(tmp_path: Path)
     config = tmp_path / "servers.json"
     config.write_text(json.dumps({"mcpServers": {"demo": demo, "asker": entry}}))
     with Terminal(tmp_path, environment={"VISUAL": f"'{sys.executable}' '{editor}'"}) as terminal:
-        terminal.run(MCPHOST, "--model", "demo", "--mcp-config", str(config))
+        terminal.run(MCPHOST_PATH, "--model", "demo", "--mcp-config", str(config))
         terminal.wait_for("2/2 servers", seconds=30)
-        ask(terminal, "what is 2 + 40?")
+        ask_demo(terminal, "what is 2 + 40?")
         terminal.press("e")
         terminal.wait_for("Edit the arguments of demo", "ctrl+g python")
         terminal.press("C-g")
@@ -104,7 +104,7 @@ def test_arguments_are_edited_in_the_persons_own_editor_and_the_screen_comes_bac
     own = {"VISUAL": f"'{sys.executable}' '{script}' --wait", "XDG_RUNTIME_DIR": str(places)}
     with Terminal(tmp_path, environment=own) as terminal:
         open_demo(terminal)
-        ask(terminal, "what is 2 + 40?")
+        ask_demo(terminal, "what is 2 + 40?")
         terminal.press("e")
         terminal.wait_for("Edit the arguments of demo", "ctrl+g python")
         edited = 0

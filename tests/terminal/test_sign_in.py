@@ -1,7 +1,6 @@
 """Signing in on the screen of the real program: with a browser that comes back, and with one that cannot."""
 
 import re
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,41 +9,25 @@ import anyio.to_thread
 import pytest
 
 from tests.flows.program import Program
-from tests.flows.test_sign_in import Talking
+from tests.flows.sign_in_program import SignedInServer
 from tests.peers.oidc import provider
 from tests.peers.oidc_browser import visit, visit_elsewhere
+from tests.terminal.demo_program import MCPHOST_PATH
+from tests.terminal.fake_browser import GET_URL, NO_KEYRING, create_browser, open_sign_in_question
 from tests.terminal.terminal import Terminal
 from tests.unit.auth.oauth_peer import query, run_peer
 
 pytestmark = pytest.mark.anyio
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
-GET = "import urllib.request as u\nu.build_opener(u.ProxyHandler({})).open(url)"
-
-
-def browser(folder: Path, body: str) -> str:
-    """A browser that runs this; `url` is what it was given."""
-    program = folder / "browser"
-    program.write_text(f"#!{sys.executable}\nimport sys\nurl = sys.argv[1]\n{body}\n")
-    program.chmod(0o755)
-    return str(program)
 
 
 def files_with(folder: Path, text: bytes) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and text in path.read_bytes()]
 
 
-def opened(folder: Path, config: str, program: str) -> Terminal:
-    terminal = Terminal(folder, environment={"BROWSER": program})
-    terminal.__enter__()
-    terminal.start_chat("--mcp-config", config)
-    terminal.wait_for_question("Sign in to tracker?", "tools:read", "o open the browser", seconds=20)
-    return terminal
-
-
 @pytest.mark.req("auth.401-starts", "auth.scope.shown")
 async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) -> None:
     def drive(config: str) -> None:
-        terminal = opened(tmp_path, config, browser(tmp_path, GET))
+        terminal = open_sign_in_question(tmp_path, config, create_browser(tmp_path, GET_URL))
         try:
             terminal.press("o")
             terminal.wait_until(lambda screen: "Sign in to" not in screen and "1/1 server" in screen, "ready")
@@ -52,7 +35,7 @@ async def test_the_browser_comes_back_and_the_server_is_ready(tmp_path: Path) ->
         finally:
             terminal.__exit__()
 
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(drive, config)
     assert len(one.asked) == 1
@@ -63,7 +46,9 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
     told = tmp_path / "told"
 
     def drive(config: str) -> None:
-        terminal = opened(tmp_path, config, browser(tmp_path, f"open({str(told)!r}, 'w').write(url)"))
+        terminal = open_sign_in_question(
+            tmp_path, config, create_browser(tmp_path, f"open({str(told)!r}, 'w').write(url)")
+        )
         try:
             terminal.press("o")
             terminal.wait_for_question("Opened in your browser")
@@ -79,7 +64,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
         finally:
             terminal.__exit__()
 
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         await anyio.to_thread.run_sync(partial(drive, config))
     assert [form["code"] for form in one.forms] == ["typed"]
@@ -88,7 +73,7 @@ async def test_a_browser_on_another_machine_is_helped_by_pasting(tmp_path: Path)
 @pytest.mark.req("auth.reg.preregistered-old")
 async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) -> None:
     def drive(config: str) -> str:
-        with Terminal(tmp_path, environment={"BROWSER": browser(tmp_path, GET)}) as terminal:
+        with Terminal(tmp_path, environment={"BROWSER": create_browser(tmp_path, GET_URL)}) as terminal:
             terminal.start_chat("--mcp-config", config)
             terminal.wait_for_question(
                 "Enter a client id for tracker?", "registers nobody by itself", "/callback", seconds=20
@@ -108,15 +93,12 @@ async def test_a_client_id_is_entered_and_its_secret_never_seen(tmp_path: Path) 
             return typed
 
     nobody = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=Talking, document=nobody) as one:
+    async with run_peer(kind=SignedInServer, document=nobody) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         typed = await anyio.to_thread.run_sync(drive, config)
     assert "secret-7" not in typed
     assert one.forms[0]["client_secret"] == "the-client-secret-7"
     assert files_with(tmp_path, b"secret-7") == []
-
-
-NO_KEYRING = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
 
 
 @pytest.mark.peer
@@ -184,7 +166,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
 
     def drive(config: str) -> None:
         with Terminal(tmp_path, environment=NO_KEYRING) as terminal:
-            terminal.run(MCPHOST, "login", "tracker", "--device", "--mcp-config", config)
+            terminal.run(MCPHOST_PATH, "login", "tracker", "--device", "--mcp-config", config)
             shown = terminal.wait_for("enter the code", "/device", "Waiting for you to enter it", seconds=20)
             words = " ".join(shown.split())
             code = re.search(r"enter the code (\S+):", words)
@@ -195,7 +177,7 @@ async def test_login_shows_a_code_for_a_browser_elsewhere_or_takes_the_address_t
             kept_nowhere(terminal)
             terminal.run("clear")
             terminal.wait_until(lambda screen: "Signed in" not in screen, "clear")
-            terminal.run(MCPHOST, "login", "tracker", "--no-browser", "--mcp-config", config)
+            terminal.run(MCPHOST_PATH, "login", "tracker", "--no-browser", "--mcp-config", config)
             shown = terminal.wait_for("paste the address it ended at", seconds=20)
             url = re.search(r"http://127\.0\.0\.1:\d+/auth\?\S+", shown.replace("\n", ""))
             assert url, shown

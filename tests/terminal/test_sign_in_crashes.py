@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from tests.flows.program import Program
-from tests.flows.test_sign_in import Talking, address, events_until, visit
+from tests.flows.sign_in_program import SignedInServer, events_until, read_authorization_url, visit_authorization_page
 from tests.terminal.terminal import PROMPT, Terminal
 from tests.unit.auth.oauth_peer import OAuthPeer, run_peer
 
@@ -30,14 +30,14 @@ def written(folder: Path) -> str:
 @pytest.mark.parametrize("loud", [False, True], ids=["", "debug"])
 async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
     program = Program(tmp_path)
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         command = [sys.executable, BROKEN, "exchange", "login", "tracker", "--no-browser", "--mcp-config", config]
         command += ["--log-level", "debug"] if loud else []
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
             said = bytearray()
-            url = await address(process, said)
-            await visit(url)
+            url = await read_authorization_url(process, said)
+            await visit_authorization_page(url)
             assert process.stderr
             said += b"".join([chunk async for chunk in process.stderr])
             assert await process.wait() == 1
@@ -52,7 +52,7 @@ async def test_on_the_command_line(tmp_path: Path, loud: bool) -> None:
 
 async def test_on_the_pipe(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    async with run_peer(kind=Talking) as one:
+    async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         command = [sys.executable, BROKEN, "exchange", "pipe", "--mcp-config", config]
         async with await anyio.open_process(command, env=program.env, cwd=program.work) as process:
@@ -62,7 +62,7 @@ async def test_on_the_pipe(tmp_path: Path) -> None:
             assert process.stdout
             assert process.stderr
             await process.stdin.send(json.dumps(answer).encode() + b"\n")
-            await visit(question["url"])
+            await visit_authorization_page(question["url"])
             failed, rest = await events_until(process, "server_state", rest, state="failed")
             await process.stdin.aclose()
             rest += b"".join([chunk async for chunk in process.stdout])
@@ -117,7 +117,7 @@ async def test_on_the_screen_while_a_secret_is_typed_and_while_a_code_is_redeeme
             return first + seen + terminal.tmux("capture-pane", "-p", "-J", "-S", "-")
 
     document = {"registration_endpoint": None, "token_endpoint_auth_methods_supported": ["client_secret_post"]}
-    async with run_peer(kind=Talking, document=document) as one:
+    async with run_peer(kind=SignedInServer, document=document) as one:
         config = Program(tmp_path).servers(tracker={"url": one.url})
         shown = await anyio.to_thread.run_sync(drive, config)
     log = await anyio.to_thread.run_sync(written, tmp_path)

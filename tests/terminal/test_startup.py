@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal.demo_program import MCPHOST_PATH
 from tests.terminal.terminal import Terminal, wait_gone
 
-MCPHOST = str(Path(sys.executable).with_name("mcphost"))
 FIRST_FRAME = "ype a message"  # the cursor may stand on the first letter
 
 
@@ -18,7 +18,7 @@ def start(terminal: Terminal, folder: Path, *more: str) -> None:
     server = {"command": sys.executable, "args": ["-m", "mcphost.demo.server"]}
     config = folder / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {f"server{number}": server for number in range(10)}}))
-    terminal.run(MCPHOST, "chat", "--mcp-config", str(config), "--model", "demo", *more)
+    terminal.run(MCPHOST_PATH, "chat", "--mcp-config", str(config), "--model", "demo", *more)
     terminal.wait_for(FIRST_FRAME, seconds=60)
 
 
@@ -55,7 +55,7 @@ def test_a_host_that_cannot_be_opened_is_told_on_the_plain_terminal_with_its_exi
 ) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data/mcphost.db").touch()  # without a store, the answer is known before the screen is painted
-    terminal.run("sh", "-c", f"{MCPHOST} chat --model demo --resume nowhere; echo left with $?")
+    terminal.run("sh", "-c", f"{MCPHOST_PATH} chat --model demo --resume nowhere; echo left with $?")
     shown = terminal.wait_for("left with 2", "There is no conversation 'nowhere'.", "mcphost sessions", seconds=60)
     assert terminal.is_plain()
     assert "Traceback" not in shown

@@ -1,18 +1,15 @@
 """Sign-ins without a person, and tokens that are bound to a key: what is sent, where, and how often."""
 
 import base64
-import hashlib
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from mcphost import redact
-from mcphost.auth.client_grants import ID_JAG_TOKEN_TYPE, JWT_BEARER, ClientGrant
+from mcphost.auth.client_grants import JWT_BEARER, ClientGrant
 from mcphost.auth.discovery import UntrustedMetadata
 from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.keyring_backend import MemoryBackend
@@ -25,32 +22,11 @@ from mcphost.auth.tokens import InvalidScopes, TokenError
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.errors import ConfigError
 from mcphost.host.servers.accounts import describe_storage, describe_validity, validity
+from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem, decode_jwt
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, Refused, create_oauth, run_peer, send_request
-from tests.unit.auth.test_secret_store import Owner
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.unit.auth.storage import StorageUser
 
 pytestmark = pytest.mark.anyio
-
-
-class Bank(OAuthPeer):
-    """Grants tokens to machines, and vouches for users as an identity provider does."""
-
-    async def token(self, one: ReceivedRequest) -> None:
-        form = self.form(one)
-        if form.get("error"):
-            await self.json(one, {"error": "invalid_grant", "error_description": "no"}, 400)
-        elif form["grant_type"].endswith("token-exchange"):
-            jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG_TOKEN_TYPE, "token_type": "N_A"}
-            await self.json(one, jag | self.registration)
-        else:
-            await self.grant(one, "machine", form.get("scope", ""))
-
-    def form(self, one: ReceivedRequest) -> dict[str, str]:
-        from urllib.parse import parse_qsl
-
-        form = dict(parse_qsl(one.body.decode()))
-        self.forms.append(form | {"authorization": one.headers.get("authorization", "")})
-        return form
 
 
 def machine(one: OAuthPeer, *, client_secret: str = "", issuer: str | None = None, **settings: Any) -> OAuthProvider:
@@ -63,7 +39,9 @@ def machine(one: OAuthPeer, *, client_secret: str = "", issuer: str | None = Non
 
 @pytest.mark.req("auth.ext.client-credentials")
 async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None:
-    async with run_peer(kind=Bank, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}) as one:
+    async with run_peer(
+        kind=MachineTokenServer, document={"token_endpoint_auth_methods_supported": ["client_secret_basic"]}
+    ) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
         assert await send_request(auth, one) == 200
         assert await send_request(auth, one) == 200
@@ -76,8 +54,8 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
 
 async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_renew_itself(tmp_path: Path) -> None:
     vault = MemoryBackend()
-    owner = Owner()
-    async with run_peer(kind=Bank, lifetime=2) as one:
+    owner = StorageUser()
+    async with run_peer(kind=MachineTokenServer, lifetime=2) as one:
         person = create_oauth(one, BrowserUser(), TokenStore(vault, tmp_path))
         signed = await person.login()
         before = dict(vault._secrets)
@@ -108,7 +86,7 @@ async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_rene
 
 @pytest.mark.req("auth.ext.wif")
 async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
-    async with run_peer(kind=Bank) as one:
+    async with run_peer(kind=MachineTokenServer) as one:
         assert await send_request(machine(one, grant="workload", assertion="the.work.load"), one) == 200
         one.answers["/token"] = (400, b'{"error": "invalid_grant", "error_description": "expired"}', "application/json")
         with pytest.raises(TokenError, match="invalid_grant: expired"):
@@ -120,7 +98,7 @@ async def test_a_workload_sends_its_assertion_once_and_accepts_no() -> None:
 
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_vouches_for_its_user() -> None:
-    async with run_peer(kind=Bank) as idp, run_peer(kind=Bank) as one:
+    async with run_peer(kind=MachineTokenServer) as idp, run_peer(kind=MachineTokenServer) as one:
         auth = machine(
             one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{idp.origin}/token",
@@ -135,7 +113,7 @@ async def test_a_company_vouches_for_its_user() -> None:
 
 @pytest.mark.req("auth.ext.ema")
 async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
-    async with run_peer(kind=Bank, registration={"issued_token_type": "access_token"}) as one:
+    async with run_peer(kind=MachineTokenServer, registration={"issued_token_type": "access_token"}) as one:
         auth = machine(
             one, grant="enterprise", client_secret="my-secret-8", idp_token="the.id.token",
             idp_client_id="me-there", idp_token_endpoint=f"{one.origin}/token",
@@ -147,7 +125,7 @@ async def test_a_company_that_gives_anything_else_is_not_believed() -> None:
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None:
-    async with run_peer(kind=Bank) as one:
+    async with run_peer(kind=MachineTokenServer) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7", issuer="https://as.example")
         with pytest.raises(UntrustedMetadata, match="does not name"):
             await send_request(auth, one)
@@ -157,7 +135,11 @@ async def test_a_machines_secret_goes_to_no_other_authorization_server() -> None
 @pytest.mark.req("auth.as.separate-state", "auth.token.right-server")
 @pytest.mark.parametrize("grant", ["client_credentials", "workload", "enterprise"])
 async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the_server_names(grant: str) -> None:
-    async with run_peer(kind=Bank) as trap, run_peer(kind=Bank) as company, run_peer(kind=Bank) as one:
+    async with (
+        run_peer(kind=MachineTokenServer) as trap,
+        run_peer(kind=MachineTokenServer) as company,
+        run_peer(kind=MachineTokenServer) as one,
+    ):
         one.resource = {"authorization_servers": [trap.origin]}
         auth = machine(
             one, grant=grant, issuer="", client_secret="my-secret-7", assertion="the.work.load",
@@ -171,7 +153,7 @@ async def test_a_machine_proves_nothing_to_an_authorization_server_that_only_the
 
 @pytest.mark.req("auth.stepup.client-credentials")
 async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
-    async with run_peer(kind=Bank) as one:
+    async with run_peer(kind=MachineTokenServer) as one:
         auth = machine(one, grant="client_credentials", client_secret="my-secret-7")
         await send_request(auth, one)
         refused = Refused(403, 'Bearer error="insufficient_scope", scope="more"', "Bearer x")
@@ -182,7 +164,7 @@ async def test_a_machine_gives_up_when_more_scopes_are_wanted() -> None:
 
 
 async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
-    async with run_peer(kind=Bank, challenge='Bearer scope="read admin"') as one:
+    async with run_peer(kind=MachineTokenServer, challenge='Bearer scope="read admin"') as one:
         few = machine(one, grant="client_credentials", client_secret="my-secret-7", scopes=("read", "write"))
         with pytest.raises(InvalidScopes, match="not configured: admin"):
             await send_request(few, one)
@@ -193,64 +175,16 @@ async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
 
 
 async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:
-    async with run_peer(kind=Bank) as one:
+    async with run_peer(kind=MachineTokenServer) as one:
         one.answers["/mcp"] = (401, b"", "")
         assert await send_request(machine(one, grant="client_credentials", client_secret="my-secret-7"), one) == 401
     assert len(one.forms) == 1
 
 
-def decoded(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    head, body, _ = (base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in jwt.split("."))
-    return json.loads(head), json.loads(body)
-
-
-class Bound(OAuthPeer):
-    """Wants proofs, with a nonce of its own at each of the two servers."""
-
-    def good(self, one: ReceivedRequest, nonce: str, token: str = "") -> bool:
-        import jwt
-
-        proof = one.headers.get("dpop", "")
-        if not proof:
-            return False
-        head, _ = decoded(proof)
-        key = jwt.PyJWK(head["jwk"])
-        claims = jwt.decode(proof, key, algorithms=["ES256"], options={"verify_aud": False})
-        assert head["typ"] == "dpop+jwt"
-        assert "d" not in head["jwk"]
-        assert claims["htm"] == "POST"
-        assert claims["htu"] == f"{self.origin}{one.path}"
-        assert claims["jti"] not in self.live
-        self.live[claims["jti"]] = ""
-        if token:
-            digest = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
-            assert claims["ath"] == digest
-        return claims.get("nonce") == nonce
-
-    async def token(self, one: ReceivedRequest) -> None:
-        if not self.good(one, "nonce-as"):
-            await one.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
-            return
-        access = f"bound-{len(self.valid)}-token"
-        self.valid[access] = set()
-        await self.json(
-            one, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
-        )
-
-    async def mcp(self, one: ReceivedRequest) -> None:
-        scheme, _, token = one.headers.get("authorization", "").partition(" ")
-        if token not in self.valid:
-            await one.reply(401, b"", www_authenticate='DPoP algs="ES256"')
-        elif scheme != "DPoP" or not self.good(one, "nonce-rs", token):
-            await one.reply(401, b"", www_authenticate='DPoP error="use_dpop_nonce"', dpop_nonce="nonce-rs")
-        else:
-            await one.result({})
-
-
 @pytest.mark.req("auth.ext.dpop")
 async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_server() -> None:
     keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(kind=Bound) as one:
+    async with run_peer(kind=DpopServer) as one:
         signed = await create_oauth(one, BrowserUser(), keep).login()
         assert signed.tokens.kind == "DPoP"
         auth = create_oauth(one, None, keep)
@@ -263,15 +197,10 @@ async def test_a_bound_token_travels_with_a_fresh_proof_and_the_nonce_of_each_se
     assert private not in repr(signed)
 
 
-def pem() -> str:
-    """A private key as users have them."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    kind = serialization.PrivateFormat.PKCS8
-    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
-
-
 def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
-    head, claims = decoded(JwtSigner.from_pem(pem(), "ES256").make_client_assertion("me", "https://as.example"))
+    head, claims = decode_jwt(
+        JwtSigner.from_pem(create_private_key_pem(), "ES256").make_client_assertion("me", "https://as.example")
+    )
     assert head["alg"] == "ES256"
     assert (claims["iss"], claims["sub"], claims["aud"]) == ("me", "me", "https://as.example")
     assert 0 < claims["exp"] - claims["iat"] <= 300

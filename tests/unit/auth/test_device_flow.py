@@ -11,63 +11,15 @@ from mcphost.auth.sign_in import SignInFailed
 from mcphost.auth.tokens import TokenError
 from mcphost.auth.url_policy import UnsafeUrl
 from mcphost.errors import SignInRequired
-from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, run_peer
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
+from tests.unit.auth.oauth_peer import create_oauth, run_peer
 
-pytestmark = pytest.mark.anyio
-
-
-class Counter(OAuthPeer):
-    """Answers polls with what is in `said`, then with a token."""
-
-    said: list[str]
-    code: dict[str, Any]
-
-    async def handle(self, one: ReceivedRequest) -> None:
-        if one.path == "/device":
-            standard = {
-                "device_code": "the-device-code",
-                "user_code": "ABCD-1234",
-                "verification_uri": f"{self.origin}/enter",
-            }
-            await self.json(one, standard | {"expires_in": 60, "interval": 0} | self.code)
-        else:
-            await super().handle(one)
-
-    def metadata(self) -> dict[str, Any]:
-        return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
-
-    async def token(self, one: ReceivedRequest) -> None:
-        if self.said:
-            await self.json(one, {"error": self.said.pop(0)}, 400)
-        else:
-            await self.grant(one, "family", "tools:read")
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
-class Reader:
-    """Somebody who reads the code; their answer is "I see"."""
-
-    def __init__(self, answer: str | None = "") -> None:
-        self.answer = answer
-        self.shown: list[dict[str, Any]] = []
-
-    async def ask_client_id(self, **asked: str) -> None:
-        """Registers nothing by hand."""
-
-    async def sign_in(self, **shown: Any) -> str | None:
-        self.shown.append(shown)
-        return self.answer
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
-
-
-async def login(said: list[str], person: Reader, **code: Any) -> Counter:
-    async with run_peer(kind=Counter) as one:
-        assert isinstance(one, Counter)
+async def login(said: list[str], person: DeviceCodeUser, **code: Any) -> DeviceCodeServer:
+    async with run_peer(kind=DeviceCodeServer) as one:
+        assert isinstance(one, DeviceCodeServer)
         one.said, one.code = said, code
         await create_oauth(one, person).login(use_device_code=True)
         return one
@@ -75,11 +27,11 @@ async def login(said: list[str], person: Reader, **code: Any) -> Counter:
 
 @pytest.mark.req("auth.as.separate-state")
 async def test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_the_server_names() -> None:
-    async with run_peer(kind=Counter) as trap, run_peer() as one:
-        assert isinstance(trap, Counter)
+    async with run_peer(kind=DeviceCodeServer) as trap, run_peer() as one:
+        assert isinstance(trap, DeviceCodeServer)
         trap.said, trap.code = [], {}
         one.resource = {"authorization_servers": [trap.origin]}
-        person = Reader()
+        person = DeviceCodeUser()
         with pytest.raises(UntrustedMetadata, match="client secret") as caught:
             await create_oauth(one, person, client_id="me", client_secret="my-secret-9").login(use_device_code=True)
         assert '"issuer"' in caught.value.hint
@@ -90,7 +42,7 @@ async def test_a_secret_leaves_by_no_code_for_an_authorization_server_that_only_
 
 
 async def test_the_token_comes_when_the_user_is_done() -> None:
-    person = Reader()
+    person = DeviceCodeUser()
     one = await login(["authorization_pending", "slow_down", "authorization_pending"], person)
     (shown,) = person.shown
     assert (shown["code"], shown["url"]) == ("ABCD-1234", f"{one.origin}/enter")
@@ -100,7 +52,7 @@ async def test_the_token_comes_when_the_user_is_done() -> None:
 
 
 async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warning() -> None:
-    person = Reader()
+    person = DeviceCodeUser()
     await login([], person)
     async with run_peer() as other:
         await login([], person, verification_uri=f"{other.origin}/enter")
@@ -126,7 +78,7 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
 async def test_what_goes_wrong_is_told_once(
     said: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
 ) -> None:
-    person = Reader()
+    person = DeviceCodeUser()
     with pytest.raises(error, match=match):
         await login(said, person, **code)
     assert error is not UnsafeUrl or person.shown == []
@@ -134,17 +86,17 @@ async def test_what_goes_wrong_is_told_once(
 
 async def test_the_user_can_refuse() -> None:
     with pytest.raises(SignInFailed, match="You did not sign in"):
-        await login(["authorization_pending"] * 99, Reader(None))
+        await login(["authorization_pending"] * 99, DeviceCodeUser(None))
 
 
 async def test_where_it_is_not_offered_that_is_said() -> None:
     async with run_peer() as one:
         with pytest.raises(EndpointUnreachable, match="does not offer to sign in by a code"):
-            await create_oauth(one, Reader()).login(use_device_code=True)
+            await create_oauth(one, DeviceCodeUser()).login(use_device_code=True)
 
 
 async def test_a_code_with_hidden_characters_is_shown_with_marks() -> None:
-    person = Reader()
+    person = DeviceCodeUser()
     await login([], person, user_code="AB\x1b[2J\u202eCD")
     assert "\x1b" not in person.shown[0]["code"]
     assert "\u202e" not in person.shown[0]["code"]

@@ -5,20 +5,13 @@ from typing import Any
 
 import pytest
 
-from mcphost.auth import device_flow
 from mcphost.auth.sign_in import DEFAULT_TIMEOUT, SignInFailed
 from mcphost.auth.tokens import TokenError
 from mcphost.errors import SignInRequired
+from tests.unit.auth.device_server import DeviceCodeServer
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer
-from tests.unit.auth.test_device_flow import Counter
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
-    monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_device_polling")]
 
 
 class Changing(BrowserUser):
@@ -41,9 +34,9 @@ class Changing(BrowserUser):
         return await super().sign_in(**shown)
 
 
-async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: Any) -> Counter:
-    async with run_peer(kind=Counter, **settings) as one:
-        assert isinstance(one, Counter)
+async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: Any) -> DeviceCodeServer:
+    async with run_peer(kind=DeviceCodeServer, **settings) as one:
+        assert isinstance(one, DeviceCodeServer)
         one.said, one.code = [], {}
         auth = create_oauth(one, person)
         await auth.login(use_device_code=by_code)
@@ -56,10 +49,10 @@ async def signed_in(person: BrowserUser, *, by_code: bool = False, **settings: A
     [(1, False, ["", "ABCD-1234"]), (2, False, ["", "ABCD-1234", ""]), (1, True, ["ABCD-1234", ""])],
 )
 async def test_the_person_changes_between_browser_and_code(times: int, begins_by_code: bool, codes: list[str]) -> None:
-    class One(Counter):
+    class One(DeviceCodeServer):
         async def token(self, one: Any) -> None:
             self.said = []
-            await (Counter.token if b"device_code" in one.body else OAuthPeer.token)(self, one)
+            await (DeviceCodeServer.token if b"device_code" in one.body else OAuthPeer.token)(self, one)
 
     person = Changing(times)
     async with run_peer(kind=One) as one:
@@ -86,7 +79,7 @@ async def test_a_server_without_codes_offers_no_other_way() -> None:
 
 
 async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why() -> None:
-    class Grudging(Counter):
+    class Grudging(DeviceCodeServer):
         async def handle(self, one: Any) -> None:
             if one.path == "/device":
                 await self.json(one, {"error": "unauthorized_client"}, 400)
@@ -115,7 +108,7 @@ async def refusing(answer: Callable[..., Any]) -> SignInRequired:
 
 
 async def test_who_cancels_after_changing_is_not_led_back() -> None:
-    class Patient(Counter):
+    class Patient(DeviceCodeServer):
         async def token(self, one: Any) -> None:
             await self.json(one, {"error": "authorization_pending"}, 400)
 
@@ -128,7 +121,7 @@ async def test_who_cancels_after_changing_is_not_led_back() -> None:
 
 
 async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> None:
-    class Denying(Counter):
+    class Denying(DeviceCodeServer):
         async def token(self, one: Any) -> None:
             await self.json(one, {"error": "access_denied"}, 400)
 
@@ -153,8 +146,8 @@ async def test_the_address_with_the_code_in_it_is_shown_only_where_the_plain_one
     complete: Any, kept: bool
 ) -> None:
     person = Changing(0)
-    async with run_peer(kind=Counter) as one:
-        assert isinstance(one, Counter)
+    async with run_peer(kind=DeviceCodeServer) as one:
+        assert isinstance(one, DeviceCodeServer)
         given = complete.format(origin=one.origin) if isinstance(complete, str) else complete
         one.said, one.code = [], {"verification_uri_complete": given}
         await create_oauth(one, person).login(use_device_code=True)

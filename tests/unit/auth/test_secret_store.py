@@ -18,24 +18,9 @@ from mcphost.auth.secret_store import SecretStorage
 from mcphost.auth.token_store import TokenStore
 from mcphost.errors import McpHostError
 from tests.unit.auth.oauth_peer import BrowserUser, create_oauth, run_peer, send_request, send_with_sign_in
+from tests.unit.auth.storage import StorageUser, read_all_files
 
 pytestmark = pytest.mark.anyio
-
-
-class Owner:
-    """Answers from lists and remembers what it was asked."""
-
-    def __init__(self, *places: tuple[str, str], phrases: tuple[str | None, ...] = ()) -> None:
-        self.places, self.phrases = list(places), list(phrases)
-        self.asked: list[dict[str, Any]] = []
-
-    async def choose_storage(self, **asked: Any) -> tuple[str, str]:
-        self.asked.append(asked)
-        return self.places.pop(0)
-
-    async def ask_passphrase(self, **asked: Any) -> str | None:
-        self.asked.append(asked)
-        return self.phrases.pop(0)
 
 
 class Backend:
@@ -77,7 +62,7 @@ class Hanging(Backend):
         return super().get_password(service, name)
 
 
-def places(backend: Any, folder: Path, owner: Owner | None, **more: Any) -> SecretStorage:
+def places(backend: Any, folder: Path, owner: StorageUser | None, **more: Any) -> SecretStorage:
     return SecretStorage(KeyringBackend(find_backend=lambda: backend, timeout=0.3), folder, interaction=owner, **more)
 
 
@@ -88,10 +73,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS = ["locked", "bytes", "forgets", "full", "none", "hangs"]
-
-
-def everything(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture
@@ -114,7 +95,7 @@ def faulty() -> Any:
 async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_nowhere_unasked(
     tmp_path: Path, fault: str, faulty: Callable[[str], Any]
 ) -> None:
-    owner = Owner(("session", ""))
+    owner = StorageUser(("session", ""))
     keep = TokenStore(places(faulty(fault), tmp_path, owner), tmp_path)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
@@ -126,7 +107,7 @@ async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_n
         assert len(owner.asked) == 1, "asked once a run"
         assert await send_request(auth, one) == 200
         secrets = (*one.valid, *one.families)
-    written = everything(tmp_path)
+    written = read_all_files(tmp_path)
     assert not any(secret.encode() in written for secret in secrets)
     assert not (tmp_path / PLAIN_FILE).exists()
 
@@ -142,7 +123,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         chosen.append(place)
         return "It is written down."
 
-    owner, told = Owner(answer), []
+    owner, told = StorageUser(answer), []
     keep = TokenStore(places(None, tmp_path, owner, save_choice=remember), tmp_path, told.append)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
@@ -153,7 +134,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         assert heard[-1].place == answer[0], "who shows the account hears of it"
         assert (chosen, told) == ([answer[0]], ["It is written down."])
         assert (tmp_path / file).stat().st_mode & 0o777 == 0o600
-        next_owner = Owner(phrases=("wrong", "pw"))
+        next_owner = StorageUser(phrases=("wrong", "pw"))
         again = TokenStore(places(None, tmp_path, next_owner, configured_place=answer[0]), tmp_path)
         person = BrowserUser()
         assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
@@ -162,11 +143,11 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
 
 
 async def test_a_pass_phrase_that_is_refused_leads_to_a_sign_in_for_this_run(tmp_path: Path) -> None:
-    keep = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    keep = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()
-        owner, person = Owner(phrases=(None,)), BrowserUser()
+        owner, person = StorageUser(phrases=(None,)), BrowserUser()
         again = TokenStore(places(None, tmp_path, owner, configured_place="encrypted"), tmp_path)
         assert await send_with_sign_in(create_oauth(one, person, again), one) == 200
         assert len(person.urls) == 1
@@ -175,11 +156,11 @@ async def test_a_pass_phrase_that_is_refused_leads_to_a_sign_in_for_this_run(tmp
 
 
 async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
-    sealed = TokenStore(places(None, tmp_path, Owner(("encrypted", "pw"))), tmp_path)
+    sealed = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), sealed), one)
         await sealed.store_pending()
-        owner = Owner(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
+        owner = StorageUser(("encrypted", ""), ("encrypted", "wrong"), ("encrypted", "pw"))
         keep = TokenStore(places(None, tmp_path, owner), None)
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()
@@ -189,14 +170,14 @@ async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
 
 async def test_an_encrypted_file_that_cannot_be_used_leads_to_another_place_and_ends_nothing(tmp_path: Path) -> None:
     (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
-    owner = Owner(("encrypted", "pw"), ("file", ""))
+    owner = StorageUser(("encrypted", "pw"), ("file", ""))
     keep = TokenStore(places(None, tmp_path, owner), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()
         assert "symbolic link" in owner.asked[1]["note"]
         assert [account.place for account in await keep.accounts()] == ["file"]
-        later, told = Owner(phrases=("pw",)), list[str]()
+        later, told = StorageUser(phrases=("pw",)), list[str]()
         again = TokenStore(places(None, tmp_path, later, configured_place="encrypted"), None, told.append)
         assert await send_with_sign_in(create_oauth(one, BrowserUser(), again), one) == 200
         assert "symbolic link" in told[0]
@@ -211,7 +192,7 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
         remembered.append(place)
         return ""
 
-    class Leaving(Owner):
+    class Leaving(StorageUser):
         async def choose_storage(self, **asked: Any) -> tuple[str, str]:
             tasks.cancel_scope.cancel()
             return "encrypted", "pw"
@@ -227,7 +208,7 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
 
 async def test_session_means_that_nobody_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
     vault = MemoryBackend()
-    keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=Owner()), tmp_path)
+    keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=StorageUser()), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
         await keep.store_pending()

@@ -16,8 +16,8 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
+from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
-from tests.unit.auth.test_device_flow import Counter, Reader
 
 pytestmark = pytest.mark.anyio
 
@@ -46,10 +46,10 @@ async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     monkeypatch.setattr(device_flow, "DEFAULT_INTERVAL", 0.05)
     heard: list[SignInProgress] = []
-    async with run_peer(kind=Counter) as one:
-        assert isinstance(one, Counter)
+    async with run_peer(kind=DeviceCodeServer) as one:
+        assert isinstance(one, DeviceCodeServer)
         one.said, one.code = ["authorization_pending", "slow_down", "authorization_pending"], {}
-        await watched(one, Reader(), heard).login(use_device_code=True)
+        await watched(one, DeviceCodeUser(), heard).login(use_device_code=True)
     waits = [(now.polls, round(now.interval, 2), now.slowed) for now in heard if now.step == "person"]
     assert waits == [(0, 0.01, False), (1, 0.01, False), (2, 0.06, True), (3, 0.06, True)]
     left = [now.seconds for now in heard if now.step == "person"]

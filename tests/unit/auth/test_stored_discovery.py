@@ -12,7 +12,7 @@ from mcphost.auth.token_store import TokenStore
 from mcphost.host.servers.accounts import describe_discovery
 from mcphost.serialization import encode
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, create_oauth, run_peer, send_with_sign_in
-from tests.unit.auth.test_token_refresh import aged
+from tests.unit.auth.storage import age_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +79,7 @@ async def test_a_renewed_token_keeps_what_was_discovered(tmp_path: Path) -> None
         keep = TokenStore(vault, tmp_path)
         client = create_oauth(one, BrowserUser(), keep)
         assert await send_with_sign_in(client, one) == 200
-        await aged(client, keep)
+        await age_sign_in(client, keep)
         assert await send_with_sign_in(client, one) == 200
         assert one.forms[-1]["grant_type"] == "refresh_token"
         (entry,) = await TokenStore(vault, tmp_path).accounts()

@@ -26,6 +26,7 @@ from tests.unit.auth.oauth_peer import (
     send_request,
     send_with_sign_in,
 )
+from tests.unit.auth.storage import SharedFolderBackend, age_sign_in
 
 pytestmark = pytest.mark.anyio
 
@@ -37,14 +38,6 @@ class Broken(MemoryBackend):
         raise McpHostError("The keyring is locked.", "Unlock it.")
 
 
-async def aged(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
-    """Let the sign-in be that much older."""
-    signed = auth._current_sign_in
-    tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
-    auth._current_sign_in = replace(signed, tokens=tokens)
-    await keep.save(auth._current_sign_in)
-
-
 @pytest.mark.req("auth.refresh.use", "auth.refresh.rotation", "auth.resource.refresh", "auth.refresh.confidential")
 async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refresh_token_is_kept() -> None:
     keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
@@ -52,7 +45,7 @@ async def test_a_token_that_ended_is_renewed_before_it_is_sent_and_the_new_refre
         auth = create_oauth(one, person, keep)
         await send_with_sign_in(auth, one)
         first = one.live.copy()
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         before = one.paths().count("/mcp")
         assert await send_request(auth, one) == 200
         assert one.paths().count("/mcp") == before + 1, "the old token was not even tried"
@@ -71,7 +64,7 @@ async def test_a_token_that_the_server_refuses_is_renewed_once() -> None:
     async with run_peer() as one:
         auth = create_oauth(one, person, keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep, 1000)  # old, and not yet at its end
+        await age_sign_in(auth, keep, 1000)  # old, and not yet at its end
         one.valid.clear()
         assert await send_request(auth, one) == 200
     assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token"]
@@ -85,7 +78,7 @@ async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
         for _ in range(2):
-            await aged(auth, keep)
+            await age_sign_in(auth, keep)
             assert await send_request(auth, one) == 200
         assert len(one.families) == 1
 
@@ -98,11 +91,11 @@ async def test_a_token_that_ended_on_its_way_to_the_server_needs_nobody() -> Non
         await send_with_sign_in(auth, one)
         for attempt in (1, 2):
             sent = (await auth.headers("POST", one.url))["authorization"]
-            await aged(auth, keep)
+            await age_sign_in(auth, keep)
             await auth.sign_in(Refused(401, "", sent), attempt)
             assert (await auth.headers("POST", one.url))["authorization"] != sent
         sent = (await auth.headers("POST", one.url))["authorization"]
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         with pytest.raises(SignInFailed):
             await auth.sign_in(Refused(401, "", sent), 3)
     assert [form["grant_type"] for form in one.forms] == ["authorization_code", "refresh_token", "refresh_token"]
@@ -115,7 +108,7 @@ async def test_ten_requests_that_meet_an_ended_token_renew_it_once() -> None:
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         statuses: list[int] = []
 
         async def request() -> None:
@@ -189,7 +182,7 @@ async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_
     async with run_peer(refresh=False) as one:
         auth = create_oauth(one, person, keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         assert await send_with_sign_in(auth, one) == 200
     assert len(person.urls) == 2
 
@@ -202,7 +195,7 @@ async def test_a_refresh_token_that_is_dead_leads_to_the_person_and_is_forgotten
         await send_with_sign_in(auth, one)
         one.live.clear()
         one.valid.clear()
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         assert await send_request(auth, one) == 401
         assert await keep.load(one.url, reload=True) is None
         assert await send_with_sign_in(auth, one) == 200
@@ -214,7 +207,7 @@ async def test_an_authorization_server_that_is_down_does_not_cost_the_sign_in() 
     async with run_peer() as one:
         auth = create_oauth(one, person, keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         one.answers["/token"] = (503, b"", "")
         with pytest.raises(EndpointUnreachable, match="cannot answer now"):
             await send_request(auth, one)
@@ -326,7 +319,7 @@ async def test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         assert await send_with_sign_in(auth, one) == 200
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         assert await send_request(auth, one) == 200, "and it is renewed like any other"
         (account,) = await keep.accounts()
         assert not account.is_stored
@@ -416,32 +409,13 @@ anyio.run(main)
 """
 
 
-class FileVault(MemoryBackend):
-    """A vault that processes share, as they do a keyring."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-
-    async def get(self, name: str) -> str | None:
-        path = self.folder / name
-        return path.read_text() if path.exists() else None
-
-    async def set(self, name: str, secret: str) -> None:
-        (self.folder / name).write_text(secret)
-
-    async def delete(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
-
-
 @pytest.mark.req("auth.refresh.single-flight", "auth.refresh.rotation")
 async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Path) -> None:
-    keep = TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+    keep = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         answers: list[str] = []
 
         async def other() -> None:
@@ -460,21 +434,21 @@ async def test_processes_that_renew_at_once_do_not_lose_the_family(tmp_path: Pat
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_what_another_process_stored_meanwhile_is_never_deleted(tmp_path: Path) -> None:
-    keep = TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+    keep = TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
         stale = auth._current_sign_in
         assert stale is not None
         newer = replace(stale, tokens=replace(stale.tokens, access="newer-access", refresh="newer-refresh"))
-        await TokenStore(FileVault(tmp_path / "vault"), tmp_path).save(newer)
+        await TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path).save(newer)
         assert await keep.delete(one.url, only=stale) is None
         kept = await keep.load(one.url, reload=True)
         assert kept is not None
         assert kept.tokens.refresh == "newer-refresh"
 
 
-class Shut(FileVault):
+class Shut(SharedFolderBackend):
     """A keyring that nothing can be read from while it is locked."""
 
     locked = False
@@ -495,9 +469,9 @@ async def test_a_keyring_locked_meanwhile_never_has_an_old_refresh_token_used(
     async with run_peer() as one:
         auth = create_oauth(one, person, keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         if renewed_elsewhere:
-            other = create_oauth(one, person, TokenStore(FileVault(tmp_path / "vault"), tmp_path))
+            other = create_oauth(one, person, TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path))
             assert await send_request(other, one) == 200
         vault.locked = True
         if renewed_elsewhere:
@@ -515,7 +489,7 @@ async def test_a_renewal_that_is_cancelled_still_stores_what_it_got() -> None:
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         asked, go, over = anyio.Event(), anyio.Event(), anyio.Event()
         token = OAuthPeer.token
 
@@ -545,7 +519,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def another() -> TokenStore:
-        return TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+        return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 
     keep, second, noticed = another(), anyio.Event(), anyio.Event()
     token, flock = OAuthPeer.token, file_lock.fcntl.flock
@@ -566,7 +540,7 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         one.token = slow.__get__(one)  # type: ignore[method-assign]
         monkeypatch.setattr(file_lock.fcntl, "flock", held)
         async with anyio.create_task_group() as tasks:
@@ -579,14 +553,14 @@ async def test_a_renewal_waits_for_the_one_of_another_process_and_uses_what_that
 
 @pytest.mark.req("auth.refresh.rotation")
 async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotten_with_it(tmp_path: Path) -> None:
-    keep, other = (TokenStore(FileVault(tmp_path / "vault"), tmp_path) for _ in range(2))
+    keep, other = (TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path) for _ in range(2))
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
         signed = auth._current_sign_in
         assert signed is not None
         newer = replace(signed, tokens=replace(signed.tokens, access="newer-access", refresh="newer-refresh"))
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
 
         async def dead(peer: OAuthPeer, seen: Any) -> None:
             await other.save(newer)
@@ -604,7 +578,7 @@ async def test_a_refusal_that_says_nothing_of_the_refresh_token_does_not_cost_th
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         one.valid.clear()
         one.answers["/token"] = (400, b'{"error":"invalid_request"}', "application/json")
         assert await send_request(auth, one) == 401
@@ -615,13 +589,13 @@ async def test_a_refusal_that_says_nothing_of_the_refresh_token_does_not_cost_th
 @pytest.mark.req("auth.refresh.use")
 async def test_what_another_process_stored_without_a_refresh_token_is_not_renewed_with_nothing(tmp_path: Path) -> None:
     def another() -> TokenStore:
-        return TokenStore(FileVault(tmp_path / "vault"), tmp_path)
+        return TokenStore(SharedFolderBackend(tmp_path / "vault"), tmp_path)
 
     keep = another()
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
         await send_with_sign_in(auth, one)
-        await aged(auth, keep)
+        await age_sign_in(auth, keep)
         signed = auth._current_sign_in
         assert signed is not None
         await another().save(replace(signed, tokens=replace(signed.tokens, access="newer", refresh="")))

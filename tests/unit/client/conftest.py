@@ -2,9 +2,17 @@
 
 import pytest
 
+from mcphost.client import tasks
 from mcphost.transport import http_exchange
 
 LEAST_WAIT = http_exchange.MIN_RESUME_DELAY
+
+
+@pytest.fixture
+def fast_task_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks are polled every hundredth of a second."""
+    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
+    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
 
 
 @pytest.fixture(autouse=True)

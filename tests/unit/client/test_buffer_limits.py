@@ -19,9 +19,9 @@ from mcphost.serialization import Raw
 from tests.unit.client.fakes import FakeRequestHandler
 from tests.unit.client.roots_requests import answer_requests
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
+from tests.unit.transport.raw_http import MEGABYTE
 
-MB = 1_000_000
-LONG = b"a" * MB
+LONG = b"a" * MEGABYTE
 ROOTS = ListRootsResult((Root("file:///a"),))
 
 
@@ -49,7 +49,7 @@ def memory_of(make: Callable[[], object]) -> int:
 def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> None:
     line = line % LONG
     lines: Any = ((line % number if b"%d" in line else line + b" " * number) for number in range(20))
-    assert memory_of(lambda: [parse_message(one) for one in lines]) < 2 * MB
+    assert memory_of(lambda: [parse_message(one) for one in lines]) < 2 * MEGABYTE
 
 
 def test_words_said_once_are_not_kept_whole() -> None:
@@ -61,7 +61,7 @@ def test_words_said_once_are_not_kept_whole() -> None:
             log.add_once("warning", f"{number} " + "w" * 100_000, "client")
         return log
 
-    assert memory_of(say) < 2 * MB
+    assert memory_of(say) < 2 * MEGABYTE
     assert len(log.lines()) == 100
 
 
@@ -112,7 +112,7 @@ class Waiting(FakeRequestHandler):
 @pytest.mark.anyio
 async def test_requests_that_wait_for_answers_are_bounded_in_bytes_and_taken_again_when_some_were_answered() -> None:
     answers = Waiting()
-    params = Raw(b'{"pad":"' + b"a" * 8 * MB + b'"}')
+    params = Raw(b'{"pad":"' + b"a" * 8 * MEGABYTE + b'"}')
     fit = MAX_PENDING_BYTES // len(params)
     async with answer_requests(answers) as requests:
         for number in range(fit + 3):

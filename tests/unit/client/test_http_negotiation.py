@@ -18,7 +18,14 @@ from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import AuthChallenge
 from mcphost.transport.http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    RequestHandler,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +50,7 @@ class Token:
         return True
 
 
-def guarded(inner: Handler) -> Handler:
+def guarded(inner: RequestHandler) -> RequestHandler:
     async def handler(one: ReceivedRequest) -> object:
         if one.headers.get("authorization") != "Bearer t-1":
             return await one.reply(401, b"who are you?", "text/plain", www_authenticate="Bearer")
@@ -56,10 +63,10 @@ def guarded(inner: Handler) -> Handler:
 @pytest.mark.parametrize("era", ["stateless", "handshake"])
 async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repeated(era: str) -> None:
     async def call(one: ReceivedRequest) -> object:
-        return await one.result(done())
+        return await one.result(text_answer())
 
     token, notes = Token(), RecordingObserver()
-    async with serve(guarded(modern(call) if era == "stateless" else legacy(call))) as server:
+    async with serve(guarded(stateless_server(call) if era == "stateless" else handshake_server(call))) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=notes.warn, authorizer=token)
         async with dialer.connect() as channel:
             negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
@@ -71,7 +78,7 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 
 @pytest.mark.req("life.era.http-401-first")
 async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
-    async with serve(guarded(legacy())) as server:
+    async with serve(guarded(handshake_server())) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn)
         async with dialer.connect() as channel:
             negotiation = Negotiation(channel, RequestSender(channel, "peer", Timeouts()), FakeRequestHandler())
@@ -105,9 +112,9 @@ async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event
         return await streams[0].send(b"event: message\ndata: " + body + b"\n\n")
 
     with anyio.fail_after(20):
-        async with opened(handler) as (session, server):
+        async with open_http_session(handler) as (session, server):
             assert session.facts.revision is Revision.V2024_11_05
-            assert words(await session.request(CallTool("x"))) == "by event"
+            assert single_text(await session.request(CallTool("x"))) == "by event"
     before = [f"{one.method} {one.path}" for one in server.seen][:4]
     assert before == ["POST /mcp", "POST /mcp", "GET /mcp", "POST /messages?s=1"]
 
@@ -121,7 +128,7 @@ async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None
 
     async with serve(handler) as server:
         with pytest.raises(Exception, match="2031-01-01"):
-            async with opened(handler):
+            async with open_http_session(handler):
                 pass
     assert all(one.method == "POST" for one in server.seen)
 
@@ -130,7 +137,7 @@ async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None
 @pytest.mark.req("life.init.early-server-traffic")
 async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_handshake_is() -> None:
     ponged = anyio.Event()
-    inner = legacy()
+    inner = handshake_server()
 
     async def handler(one: ReceivedRequest) -> object:
         if one.method == "POST" and one.message.get("id") == "early" and "method" not in one.message:
@@ -146,7 +153,7 @@ async def test_a_ping_on_the_stream_of_the_handshake_is_answered_before_the_hand
             return False
         return await inner(one)
 
-    async with opened(handler) as (session, server):
+    async with open_http_session(handler) as (session, server):
         assert session.facts.revision is Revision.V2025_11_25
     calls = server.calls()
     assert calls.index("POST initialize") < calls.index("POST answer") < calls.index("POST notifications/initialized")
@@ -180,13 +187,13 @@ async def test_only_an_answer_to_the_probe_makes_a_server_one_of_the_handshake_e
 
     async def handler(one: ReceivedRequest) -> object:
         if awake:
-            return await modern(lambda inner: inner.result(done()))(one)
+            return await stateless_server(lambda inner: inner.result(text_answer()))(one)
         if one.body and one.message.get("method") == "server/discover":
             if trouble == "silent":
                 await one.wait_closed()
                 return False
             return await one.reply(int(trouble), b"not now", "text/plain")
-        return await legacy()(one)
+        return await handshake_server()(one)
 
     memory = Memory(known)
     async with serve(handler) as server:

@@ -16,7 +16,7 @@ from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import AuthChallenge
 from mcphost.transport.http import HttpConnector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import Handler, done, legacy, modern
+from tests.unit.client.scripted_http import RequestHandler, handshake_server, stateless_server, text_answer
 from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
@@ -57,15 +57,15 @@ class Renewing:
         self.number += 1
 
 
-def refusing(era: str, wants: list[str]) -> Handler:
+def refusing(era: str, wants: list[str]) -> RequestHandler:
     """Lets only the last of these tokens call a tool."""
 
     async def call(one: ReceivedRequest) -> object:
         if one.message["method"] == "tools/call" and one.headers["authorization"] != f"Bearer {wants[-1]}":
             return await one.reply(401, b"", www_authenticate="Bearer")
-        return await one.result(done())
+        return await one.result(text_answer())
 
-    return modern(call) if era == "stateless" else legacy(call)
+    return stateless_server(call) if era == "stateless" else handshake_server(call)
 
 
 @asynccontextmanager

@@ -7,24 +7,21 @@ from mcphost.errors import ConnectionLost
 from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_exchange
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    RequestHandler,
+    close_stream_after,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-def cut_after(data: bytes) -> Handler:
-    """A tool call whose stream holds just this and ends."""
-
-    async def call(one: ReceivedRequest) -> object:
-        await one.stream()
-        await one.send(data)
-        return False
-
-    return call
-
-
-def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], list[float]]:
+def answering(ident: str, *, retry: bytes = b"") -> tuple[RequestHandler, list[str], list[float]]:
     """A GET that answers the call of the first POST when it is asked after `ident`; what it heard, and when."""
     heard: list[str] = []
     times: list[float] = []
@@ -48,7 +45,7 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
         if one.method == "GET":
             return await get(one)
         calls.append(one.message["id"])
-        return await cut_after(b"id: first\n" + retry + b"data:\n\n")(one)
+        return await close_stream_after(b"id: first\n" + retry + b"data:\n\n")(one)
 
     return both, heard, times
 
@@ -60,9 +57,9 @@ def answering(ident: str, *, retry: bytes = b"") -> tuple[Handler, list[str], li
 async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until_the_answer() -> None:
     both, heard, _ = answering("second", retry=b"retry: 10\n")
     notes = RecordingObserver()
-    async with opened(legacy(both, on_get=both), notes) as (session, server):
+    async with open_http_session(handshake_server(both, on_get=both), notes) as (session, server):
         with anyio.fail_after(20):
-            assert words(await session.request(CallTool("x"))) == "late"
+            assert single_text(await session.request(CallTool("x"))) == "late"
         assert session.anomaly_counts["broken messages"] == 0
     assert notes.warnings == []
     assert heard == ["first", "second"]
@@ -75,10 +72,10 @@ async def test_a_stream_closed_after_an_event_with_an_id_is_resumed_by_get_until
 @pytest.mark.req("http.sse.retry-field")
 async def test_the_servers_retry_is_waited_for_and_not_much_longer() -> None:
     both, _, times = answering("first", retry=b"retry: 1500\n")
-    async with opened(legacy(both, on_get=both)) as (session, _):
+    async with open_http_session(handshake_server(both, on_get=both)) as (session, _):
         begun = anyio.current_time()
         with anyio.fail_after(20):
-            assert words(await session.request(CallTool("x"))) == "late"
+            assert single_text(await session.request(CallTool("x"))) == "late"
     assert 1.5 <= times[0] - begun < 2.5
 
 
@@ -91,9 +88,12 @@ async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(mo
         if "last-event-id" not in one.headers:
             return await one.reply(405)
         asked.append(one.headers["last-event-id"])
-        return await cut_after(b": nothing\n\n")(one)
+        return await close_stream_after(b": nothing\n\n")(one)
 
-    async with opened(legacy(cut_after(b"id: 1\nretry: 0\ndata:\n\n"), on_get=get)) as (session, _):
+    async with open_http_session(handshake_server(close_stream_after(b"id: 1\nretry: 0\ndata:\n\n"), on_get=get)) as (
+        session,
+        _,
+    ):
         with anyio.fail_after(20), pytest.raises(ConnectionLost, match="before it answered tools/call"):
             await session.request(CallTool("x"))
     assert asked == ["1"] * http_exchange.MAX_SILENT_RESUMES
@@ -101,7 +101,9 @@ async def test_a_stream_that_brings_nothing_new_is_given_up_after_a_few_tries(mo
 
 @pytest.mark.req("http.sse.server-should-not-close")
 async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
-    async with opened(legacy(cut_after(b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'))) as (
+    async with open_http_session(
+        handshake_server(close_stream_after(b'data: {"jsonrpc":"2.0","method":"notifications/message"}\n\n'))
+    ) as (
         session,
         s,
     ):
@@ -116,13 +118,13 @@ async def test_a_stream_without_event_ids_is_a_broken_connection() -> None:
 async def test_a_stateless_stream_is_never_resumed() -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"].get("name") == "y":
-            return await one.result(done())
-        return await cut_after(b"id: 1\nretry: 1\ndata:\n\n")(one)
+            return await one.result(text_answer())
+        return await close_stream_after(b"id: 1\nretry: 1\ndata:\n\n")(one)
 
-    async with opened(modern(call)) as (session, server):
+    async with open_http_session(stateless_server(call)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ConnectionLost):
             await session.request(CallTool("x"))
-        assert words(await session.request(CallTool("y"))) == "ok"
+        assert single_text(await session.request(CallTool("y"))) == "ok"
     assert all(one.method == "POST" for one in server.seen)
 
 
@@ -136,9 +138,9 @@ async def test_leaving_while_a_stream_is_waited_for_cancels_in_words() -> None:
             cancelled.set()
         if one.body and one.message.get("method") == "tools/call":
             called.set()
-        return await legacy(both, on_get=both)(one)
+        return await handshake_server(both, on_get=both)(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         async with anyio.create_task_group() as calls:
             calls.start_soon(session.request, CallTool("x"))
             await called.wait()

@@ -15,7 +15,14 @@ from mcphost.protocol.tools import CallTool
 from mcphost.transport import http_pool
 from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.test_http_servers import Handler, done, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    RequestHandler,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +37,7 @@ def _no_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
 TOOLS = {"resultType": "complete", "tools": [{"name": "x", "inputSchema": {"type": "object"}}], "ttlMs": 0}
 
 
-def first_then(*refusals: Handler, then: Handler) -> Handler:
+def first_then(*refusals: RequestHandler, then: RequestHandler) -> RequestHandler:
     """Refuses in turn, and then answers."""
     left = list(refusals)
 
@@ -40,22 +47,22 @@ def first_then(*refusals: Handler, then: Handler) -> Handler:
     return handler
 
 
-def refusing(status: int, after: str) -> Handler:
+def refusing(status: int, after: str) -> RequestHandler:
     return lambda one: one.reply(status, b"slow down", "text/plain", retry_after=after)
 
 
 @pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("serving", [modern, legacy])
+@pytest.mark.parametrize("serving", [stateless_server, handshake_server])
 async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_countdown(
     status: int, serving: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(requests, "MIN_WAIT", 0.2)
     heard: list[Notification] = []
     notes = RecordingObserver()
-    handler = first_then(refusing(status, "0"), then=lambda one: one.result(done()))
-    async with opened(serving(handler), notes) as (session, server):
+    handler = first_then(refusing(status, "0"), then=lambda one: one.result(text_answer()))
+    async with open_http_session(serving(handler), notes) as (session, server):
         begun = time.monotonic()
-        assert words(await session.request(CallTool("x"), on_notification=heard.append)) == "ok"
+        assert single_text(await session.request(CallTool("x"), on_notification=heard.append)) == "ok"
         assert time.monotonic() - begun >= 0.2
     calls = [one for one in server.seen if one.body and one.message.get("method") == "tools/call"]
     assert len(calls) == 2
@@ -69,14 +76,17 @@ async def test_a_busy_server_is_asked_again_after_the_time_it_names_with_a_count
 async def test_a_date_to_wait_for_is_understood() -> None:
     until = int(time.time()) + 2
     refused = refusing(503, formatdate(until, usegmt=True))
-    async with opened(modern(first_then(refused, then=lambda one: one.result(done())))) as (session, _):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(stateless_server(first_then(refused, then=lambda one: one.result(text_answer())))) as (
+        session,
+        _,
+    ):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
         assert until - 0.1 <= time.time() < until + 30
 
 
 @pytest.mark.parametrize("after", ["61", "3600", "99999999999999", formatdate(4e9, usegmt=True)])
 async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
-    async with opened(modern(refusing(429, after))) as (session, server):
+    async with open_http_session(stateless_server(refusing(429, after))) as (session, server):
         begun = time.monotonic()
         with pytest.raises(HttpStatusError, match="HTTP 429") as caught:
             await session.request(CallTool("x"))
@@ -86,7 +96,7 @@ async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
 
 
 async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
-    async with opened(modern(refusing(429, "50"))) as (session, server):
+    async with open_http_session(stateless_server(refusing(429, "50"))) as (session, server):
         begun = time.monotonic()
         waiting = anyio.Event()
 
@@ -106,7 +116,7 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
 async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MIN_WAIT", 0.05)
     monkeypatch.setattr(requests, "MAX_TOTAL_WAIT", 0.2)
-    async with opened(modern(refusing(429, "0"))) as (session, server):
+    async with open_http_session(stateless_server(refusing(429, "0"))) as (session, server):
         with anyio.fail_after(20), pytest.raises(HttpStatusError):
             await session.request(CallTool("x"))
     assert server.calls().count("POST tools/call") == 5
@@ -122,18 +132,24 @@ async def unanswered(one: ReceivedRequest) -> bool:
 
 
 @pytest.mark.parametrize("fault", [cut, unanswered, lambda one: one.reply(502, b"bad gateway", "text/html")])
-async def test_a_list_is_asked_for_three_times(fault: Handler, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_is_asked_for_three_times(fault: RequestHandler, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "FIRST_DELAY", 0.01)
-    async with opened(modern(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (session, _):
+    async with open_http_session(stateless_server(first_then(fault, fault, then=lambda one: one.result(TOOLS)))) as (
+        session,
+        _,
+    ):
         assert [tool.name for tool in (await list_tools(session)).values] == ["x"]
-    async with opened(modern(fault)) as (session, server):
+    async with open_http_session(stateless_server(fault)) as (session, server):
         with pytest.raises(ServerError):
             await list_tools(session)
     assert server.calls().count("POST tools/list") == 3
 
 
 async def test_a_list_that_is_refused_for_good_is_asked_for_once() -> None:
-    async with opened(modern(lambda one: one.reply(404, b"no", "text/plain"))) as (session, server):
+    async with open_http_session(stateless_server(lambda one: one.reply(404, b"no", "text/plain"))) as (
+        session,
+        server,
+    ):
         with pytest.raises(HttpStatusError):
             await list_tools(session)
     assert server.calls().count("POST tools/list") == 1
@@ -158,10 +174,10 @@ async def slow(one: ReceivedRequest) -> bool:
 
 
 @pytest.mark.req("http.resume.removed-side-effects")
-@pytest.mark.parametrize("serving", [modern, legacy])
+@pytest.mark.parametrize("serving", [stateless_server, handshake_server])
 @pytest.mark.parametrize("fault", [cut, unanswered, garbage, ended_stream, slow])
-async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: Handler, serving: type) -> None:
-    async with opened(serving(fault)) as (session, server):
+async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: RequestHandler, serving: type) -> None:
+    async with open_http_session(serving(fault)) as (session, server):
         with anyio.fail_after(20), pytest.raises(ServerError) as caught:
             await session.request(CallTool("x"), deadline=1)
     assert caught.value.may_have_run
@@ -170,7 +186,10 @@ async def test_a_call_that_breaks_off_is_never_repeated_and_may_have_run(fault: 
 
 @pytest.mark.parametrize(("status", "ran"), [(400, False), (413, False), (503, False), (500, True), (502, True)])
 async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bool) -> None:
-    async with opened(modern(lambda one: one.reply(status, b"x", "text/plain"))) as (session, server):
+    async with open_http_session(stateless_server(lambda one: one.reply(status, b"x", "text/plain"))) as (
+        session,
+        server,
+    ):
         with pytest.raises(HttpStatusError) as caught:
             await session.request(CallTool("x"))
     assert caught.value.may_have_run == ran
@@ -179,8 +198,8 @@ async def test_a_refusal_says_whether_the_tool_may_have_run(status: int, ran: bo
 
 
 async def test_a_call_that_could_not_be_sent_did_not_run() -> None:
-    leaving = modern(unanswered)
-    async with opened(leaving) as (session, server):
+    leaving = stateless_server(unanswered)
+    async with open_http_session(leaving) as (session, server):
         server.listener.close()
         with pytest.raises(ConnectionLost) as caught:
             await session.request(CallTool("x"))  # over the kept connection, which the server closes

@@ -14,14 +14,22 @@ from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
 from mcphost.protocol.tools import CallTool
 from tests.event_loop import wait_until
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, done, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    DISCOVERY,
+    REVISIONS_WITH_SESSIONS,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 
 
 async def call(one: ReceivedRequest) -> object:
-    return await one.result(done())
+    return await one.result(text_answer())
 
 
 @pytest.mark.req("life.init.downgrade")
@@ -32,11 +40,11 @@ async def call(one: ReceivedRequest) -> object:
 @pytest.mark.req("http.get.accept")
 @pytest.mark.parametrize("revision", list(Revision))
 async def test_each_revision_is_negotiated_over_http_and_kept_to(revision: Revision) -> None:
-    handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
-    async with opened(handler) as (session, server):
+    handler = handshake_server(call, revision=revision.value) if revision.era == "handshake" else stateless_server(call)
+    async with open_http_session(handler) as (session, server):
         assert session.facts.revision is revision
         for _ in range(2):
-            assert words(await session.request(CallTool("x"))) == "ok"
+            assert single_text(await session.request(CallTool("x"))) == "ok"
         calls = [one for one in server.seen if one.method == "POST" and one.message.get("method") == "tools/call"]
         posts = server.calls()
     assert posts.count("POST server/discover") == 1  # the era is not asked for again
@@ -68,9 +76,9 @@ async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
         await one.reply(200, b"data: " + body + b"\n\n" if is_stream else body, kind, **headers)
 
     monkeypatch.setattr(ReceivedRequest, "result", result)
-    handler = legacy(call, revision=revision.value) if revision.era == "handshake" else modern(call)
-    async with opened(handler) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    handler = handshake_server(call, revision=revision.value) if revision.era == "handshake" else stateless_server(call)
+    async with open_http_session(handler) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     if revision.era == "handshake":
         assert server.seen[-1].headers["mcp-session-id"] == "s-1"
 
@@ -78,14 +86,17 @@ async def test_every_request_may_be_answered_by_one_object_or_an_event_stream(
 @pytest.mark.req("life.era.user-override")
 @pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
 async def test_a_demanded_revision_goes_out_first_over_http_too(revision: Revision) -> None:
-    async with opened(legacy(call, revision=revision.value), revision=revision) as (session, server):
+    async with open_http_session(handshake_server(call, revision=revision.value), revision=revision) as (
+        session,
+        server,
+    ):
         assert session.facts.revision is revision
     assert server.seen[0].message["method"] == "initialize"
     assert server.seen[0].message["params"]["protocolVersion"] == revision.value
 
 
 @pytest.mark.req("life.init.not-cancellable")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revision: Revision) -> None:
     asked = anyio.Event()
 
@@ -110,7 +121,7 @@ async def test_an_unanswered_handshake_is_not_cancelled_by_a_notification(revisi
 
 
 @pytest.mark.req("life.shutdown.http")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(revision: Revision) -> None:
     streaming = anyio.Event()
 
@@ -120,7 +131,7 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
         await one.wait_closed()
         return False
 
-    async with serve(legacy(call, revision=revision.value, on_get=get)) as server:
+    async with serve(handshake_server(call, revision=revision.value, on_get=get)) as server:
         config = ServerConfig(name="peer", url=server.url)
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             await session.request(CallTool("x"))
@@ -137,27 +148,27 @@ async def test_leaving_closes_every_connection_and_sends_nothing_but_a_delete(re
 )
 async def test_no_other_error_to_the_probe_makes_a_server_modern(status: int, code: int) -> None:
     """-32001, -32003 and -32004 were the numbers of drafts; older servers use them for other things."""
-    inner = legacy(call)
+    inner = handshake_server(call)
 
     async def handler(one: ReceivedRequest) -> object:
         if one.method == "POST" and one.message.get("method") == "server/discover":
             return await one.error(status, code)
         return await inner(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         assert session.facts.era == "handshake"
 
 
 @pytest.mark.req("life.era.http-lenient-legacy")
 async def test_a_server_that_answers_everything_with_something_is_not_taken_for_a_modern_one() -> None:
-    inner = legacy(call)
+    inner = handshake_server(call)
 
     async def handler(one: ReceivedRequest) -> object:
         if one.method == "POST" and one.message.get("method") == "server/discover":
             return await one.result({"tools": []})
         return await inner(one)
 
-    async with opened(handler) as (session, server):
+    async with open_http_session(handler) as (session, server):
         assert session.facts.era == "handshake"
     assert "POST tools/list" not in server.calls()
 
@@ -179,9 +190,9 @@ async def test_a_modern_server_that_only_wakes_up_slowly_stays_modern(monkeypatc
             return await one.result(DISCOVERY)
         return await call(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         assert session.facts.revision is Revision.V2026_07_28
-        assert words(await session.request(CallTool("x"))) == "ok"
+        assert single_text(await session.request(CallTool("x"))) == "ok"
 
 
 @pytest.mark.req("life.mod.version-retry")
@@ -191,7 +202,7 @@ async def test_versions_without_overlap_are_shown_from_both_sides() -> None:
         return await one.error(400, -32022, {"supported": ["2031-01-01"], "requested": "2026-07-28"})
 
     with pytest.raises(UnsupportedRevision, match=r"speaks 2031-01-01; mcphost speaks .*2026-07-28"):
-        async with opened(handler):
+        async with open_http_session(handler):
             pass
 
 
@@ -210,7 +221,7 @@ async def test_a_missing_capability_is_named(data: Any, named: str) -> None:
     async def refuse(one: ReceivedRequest) -> object:
         return await one.error(400, -32021, data)
 
-    async with opened(modern(refuse)) as (session, server):
+    async with open_http_session(stateless_server(refuse)) as (session, server):
         with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert caught.value.code == -32021
@@ -227,7 +238,7 @@ async def test_an_error_without_an_id_is_the_answer_to_the_post_that_brought_it(
             return await one.send(b"data: " + body + b"\n\n")
         return await one.reply(200, body)
 
-    async with opened(modern(refuse)) as (session, _):
+    async with open_http_session(stateless_server(refuse)) as (session, _):
         for name in ("body", "stream"):
             with anyio.fail_after(20), pytest.raises(RequestRefused, match="unreadable"):
                 await session.request(CallTool(name))
@@ -242,7 +253,7 @@ async def test_an_answer_under_an_id_of_another_type_fails_its_post_and_says_why
             return False
         return await one.reply(200, body)
 
-    async with opened(modern(other)) as (session, _):
+    async with open_http_session(stateless_server(other)) as (session, _):
         for name in ("body", "stream"):
             with (
                 anyio.fail_after(20),

@@ -6,7 +6,7 @@ import pytest
 from mcphost.protocol.server_requests import ElicitResult
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.fakes import FakeRequestHandler
-from tests.unit.client.test_http_servers import legacy, opened
+from tests.unit.client.scripted_http import handshake_server, open_http_session
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
@@ -32,12 +32,12 @@ async def test_an_address_that_was_visited_changes_nothing_of_our_own_authorizat
     async def handler(one: ReceivedRequest) -> object:
         if one.body and "result" in one.message:
             answered.set()
-        return await legacy(call)(one)
+        return await handshake_server(call)(one)
 
     answers = FakeRequestHandler({"elicitation/create": ElicitResult("accept")})
     answers.capabilities = {"elicitation": {"form": {}, "url": {}}}
     headers = {"Authorization": "Bearer ours"}
-    async with opened(handler, answers=answers, headers=headers) as (session, server):
+    async with open_http_session(handler, answers=answers, headers=headers) as (session, server):
         await session.request(CallTool("connect"), deadline=3)
         await session.request(CallTool("plain"), deadline=3)
     assert answers.completed_elicitations == ["e"]

@@ -3,17 +3,14 @@
 import gzip
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any
 
 import anyio
 import pytest
 
 from mcphost.client import negotiation
 from mcphost.client.connect import ClientSessionOpener
-from mcphost.client.session import Session, WatchedChanges
-from mcphost.config.schema import Limits, ServerConfig
+from mcphost.client.session import WatchedChanges
+from mcphost.config.schema import ServerConfig
 from mcphost.errors import (
     ConnectionLost,
     MalformedMessage,
@@ -24,97 +21,26 @@ from mcphost.errors import (
     StartupError,
     UnsupportedRevision,
 )
-from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import Notification, ToolListChangedNotification
 from mcphost.protocol.prompts import GetPrompt, ListPrompts
 from mcphost.protocol.resources import ReadResource
-from mcphost.protocol.revisions import HANDSHAKE_REVISIONS, Revision
+from mcphost.protocol.revisions import Revision
 from mcphost.protocol.server_requests import ListRootsResult, Root
-from mcphost.protocol.tools import CallTool, CallToolResult
+from mcphost.protocol.tools import CallTool
 from mcphost.transport import http
 from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.transport.raw_http import RawServer, ReceivedRequest, serve
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    REVISIONS_WITH_SESSIONS,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
+from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
-Handler = Callable[[ReceivedRequest], Awaitable[object]]
-DISCOVERY = {
-    "resultType": "complete",
-    "supportedVersions": ["2026-07-28"],
-    "capabilities": {"tools": {}, "resources": {}, "prompts": {}},
-    "ttlMs": 0,
-    "cacheScope": "private",
-}
-WITH_SESSIONS = [revision for revision in HANDSHAKE_REVISIONS if revision >= Revision.V2025_03_26]
-"""The revisions of Streamable HTTP with a handshake."""
-
-
-def done(text: str = "ok") -> dict[str, Any]:
-    return {"resultType": "complete", "content": [{"type": "text", "text": text}]}
-
-
-def modern(on_call: Handler) -> Handler:
-    """A server of 2026-07-28 whose tool calls are answered by `on_call`."""
-
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "POST" and one.message["method"] == "server/discover":
-            return await one.result(DISCOVERY)
-        return await on_call(one)
-
-    return handler
-
-
-def legacy(
-    on_call: Handler | None = None,
-    *,
-    revision: str = "2025-11-25",
-    session: str = "s-1",
-    refusal: int = 400,
-    on_get: Handler | None = None,
-) -> Handler:
-    """A server of the handshake era."""
-
-    async def handler(one: ReceivedRequest) -> object:
-        if one.method == "GET":
-            return await (on_get(one) if on_get else one.reply(405))
-        if one.method == "DELETE":
-            return await one.reply(200)
-        method = one.message.get("method")
-        if method == "server/discover":
-            return await one.error(refusal, -32000)
-        if method == "initialize":
-            extra = {"mcp_session_id": session} if session else {}
-            return await one.result(
-                {"protocolVersion": revision, "capabilities": {"tools": {}}, "serverInfo": {"name": "old"}}, **extra
-            )
-        if "id" not in one.message or "method" not in one.message:
-            return await one.reply(202, kind="")
-        if on_call is None:
-            return await one.result({"content": [{"type": "text", "text": "ok"}]})
-        return await on_call(one)
-
-    return handler
-
-
-@asynccontextmanager
-async def opened(
-    handler: Handler,
-    notes: RecordingObserver | None = None,
-    answers: FakeRequestHandler | None = None,
-    limits: Limits | None = None,
-    **more: Any,
-) -> AsyncIterator[tuple[Session, RawServer]]:
-    async with serve(handler) as server:
-        opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
-        config = ServerConfig(name="peer", url=server.url, **more)
-        async with opener.open(config, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
-            yield session, server
-
-
-def words(result: CallToolResult) -> str:
-    (block,) = result.parse_blocks()
-    assert isinstance(block, TextContent)
-    return block.text
 
 
 @pytest.mark.req("hdr.version")
@@ -138,9 +64,12 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
         if one.message["method"] == "resources/read":
             await one.result({"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"})
         else:
-            await one.result(done())
+            await one.result(text_answer())
 
-    async with opened(modern(call), headers={"X-Key": "k", "mcp-method": "lie"}) as (session, server):
+    async with open_http_session(stateless_server(call), headers={"X-Key": "k", "mcp-method": "lie"}) as (
+        session,
+        server,
+    ):
         await session.request(CallTool("größe", {"a": 1}))
         await session.request(ReadResource("file:///a b"))
         await session.request(GetPrompt("review"))
@@ -176,9 +105,9 @@ async def test_every_modern_request_says_version_method_and_name() -> None:
 @pytest.mark.req("http.version-header.legacy")
 @pytest.mark.parametrize("refusal", [200, 400, 404, 405])
 async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_delete(refusal: int) -> None:
-    async with opened(legacy(refusal=refusal)) as (session, server):
+    async with open_http_session(handshake_server(refusal=refusal)) as (session, server):
         assert session.facts.revision is Revision.V2025_11_25
-        assert words(await session.request(CallTool("x"))) == "ok"
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     posts = [one for one in server.seen if one.method == "POST"]
     assert [one.message["method"] for one in posts] == [
         "server/discover",
@@ -198,9 +127,9 @@ async def test_a_legacy_server_gets_the_handshake_and_its_session_ends_with_dele
 
 @pytest.mark.req("http.session.none")
 @pytest.mark.req("http.version-header.none-2025-03")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: Revision) -> None:
-    async with opened(legacy(session="", revision=revision.value)) as (session, server):
+    async with open_http_session(handshake_server(session="", revision=revision.value)) as (session, server):
         await session.request(CallTool("x"))
     assert all("mcp-session-id" not in one.headers for one in server.seen)
     version = revision.value if revision.has_version_header else None
@@ -210,7 +139,7 @@ async def test_without_a_session_id_none_is_sent_and_nothing_deleted(revision: R
 
 @pytest.mark.req("http.get.accept")
 @pytest.mark.req("http.get.405")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
     revision: Revision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,7 +150,7 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
         asked.set()
         await one.reply(405)
 
-    async with opened(legacy(on_get=get, revision=revision.value)) as (session, server):
+    async with open_http_session(handshake_server(on_get=get, revision=revision.value)) as (session, server):
         with anyio.fail_after(20):
             await asked.wait()
         for _ in range(5):
@@ -235,7 +164,7 @@ async def test_a_get_stream_that_is_not_offered_is_asked_for_once(
 @pytest.mark.req("http.get.optional")
 @pytest.mark.req("roots.list.legacy")
 @pytest.mark.req("http.get.messages")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Revision) -> None:
     async def get(one: ReceivedRequest) -> object:
         await one.stream()
@@ -245,7 +174,10 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
         return False
 
     answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a"),))})
-    async with opened(legacy(on_get=get, revision=revision.value), answers=answers) as (session, server):
+    async with open_http_session(handshake_server(on_get=get, revision=revision.value), answers=answers) as (
+        session,
+        server,
+    ):
         with anyio.fail_after(20):
             async for change in session.changes(WatchedChanges(tools=True)):
                 assert isinstance(change, ToolListChangedNotification)
@@ -257,7 +189,7 @@ async def test_questions_and_changes_on_the_get_stream_are_handled(revision: Rev
 
 
 @pytest.mark.req("http.sse.mixed-messages")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_own(revision: Revision) -> None:
     answered = anyio.Event()
 
@@ -271,10 +203,10 @@ async def test_a_question_inside_an_answer_stream_is_answered_by_a_post_of_its_o
     async def handler(one: ReceivedRequest) -> object:
         if one.body and "result" in one.message:
             answered.set()
-        return await legacy(call, revision=revision.value)(one)
+        return await handshake_server(call, revision=revision.value)(one)
 
     answers = FakeRequestHandler({"roots/list": ListRootsResult(())})
-    async with opened(handler, answers=answers) as (session, _):
+    async with open_http_session(handler, answers=answers) as (session, _):
         assert (await session.request(CallTool("deploy"), deadline=3)).content == ()
     assert answers.asked[0][1].target == "deploy"
 
@@ -292,9 +224,9 @@ async def test_giving_up_in_the_handshake_era_posts_a_cancel_notice() -> None:
     async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "notifications/cancelled":
             told.set()
-        return await legacy(call)(one)
+        return await handshake_server(call)(one)
 
-    async with opened(handler) as (session, server):
+    async with open_http_session(handler) as (session, server):
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(20):
@@ -317,7 +249,7 @@ async def test_giving_up_in_the_stateless_era_closes_the_stream_and_posts_nothin
         closed.set()
         return False
 
-    async with opened(modern(call)) as (session, server):
+    async with open_http_session(stateless_server(call)) as (session, server):
         with pytest.raises(RequestTimeout):
             await session.request(CallTool("x"), deadline=0.5)
         with anyio.fail_after(20):
@@ -338,13 +270,13 @@ async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
         await one.event({"method": "notifications/progress", "params": {"progressToken": token, "progress": 1}})
         await one.event({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
         await one.event({"id": "someone else's", "result": {}})
-        await one.event({"id": one.message["id"], "result": done("streamed")})
+        await one.event({"id": one.message["id"], "result": text_answer("streamed")})
         return False
 
     heard: list[Notification] = []
     notes = RecordingObserver()
-    async with opened(modern(call), notes) as (session, _):
-        assert words(await session.request(CallTool("x"), on_notification=heard.append)) == "streamed"
+    async with open_http_session(stateless_server(call), notes) as (session, _):
+        assert single_text(await session.request(CallTool("x"), on_notification=heard.append)) == "streamed"
     assert [type(notice).__name__ for notice in heard] == ["ProgressNotification", "LoggingMessageNotification"]
     assert len(notes.warnings) == 1
 
@@ -354,7 +286,7 @@ async def test_notices_on_the_answer_stream_reach_the_caller() -> None:
 async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
-            return await one.result(done())
+            return await one.result(text_answer())
         if how == "garbage":
             await one.send(b"\x00\x01 this is not HTTP\r\n\r\n")
         elif how == "cut":
@@ -363,10 +295,10 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
             await one.stream()
         return False
 
-    async with opened(modern(call)) as (session, _):
+    async with open_http_session(stateless_server(call)) as (session, _):
         with pytest.raises(MalformedMessage if how == "garbage" else ConnectionLost, match="peer"):
             await session.request(CallTool("x"))
-        assert words(await session.request(CallTool("fine"))) == "ok"
+        assert single_text(await session.request(CallTool("fine"))) == "ok"
 
 
 @pytest.mark.req("http.response.other-type")
@@ -386,16 +318,16 @@ async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characte
 ) -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
-            return await one.result(done())
+            return await one.result(text_answer())
         return await one.reply(status, body, kind)
 
-    async with opened(modern(call)) as (session, _):
+    async with open_http_session(stateless_server(call)) as (session, _):
         with pytest.raises(HttpStatusError) as caught:
             await session.request(CallTool("x"))
         assert shown in caught.value.message
         assert caught.value.status == status
         assert len(caught.value.message) < 300
-        assert words(await session.request(CallTool("fine"))) == "ok"
+        assert single_text(await session.request(CallTool("fine"))) == "ok"
 
 
 @pytest.mark.req("life.era.http-404-modern")
@@ -403,7 +335,7 @@ async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characte
 @pytest.mark.req("http.mod.404-method")
 @pytest.mark.parametrize(("status", "code"), [(400, -32602), (404, -32601)])
 async def test_an_error_body_of_a_refusal_is_delivered_as_that_error(status: int, code: int) -> None:
-    async with opened(modern(lambda one: one.error(status, code, {"a": 1}))) as (session, _):
+    async with open_http_session(stateless_server(lambda one: one.error(status, code, {"a": 1}))) as (session, _):
         with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("x"))
     assert (caught.value.code, caught.value.data) == (code, {"a": 1})
@@ -416,7 +348,7 @@ async def test_a_server_that_wants_an_account_says_so(status: int) -> None:
         await one.reply(status, b"who are you?", "text/plain", www_authenticate="Bearer")
 
     with pytest.raises(SignInRequired, match=f"HTTP {status}.*who are you"):
-        async with opened(handler):
+        async with open_http_session(handler):
             pass
 
 
@@ -427,10 +359,10 @@ async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pyte
         if one.body and one.message.get("method") == "server/discover":
             await one.wait_closed()
             return False
-        return await legacy()(one)
+        return await handshake_server()(one)
 
-    async with opened(handler) as (session, _):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(handler) as (session, _):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
 
 
 async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_tried() -> None:
@@ -446,7 +378,7 @@ async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_
 
 
 async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect_limit() -> None:
-    async with serve(legacy()) as server:
+    async with serve(handshake_server()) as server:
         url = server.url
     begun = time.monotonic()
     with pytest.raises(StartupError, match=url):
@@ -468,7 +400,7 @@ async def test_an_address_that_is_none_is_named(url: str) -> None:
 
 async def test_a_configured_header_with_a_line_break_starts_nothing() -> None:
     with pytest.raises(StartupError, match="line break"):
-        async with opened(legacy(), headers={"X": "a\r\nY: b"}):
+        async with open_http_session(handshake_server(), headers={"X": "a\r\nY: b"}):
             pass
 
 
@@ -478,10 +410,10 @@ async def test_redirects_inside_the_origin_keep_method_and_body(status: int) -> 
     async def handler(one: ReceivedRequest) -> object:
         if one.path == "/mcp":
             return await one.reply(status, location="/other/mcp")
-        return await modern(lambda one: one.result(done()))(one)
+        return await stateless_server(lambda one: one.result(text_answer()))(one)
 
-    async with opened(handler) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(handler) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     assert {one.method for one in server.seen} == {"POST"}
 
 
@@ -504,7 +436,7 @@ async def test_redirects_elsewhere_or_without_end_are_refused(target: str) -> No
 async def test_answers_over_the_limit_are_stopped(form: str) -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
-            return await one.result(done())
+            return await one.result(text_answer())
         if form == "gzip":
             await one.reply(200, gzip.compress(b" " * 60_000_000, 1), content_encoding="gzip")
             return True
@@ -522,19 +454,19 @@ async def test_answers_over_the_limit_are_stopped(form: str) -> None:
             pass
         return False
 
-    async with opened(modern(call)) as (session, _):
+    async with open_http_session(stateless_server(call)) as (session, _):
         with pytest.raises(ServerError, match=r"MB|64 KB|broke off"):
             await session.request(CallTool("x"))
-        assert words(await session.request(CallTool("fine"))) == "ok"
+        assert single_text(await session.request(CallTool("fine"))) == "ok"
 
 
 async def test_a_compressed_answer_is_read() -> None:
     async def call(one: ReceivedRequest) -> None:
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("small")}).encode()
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": text_answer("small")}).encode()
         await one.reply(200, gzip.compress(body), content_encoding="gzip")
 
-    async with opened(modern(call)) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "small"
+    async with open_http_session(stateless_server(call)) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "small"
     assert server.seen[0].headers["accept-encoding"] == "identity"
 
 
@@ -544,9 +476,9 @@ async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake()
     async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "server/discover":
             return await one.error(400, -32022, {"supported": ["2025-06-18"], "requested": "2026-07-28"})
-        return await legacy(revision="2025-06-18")(one)
+        return await handshake_server(revision="2025-06-18")(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         assert session.facts.revision is Revision.V2025_06_18
 
 
@@ -567,9 +499,9 @@ async def test_a_batch_answer_is_read_at_2025_03_26() -> None:
         answer = {"jsonrpc": "2.0", "id": one.message["id"], "result": {"content": []}}
         await one.reply(200, json.dumps([{"jsonrpc": "2.0", "method": "notifications/x"}, answer]).encode())
 
-    async with opened(legacy(call, revision="2025-03-26")) as (session, _):
+    async with open_http_session(handshake_server(call, revision="2025-03-26")) as (session, _):
         assert (await session.request(CallTool("x"))).content == ()
-    async with opened(legacy(call)) as (session, _):
+    async with open_http_session(handshake_server(call)) as (session, _):
         with pytest.raises(MalformedMessage):
             await session.request(CallTool("x"))
 
@@ -580,9 +512,9 @@ async def test_a_server_that_is_slow_to_say_goodbye_does_not_hold_up_leaving_unt
         if one.method == "DELETE":
             await one.wait_closed()
             return False
-        return await legacy()(one)
+        return await handshake_server()(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         await session.request(CallTool("x"))
         begun = time.monotonic()
     assert time.monotonic() - begun < 15

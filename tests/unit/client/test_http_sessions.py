@@ -1,7 +1,6 @@
 """Sessions that an HTTP server forgets: opened anew within the connection, and what was refused is said again."""
 
 import json
-from typing import Any
 
 import anyio
 import pytest
@@ -14,76 +13,29 @@ from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import HttpStatusError
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.test_http_servers import DISCOVERY, WITH_SESSIONS, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    DISCOVERY,
+    REVISIONS_WITH_SESSIONS,
+    SessionForgettingServer,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+)
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
 
 
-class Forgetful:
-    """A server of the handshake era whose sessions can be forgotten; each has another name for itself."""
-
-    def __init__(self, *, lasting: bool = True, revision: str = "2025-11-25") -> None:
-        self.revision = revision
-        self.opened = 0
-        self.known = ""
-        self.lasting = lasting
-        self.ran: list[str] = []
-        self.kept: list[tuple[str, str]] = []
-        self.streams: list[ReceivedRequest] = []
-        self.streamed = anyio.Event()
-        self.refusal = 404
-        self.reason = b"Bad Request: No valid session ID provided"
-
-    def forget(self) -> None:
-        self.known = ""
-
-    async def __call__(self, one: ReceivedRequest) -> object:
-        method = one.message.get("method") if one.body else one.method
-        session = one.headers.get("mcp-session-id", "")
-        if method == "server/discover":
-            return await one.error(400, -32000)
-        if method == "initialize":
-            assert session == ""
-            self.opened += 1
-            self.known = f"session-{self.opened}"
-            capabilities: dict[str, Any] = {"tools": {}, "resources": {"subscribe": True}}
-            result = {
-                "protocolVersion": self.revision,
-                "capabilities": capabilities,
-                "serverInfo": {"name": f"server {self.opened}"},
-            }
-            return await one.result(result, mcp_session_id=self.known)
-        if session != self.known:
-            return await one.reply(self.refusal, self.reason, "text/plain")
-        if method == "GET":
-            self.streams.append(one)
-            await one.stream()
-            self.streamed.set()
-            await one.wait_closed()
-            return False
-        if method == "notifications/initialized":
-            if not self.lasting and self.opened > 1:
-                self.forget()
-            return await one.reply(202, kind="")
-        if method == "DELETE" or "id" not in one.message:
-            return await one.reply(202, kind="")
-        if method == "resources/subscribe":
-            self.kept.append((session, one.message["params"]["uri"]))
-            return await one.result({})
-        self.ran.append(one.message["params"]["name"])
-        return await one.result({"content": [{"type": "text", "text": self.known}]})
-
-
 @pytest.mark.req("http.session.404-reinit", "http.session.404-state")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(revision: Revision) -> None:
-    server, notes = Forgetful(revision=revision.value), RecordingObserver()
-    async with opened(server, notes) as (session, _):
-        assert words(await session.request(CallTool("a"))) == "session-1"
+    server, notes = SessionForgettingServer(revision=revision.value), RecordingObserver()
+    async with open_http_session(server, notes) as (session, _):
+        assert single_text(await session.request(CallTool("a"))) == "session-1"
         await session.request(Subscribe("file:///x"))
         server.forget()
-        assert words(await session.request(CallTool("b"))) == "session-2"
+        assert single_text(await session.request(CallTool("b"))) == "session-2"
         assert session.facts.info.name == "server 2"
         with anyio.fail_after(20):
             async for change in session.changes(WatchedChanges()):
@@ -94,7 +46,7 @@ async def test_a_forgotten_session_is_opened_anew_and_the_refused_call_repeated(
     assert [text for text in notes.warnings if "forgot our session" in text]
 
 
-class Stubborn(Forgetful):
+class Stubborn(SessionForgettingServer):
     """Its calls never end, and it answers a DELETE in a way of its own."""
 
     def __init__(self, status: int | None = 202) -> None:
@@ -127,7 +79,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
     async with anyio.create_task_group() as outer:
 
         async def visit() -> None:
-            async with opened(server) as (session, _), anyio.create_task_group() as calls:
+            async with open_http_session(server) as (session, _), anyio.create_task_group() as calls:
                 calls.start_soon(session.request, CallTool("a"))
                 await server.called.wait()
                 (calls if whole else outer).cancel_scope.cancel()
@@ -146,7 +98,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
 async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int | None) -> None:
     server, notes = Stubborn(status), RecordingObserver()
     with anyio.fail_after(20):
-        async with opened(server, notes) as (session, _):
+        async with open_http_session(server, notes) as (session, _):
             assert session.facts.info.name == "server 1"
     assert server.last == ["DELETE"]
     assert notes.warnings == []
@@ -157,12 +109,12 @@ async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int
     "reason", [b"Bad Request: No valid session ID provided", b"Bad Request: Server not initialized"]
 )
 async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_too(reason: bytes) -> None:
-    server = Forgetful()
+    server = SessionForgettingServer()
     server.refusal, server.reason = 400, reason
-    async with opened(server) as (session, _):
+    async with open_http_session(server) as (session, _):
         await session.request(CallTool("a"))
         server.forget()
-        assert words(await session.request(CallTool("b"))) == "session-2"
+        assert single_text(await session.request(CallTool("b"))) == "session-2"
 
 
 @pytest.mark.req("http.session.400")
@@ -170,7 +122,7 @@ async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothin
     async def call(one: ReceivedRequest) -> object:
         return await one.reply(400, b"No valid session ID provided", "text/plain")
 
-    async with opened(legacy(call)) as (session, server):
+    async with open_http_session(handshake_server(call)) as (session, server):
         with pytest.raises(HttpStatusError, match="HTTP 400"):
             await session.request(CallTool("a"))
         with pytest.raises(HttpStatusError, match="HTTP 400"):
@@ -187,7 +139,7 @@ async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
         return False
 
     notes = RecordingObserver()
-    async with opened(legacy(on_get=get), notes) as (session, _):
+    async with open_http_session(handshake_server(on_get=get), notes) as (session, _):
         with anyio.fail_after(10):
             while len(notes.logged) + session.anomaly_counts["messages left out in a flood"] < 20_000:
                 await session.request(CallTool("x"))
@@ -196,13 +148,13 @@ async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
 
 @pytest.mark.req("http.session.404-reinit")
 async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> None:
-    server = Forgetful()
-    async with opened(server) as (session, _):
+    server = SessionForgettingServer()
+    async with open_http_session(server) as (session, _):
         server.forget()
         got: list[str] = []
 
         async def call(number: int) -> None:
-            got.append(words(await session.request(CallTool(str(number)))))
+            got.append(single_text(await session.request(CallTool(str(number)))))
 
         async with anyio.create_task_group() as group:
             for number in range(20):
@@ -213,8 +165,8 @@ async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> Non
 
 
 async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_told() -> None:
-    server, notes = Forgetful(lasting=False), RecordingObserver()
-    async with opened(server, notes) as (session, _):
+    server, notes = SessionForgettingServer(lasting=False), RecordingObserver()
+    async with open_http_session(server, notes) as (session, _):
         server.forget()
         with (
             anyio.fail_after(20),
@@ -231,7 +183,7 @@ async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_tol
 @pytest.mark.req("http.session.404-reinit")
 async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_to_open_another() -> None:
     running, cancelled = anyio.Event(), anyio.Event()
-    server = Forgetful()
+    server = SessionForgettingServer()
 
     async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message["method"] == "notifications/cancelled":
@@ -244,7 +196,7 @@ async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_t
             return False
         return await server(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("slow"))
             await running.wait()
@@ -253,13 +205,13 @@ async def test_a_notice_that_finds_the_session_gone_leaves_it_to_the_next_call_t
         with anyio.fail_after(20):
             await cancelled.wait()
         await anyio.wait_all_tasks_blocked()
-        assert words(await session.request(CallTool("b"))) == "session-2"
+        assert single_text(await session.request(CallTool("b"))) == "session-2"
     assert server.opened == 2
 
 
 @pytest.mark.req("http.session.404-reinit")
 async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before_the_next_call() -> None:
-    server, held = Forgetful(), anyio.Event()
+    server, held = SessionForgettingServer(), anyio.Event()
     ready: set[str] = set()
 
     async def handler(one: ReceivedRequest) -> object:
@@ -274,29 +226,29 @@ async def test_a_new_session_whose_opening_was_broken_off_is_opened_again_before
             return await one.error(400, -32602)  # what servers say before they are told that the handshake is over
         return await server(one)
 
-    async with opened(handler) as (session, _):
+    async with open_http_session(handler) as (session, _):
         server.forget()
         async with anyio.create_task_group() as group:
             group.start_soon(session.request, CallTool("a"))
             await held.wait()
             group.cancel_scope.cancel()
-        assert words(await session.request(CallTool("b"))) == "session-3"
+        assert single_text(await session.request(CallTool("b"))) == "session-3"
     assert server.ran == ["b"]
 
 
 @pytest.mark.req("http.get.server-closes")
 @pytest.mark.parametrize("refusal", [404, 400])
 async def test_a_stream_that_finds_the_session_gone_opens_the_next_one_without_a_call(refusal: int) -> None:
-    server = Forgetful()
+    server = SessionForgettingServer()
     server.refusal = refusal
-    async with opened(server) as (session, _):
+    async with open_http_session(server) as (session, _):
         with anyio.fail_after(20):
             await server.streamed.wait()
             server.forget()
             server.streamed = anyio.Event()
             server.streams[0].writer.close()
             await server.streamed.wait()
-        assert words(await session.request(CallTool("a"))) == "session-2"
+        assert single_text(await session.request(CallTool("a"))) == "session-2"
     assert [one.headers["mcp-session-id"] for one in server.streams] == ["session-1", "session-2"]
 
 
@@ -308,7 +260,7 @@ async def test_a_server_that_says_404_instead_of_405_to_the_stream_keeps_its_ses
         asked.set()
         await one.reply(404, b"no such page", "text/html")
 
-    async with opened(legacy(on_get=get)) as (session, server):
+    async with open_http_session(handshake_server(on_get=get)) as (session, server):
         with anyio.fail_after(20):
             await asked.wait()
         for _ in range(3):
@@ -329,7 +281,7 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
         await one.wait_closed()
         return False
 
-    async with opened(legacy(on_get=get)) as (session, _):
+    async with open_http_session(handshake_server(on_get=get)) as (session, _):
         await session.request(CallTool("x"))
         with anyio.fail_after(20):
             assert isinstance(await anext(session.changes(WatchedChanges(tools=True))), ToolListChangedNotification)
@@ -341,7 +293,9 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
 @pytest.mark.parametrize("status", [409, 406, 413, 415])
 async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_session_goes_on(status: int) -> None:
     notes = RecordingObserver()
-    async with opened(legacy(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes) as (
+    async with open_http_session(
+        handshake_server(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes
+    ) as (
         session,
         _,
     ):
@@ -354,7 +308,7 @@ async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_ses
 @pytest.mark.req("http.session.charset")
 async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() -> None:
     notes = RecordingObserver()
-    async with opened(legacy(session="a\tb"), notes) as (session, server):
+    async with open_http_session(handshake_server(session="a\tb"), notes) as (session, server):
         await session.request(CallTool("x"))
     assert all("mcp-session-id" not in one.headers for one in server.seen)
     assert "not visible ASCII" in notes.warnings[0]
@@ -378,8 +332,8 @@ async def test_a_session_id_of_a_stateless_server_is_ignored() -> None:
             return await one.reply(200, discovery, mcp_session_id="sticky")
         return await one.result({"resultType": "complete", "content": [{"type": "text", "text": "ok"}]})
 
-    async with opened(handler) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(handler) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     assert all("mcp-session-id" not in one.headers and one.method == "POST" for one in server.seen)
 
 
@@ -390,8 +344,8 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
         await second.request(CallTool("x"))
 
     async with (
-        opened(legacy(session="secret-one")) as (one, server_one),
-        opened(legacy(session="secret-two")) as (
+        open_http_session(handshake_server(session="secret-one")) as (one, server_one),
+        open_http_session(handshake_server(session="secret-two")) as (
             two,
             server_two,
         ),
@@ -399,7 +353,7 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
         await call_both(one, two)
     for server, own in ((server_one, "secret-one"), (server_two, "secret-two")):
         assert {seen.headers.get("mcp-session-id", own) for seen in server.seen} == {own}
-    async with opened(legacy(session="secret-one")) as (_, server):
+    async with open_http_session(handshake_server(session="secret-one")) as (_, server):
         assert "mcp-session-id" not in server.seen[1].headers  # initialize starts without the id of the last time
 
 
@@ -411,7 +365,7 @@ async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pyt
         return await one.reply(int(one.message["params"]["name"]), b"no", "text/plain")
 
     notes, said = RecordingObserver(), [""]
-    async with opened(legacy(call, session="secret-one"), notes) as (session, server):
+    async with open_http_session(handshake_server(call, session="secret-one"), notes) as (session, server):
         for name in ("400", "500", "404"):  # the last one means that the session is gone, and again in the new one
             with pytest.raises(ServerError) as caught:
                 await session.request(CallTool(name))
@@ -425,7 +379,10 @@ async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pyt
 @pytest.mark.req("http.session.400", "http.version-header.400")
 @pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
 async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: bytes) -> None:
-    async with opened(legacy(lambda one: one.reply(400, body, "text/plain"), session="")) as (session, _):
+    async with open_http_session(handshake_server(lambda one: one.reply(400, body, "text/plain"), session="")) as (
+        session,
+        _,
+    ):
         with pytest.raises(Exception, match=r"HTTP 400 .*" + body.decode()) as caught:
             await session.request(CallTool("x"))
     if b"version" in body:
@@ -443,7 +400,7 @@ async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_an
         return False
 
     notes = RecordingObserver()
-    async with opened(modern(call), notes) as (session, server):
+    async with open_http_session(stateless_server(call), notes) as (session, server):
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]
     assert "roots/list" in notes.warnings[0]
@@ -459,6 +416,6 @@ async def test_a_ping_on_the_stream_of_a_discovery_is_answered_by_no_post() -> N
         await one.event({"id": one.message["id"], "result": DISCOVERY})
         return False
 
-    async with opened(handler) as (session, server):
+    async with open_http_session(handler) as (session, server):
         await session.request(CallTool("x"))
     assert server.calls() == ["POST server/discover", "POST tools/call"]

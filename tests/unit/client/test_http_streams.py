@@ -20,15 +20,23 @@ from mcphost.serialization import Raw
 from mcphost.transport import http, http_exchange
 from tests.unit.client.conftest import LEAST_WAIT
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_resumption import cut_after
-from tests.unit.client.test_http_servers import WITH_SESSIONS, Handler, done, legacy, modern, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import (
+    REVISIONS_WITH_SESSIONS,
+    RequestHandler,
+    close_stream_after,
+    handshake_server,
+    open_http_session,
+    stateless_server,
+    text_answer,
+)
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
 MEGABYTE = 1_000_000
 
 
-def streaming(*pieces: bytes) -> Handler:
+def streaming(*pieces: bytes) -> RequestHandler:
     """Answers a call with these pieces of an event stream, %ID% being the call's id."""
 
     async def call(one: ReceivedRequest) -> object:
@@ -41,13 +49,13 @@ def streaming(*pieces: bytes) -> Handler:
 
 
 def answer(text: str = "ok") -> bytes:
-    return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(done(text)).encode() + b"}\n\n"
+    return b'data: {"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(text_answer(text)).encode() + b"}\n\n"
 
 
-async def called(handler: Handler, notes: RecordingObserver | None = None) -> str:
-    async with opened(modern(handler), notes) as (session, _):
+async def called(handler: RequestHandler, notes: RecordingObserver | None = None) -> str:
+    async with open_http_session(stateless_server(handler), notes) as (session, _):
         with anyio.fail_after(20):
-            return words(await session.request(CallTool("x")))
+            return single_text(await session.request(CallTool("x")))
 
 
 async def test_an_event_of_15_mb_is_delivered_at_default_limits() -> None:
@@ -120,9 +128,12 @@ async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: 
         if "last-event-id" not in one.headers:
             return await one.reply(405)
         asked.append(anyio.current_time())
-        return await cut_after(b"id: %d\nretry: 0\ndata:\n\n" % len(asked))(one)
+        return await close_stream_after(b"id: %d\nretry: 0\ndata:\n\n" % len(asked))(one)
 
-    async with opened(legacy(cut_after(b"id: 0\nretry: 0\ndata:\n\n"), on_get=get)) as (session, _):
+    async with open_http_session(handshake_server(close_stream_after(b"id: 0\nretry: 0\ndata:\n\n"), on_get=get)) as (
+        session,
+        _,
+    ):
         with pytest.raises(ServerError):
             await session.request(CallTool("x"), deadline=2.5)
     assert 1 <= len(asked) <= 3
@@ -142,7 +153,7 @@ async def test_a_stream_that_ends_without_a_message_is_opened_five_times_and_the
         await one.send(b"retry: 0\n\n: only a comment\n\n")
         return False
 
-    async with opened(legacy(on_get=get), notes) as (session, server):
+    async with open_http_session(handshake_server(on_get=get), notes) as (session, server):
         with anyio.fail_after(10):
             while not notes.warnings:
                 await session.request(CallTool("x"))
@@ -172,7 +183,7 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
         await one.event({"id": one.message["id"], "result": {"content": []}})
         return False
 
-    async with opened(legacy(call, on_get=get)) as (session, server):
+    async with open_http_session(handshake_server(call, on_get=get)) as (session, server):
         with anyio.fail_after(20):
             async for change in session.changes(WatchedChanges(tools=True)):
                 assert isinstance(change, ToolListChangedNotification)
@@ -185,7 +196,7 @@ async def test_the_get_stream_is_opened_again_after_the_servers_time_with_its_ow
 
 
 @pytest.mark.req("http.resume.per-stream", "http.streams.many")
-@pytest.mark.parametrize("revision", WITH_SESSIONS)
+@pytest.mark.parametrize("revision", REVISIONS_WITH_SESSIONS)
 async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_own_answer(revision: Revision) -> None:
     calls: dict[str, int] = {}
 
@@ -200,14 +211,14 @@ async def test_each_of_several_streams_is_resumed_with_its_own_id_and_gets_its_o
             return False
         name = one.message["params"]["name"]
         calls[name] = one.message["id"]
-        return await cut_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(one)
+        return await close_stream_after(f"id: id of {name}\nretry: 500\ndata:\n\n".encode())(one)
 
     got: dict[str, str] = {}
-    server = legacy(handler, on_get=handler, revision=revision.value)
-    async with opened(server) as (session, _), anyio.create_task_group() as group:
+    server = handshake_server(handler, on_get=handler, revision=revision.value)
+    async with open_http_session(server) as (session, _), anyio.create_task_group() as group:
 
         async def one_call(name: str) -> None:
-            got[name] = words(await session.request(CallTool(name), deadline=5))
+            got[name] = single_text(await session.request(CallTool(name), deadline=5))
 
         for name in ("a", "b", "c"):
             group.start_soon(one_call, name)
@@ -220,10 +231,10 @@ async def test_everything_we_post_is_one_message_and_any_2xx_takes_a_notice(stat
     async def handler(one: ReceivedRequest) -> object:
         if one.body and "id" not in one.message:
             return await one.reply(status, kind="")
-        return await legacy()(one)
+        return await handshake_server()(one)
 
     notes = RecordingObserver()
-    async with opened(handler, notes) as (session, server):
+    async with open_http_session(handler, notes) as (session, server):
         await session.request(CallTool("x"))
         await session.request(CallTool("y"))
     posts = [one.message for one in server.seen if one.method == "POST"]
@@ -239,10 +250,10 @@ async def test_a_refused_notice_is_reported(with_body: bool) -> None:
         if one.body and one.message.get("method") == "notifications/initialized":
             body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"not so"}}' if with_body else b""
             return await one.reply(400, body)
-        return await legacy()(one)
+        return await handshake_server()(one)
 
     with pytest.raises(StartupError, match="notifications/initialized with HTTP 400") as caught:
-        async with opened(handler):
+        async with open_http_session(handler):
             pass
     assert ("not so" in caught.value.message) == with_body
     assert "HTTP+SSE" not in caught.value.message  # it did answer `initialize`
@@ -267,10 +278,10 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
         step = int(one.path.rpartition("/")[2]) if one.path != "/mcp" else 0
         if step < 5:
             return await one.reply(status, location=f"/step/{step + 1}")
-        return await modern(lambda one: one.result(done()))(one)
+        return await stateless_server(lambda one: one.result(text_answer()))(one)
 
-    async with opened(handler, headers={"X-Key": "k"}) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(handler, headers={"X-Key": "k"}) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     last = server.seen[-1]
     assert (last.method, last.path, last.headers["x-key"]) == ("POST", "/step/5", "k")
     assert last.message["method"] == last.headers["mcp-method"] == "tools/call"
@@ -299,16 +310,16 @@ async def test_a_redirect_to_no_address_is_told(location: str) -> None:
 async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer() -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
-            return await one.result(done("second"))
-        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": done("first")}).encode()
-        forged = json.dumps({"jsonrpc": "2.0", "id": one.message["id"] + 1, "result": done("forged")}).encode()
+            return await one.result(text_answer("second"))
+        body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": text_answer("first")}).encode()
+        forged = json.dumps({"jsonrpc": "2.0", "id": one.message["id"] + 1, "result": text_answer("forged")}).encode()
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
         await one.send(head % len(body) + body + head % len(forged) + forged)
         return True
 
-    async with opened(modern(call)) as (session, server):
-        assert words(await session.request(CallTool("x"))) == "first"
-        assert words(await session.request(CallTool("fine"))) == "second"
+    async with open_http_session(stateless_server(call)) as (session, server):
+        assert single_text(await session.request(CallTool("x"))) == "first"
+        assert single_text(await session.request(CallTool("fine"))) == "second"
     assert len({id(one.writer) for one in server.seen[1:]}) == 2
 
 
@@ -320,9 +331,9 @@ async def test_names_of_headers_mean_the_same_in_any_case_and_values_do_not() ->
             body = json.dumps({"jsonrpc": "2.0", "id": one.message["id"], "result": result}).encode()
             head = b"HTTP/1.1 200 OK\r\nCONTENT-TYPE: application/json\r\nMCP-SESSION-ID: AbC\r\nContent-LENGTH: %d\r\n"
             return await one.send(head % len(body) + b"\r\n" + body)
-        return await legacy()(one)
+        return await handshake_server()(one)
 
-    async with opened(handler) as (session, server):
+    async with open_http_session(handler) as (session, server):
         await session.request(CallTool("x"))
     assert server.seen[-1].headers["mcp-session-id"] == "AbC"
 
@@ -356,12 +367,12 @@ async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport(
 async def test_a_server_that_is_gone_during_a_call_is_told_and_a_later_one_is_met() -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
-            return await one.result(done())
+            return await one.result(text_answer())
         one.writer.transport.abort()  # a reset, not an end
         return False
 
-    async with opened(modern(call)) as (session, _):
+    async with open_http_session(stateless_server(call)) as (session, _):
         with pytest.raises(ConnectionLost) as caught:
             await session.request(CallTool("x"))
         assert caught.value.may_have_run
-        assert words(await session.request(CallTool("fine"))) == "ok"
+        assert single_text(await session.request(CallTool("fine"))) == "ok"

@@ -8,7 +8,7 @@ from mcphost.errors import MalformedMessage, RequestRefused, RequestTimeout, Ser
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.test_stdio_servers import echo, faulty, opened
+from tests.unit.client.stdio_sessions import call_echo, faulty_server, open_stdio_session
 
 pytestmark = pytest.mark.anyio
 GOOD = '{"jsonrpc":"2.0","id":@,"result":{"content":[]}}'
@@ -41,7 +41,7 @@ async def says(session: Session, *lines: str, deadline: float = 30) -> None:
 @pytest.mark.req("base.jsonrpc.version")
 async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> None:
     notes = RecordingObserver()
-    async with opened(faulty(era="handshake"), notes) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server(era="handshake"), notes) as session, anyio.create_task_group() as group:
 
         async def one(line: str, kind: type[ServerError], reason: str) -> None:
             with anyio.fail_after(20), pytest.raises(kind) as caught:
@@ -59,11 +59,11 @@ async def test_every_broken_answer_ends_its_own_call_in_time_and_says_why() -> N
 @pytest.mark.req("base.id.unknown-response")
 @pytest.mark.req("cancel.race")
 async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wrong_one_counts() -> None:
-    async with opened(faulty(era="handshake")) as session:
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
         unknown = '{"jsonrpc":"2.0","id":999999999999,"result":{}}'
         late = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":@}}'
         await says(session, GOOD.replace("@", '"@"'), unknown, late, GOOD, GOOD)
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
         assert session.anomaly_counts["answers nobody waits for"] == 3
 
 
@@ -71,10 +71,10 @@ async def test_answers_nobody_waits_for_are_counted_and_a_right_one_after_a_wron
 @pytest.mark.req("base.batch.reply-to-batch")
 async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
     notes = RecordingObserver()
-    async with opened(faulty("revision 2025-03-26", era="handshake"), notes) as session:
+    async with open_stdio_session(faulty_server("revision 2025-03-26", era="handshake"), notes) as session:
         assert session.facts.revision is Revision.V2025_03_26
         await says(session, f'[{{"jsonrpc":"2.0","id":"p","method":"ping"}},{GOOD}]')
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
         assert session.anomaly_counts == {"pings answered": 1}
         with pytest.raises(MalformedMessage, match=r"1,001 messages; at most 1,000"):
             await says(session, "[" + ",".join([GOOD] * 1_001) + "]")
@@ -83,9 +83,9 @@ async def test_an_array_is_read_by_a_session_of_2025_03_26() -> None:
 
 @pytest.mark.req("base.utf8")
 async def test_texts_of_any_alphabet_survive_and_big_numbers_and_depth_are_no_trouble() -> None:
-    async with opened(faulty(era="handshake")) as session:
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
         for text in ("grüße", "日本語", "🙂\u200d", "\u2028\u2029", "a\tb\\n"):
-            assert await echo(session, text) == text
+            assert await call_echo(session, text) == text
         deep = "[" * 150 + "]" * 150
         odd = '"a":123456789012345678901234567890,"b":1.5e300,"c":-0.0,"d":' + deep
         await says(session, '{"jsonrpc":"2.0","id":@,"result":{"content":[],' + odd + "}}")

@@ -15,8 +15,8 @@ from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerR
 from mcphost.protocol.tools import CallTool, ListTools
 from tests.event_loop import wait_until
 from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.scripted_http import handshake_server, open_http_session
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.test_http_servers import legacy, opened
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
@@ -93,7 +93,7 @@ async def test_a_server_busy_with_a_call_is_not_pinged_and_not_given_up() -> Non
 async def test_over_http_a_server_that_went_away_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MAX_MISSED_PINGS", 2)
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.2)
-    async with opened(legacy(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
+    async with open_http_session(handshake_server(lambda one: one.reply(503)), limits=OFTEN) as (session, _):
         with anyio.fail_after(20):
             assert "2 pings in a row" in (await session.wait_closed()).message
 
@@ -104,7 +104,7 @@ async def test_over_http_a_ping_that_finds_the_session_forgotten_opens_the_next_
     async def call(one: ReceivedRequest) -> object:
         return await one.reply(left.pop()) if left else await one.result({})
 
-    async with opened(legacy(call), limits=OFTEN) as (session, server):
+    async with open_http_session(handshake_server(call), limits=OFTEN) as (session, server):
         await wait_until(
             lambda: server.calls().count("POST initialize") >= 3 and server.calls().count("POST ping") >= 4
         )
@@ -150,7 +150,7 @@ async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections
             await one.event({"id": f"p{number}", "method": "ping"})
         return await one.wait_closed()
 
-    inner = legacy(on_get=on_get)
+    inner = handshake_server(on_get=on_get)
 
     async def handler(one: ReceivedRequest) -> object:
         nonlocal answering, most, answered
@@ -167,7 +167,7 @@ async def test_a_flood_of_pings_over_http_does_not_become_a_flood_of_connections
         return await inner(one)
 
     done = anyio.Event()
-    async with opened(handler):
+    async with open_http_session(handler):
         with anyio.fail_after(20):
             await done.wait()
     assert most <= 16
@@ -225,7 +225,7 @@ async def test_an_http_session_that_is_given_up_ends_the_calls_in_flight_with_it
         running.set()
         await anyio.sleep_forever()
 
-    async with opened(legacy(busy)) as (session, _):
+    async with open_http_session(handshake_server(busy)) as (session, _):
         assert isinstance(session, HandshakeSession)
 
         async def call() -> None:

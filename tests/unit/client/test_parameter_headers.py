@@ -11,8 +11,9 @@ from mcphost.errors import MalformedMessage, RequestRefused
 from mcphost.protocol.tools import CallTool
 from mcphost.serialization import Raw, encode
 from tests.unit.client.fakes import RecordingObserver
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import open_http_session, stateless_server, text_answer
 from tests.unit.client.scripted_server import ScriptedServer, connect_to
-from tests.unit.client.test_http_servers import done, modern, opened, words
 from tests.unit.transport.raw_http import ReceivedRequest
 
 
@@ -106,10 +107,10 @@ async def test_over_http_headers_are_sent_and_invalid_tools_are_left_out_alone()
                 {"name": "other", "inputSchema": {"properties": {"b": {"type": "string", "x-mcp-header": "Method"}}}},
             ]
             return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
-        return await one.result(done())
+        return await one.result(text_answer())
 
     notes = RecordingObserver()
-    async with opened(modern(call), notes) as (session, server):
+    async with open_http_session(stateless_server(call), notes) as (session, server):
         assert [tool.name for tool in (await list_tools(session)).values] == ["good", "other"]
         await session.request(CallTool("good", {"a": "eu west"}))
         assert server.seen[-1].headers["mcp-param-a"] == "eu west"
@@ -132,7 +133,7 @@ async def test_of_many_invalid_tools_the_first_ones_are_named() -> None:
         return await one.result({"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"})
 
     notes = RecordingObserver()
-    async with opened(modern(call), notes) as (session, _):
+    async with open_http_session(stateless_server(call), notes) as (session, _):
         assert (await list_tools(session)).values == ()
     assert len(notes.warnings) == MAX_TOOL_WARNINGS + 1
     assert notes.warnings[-1] == "980 more tools of 'peer' were left out."
@@ -165,10 +166,10 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
         if one.headers.get("mcp-param-a") != "x":
             refusals += 1
             return await one.error(400, -32020)
-        return await one.result(done())
+        return await one.result(text_answer())
 
-    async with opened(modern(call)) as (session, _):
-        assert words(await session.request(CallTool("t", {"a": "x"}))) == "ok"
+    async with open_http_session(stateless_server(call)) as (session, _):
+        assert single_text(await session.request(CallTool("t", {"a": "x"}))) == "ok"
         assert refusals == 1
         with pytest.raises(RequestRefused):
             await session.request(CallTool("t", {}))
@@ -187,13 +188,13 @@ async def test_a_version_refused_and_offered_at_once_is_said_once_more_and_not_f
             asked += 1
             if asked == 1 or stubborn:
                 return await one.error(400, -32022, {"supported": ["2026-07-28"], "requested": "2026-07-28"})
-        return await modern(lambda one: one.result(done()))(one)
+        return await stateless_server(lambda one: one.result(text_answer()))(one)
 
     stubborn = False
-    async with opened(handler) as (session, _):
-        assert words(await session.request(CallTool("x"))) == "ok"
+    async with open_http_session(handler) as (session, _):
+        assert single_text(await session.request(CallTool("x"))) == "ok"
     stubborn, asked = True, 0
     with pytest.raises(Exception, match="2026-07-28"):
-        async with opened(handler):
+        async with open_http_session(handler):
             pass
     assert asked == 2

@@ -13,8 +13,8 @@ from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Revision
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.scripted_http import handshake_server
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.test_http_servers import legacy
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
@@ -74,7 +74,7 @@ async def test_leaving_cancels_a_plain_call_by_a_notification_and_one_that_makes
         if one.body and one.message.get("method") == "initialize":
             declared = {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}}
             return await one.result({"protocolVersion": "2025-11-25", "capabilities": declared, "serverInfo": {}})
-        return await legacy(on_call)(one)
+        return await handshake_server(on_call)(one)
 
     async with serve(handler) as server:
         config = ServerConfig(name="peer", url=server.url)

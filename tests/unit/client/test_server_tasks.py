@@ -23,10 +23,10 @@ from mcphost.protocol.server_requests import (
 from mcphost.protocol.tools import ListTools
 from mcphost.serialization import Raw
 from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.results import RELATED_TASK_KEY
 from tests.unit.client.scripted_server import ScriptedServer, connect_to
 
 pytestmark = pytest.mark.anyio
-RELATED = "io.modelcontextprotocol/related-task"
 SAID = CreateMessageResult("assistant", Raw(b'{"type":"text","text":"Paris"}'), "m")
 SAMPLE: dict[str, Any] = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
 FORM: dict[str, Any] = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}
@@ -117,7 +117,7 @@ async def test_a_question_as_a_task_is_acknowledged_at_once_and_answered_when_as
         "role": "assistant",
         "content": {"type": "text", "text": "Paris"},
         "model": "m",
-        "_meta": {RELATED: {"taskId": made["taskId"]}},
+        "_meta": {RELATED_TASK_KEY: {"taskId": made["taskId"]}},
     }
     assert again["result"] == first["result"]
     assert {"taskId", "status", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"} == set(state)
@@ -304,11 +304,13 @@ async def test_a_question_of_a_tasks_own_belongs_to_the_task_that_asked() -> Non
     peer = ScriptedServer()
     server = Server(peer)
     async with connect_to(peer, Slow(let=True), era="handshake"):
-        answer = await server.ask("sampling/createMessage", **SAMPLE | {"_meta": {RELATED: {"taskId": "theirs"}}})
+        answer = await server.ask(
+            "sampling/createMessage", **SAMPLE | {"_meta": {RELATED_TASK_KEY: {"taskId": "theirs"}}}
+        )
         ours = answer["result"]["task"]["taskId"]
-        assert answer["result"]["_meta"] == {RELATED: {"taskId": "theirs"}}
+        assert answer["result"]["_meta"] == {RELATED_TASK_KEY: {"taskId": "theirs"}}
         result = (await server.ask("tasks/result", taskId=ours))["result"]
-    assert result["_meta"] == {RELATED: {"taskId": ours}}
+    assert result["_meta"] == {RELATED_TASK_KEY: {"taskId": ours}}
 
 
 async def test_tasks_end_with_the_session_and_a_fetch_may_be_taken_back() -> None:

@@ -21,14 +21,15 @@ from mcphost.protocol.tools import CallTool
 from mcphost.transport import process
 from tests.event_loop import wait_until
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_stdio_servers import echo, faulty, opened, words
+from tests.unit.client.results import single_text
+from tests.unit.client.stdio_sessions import call_echo, faulty_server, open_stdio_session
 
 pytestmark = pytest.mark.anyio
 RESULT = '{"jsonrpc":"2.0","id":@,"result":{"content":[{"type":"text","text":"fine"}]}}'
 
 
 async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
-    return words(await session.request(CallTool("raw", {"lines": list(lines)}), deadline=deadline))
+    return single_text(await session.request(CallTool("raw", {"lines": list(lines)}), deadline=deadline))
 
 
 @pytest.mark.req("stdio.framing.large", "base.utf8")
@@ -47,9 +48,9 @@ async def raw(session: Session, *lines: str, deadline: float = 5) -> str:
 )
 async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...]) -> None:
     notes = RecordingObserver()
-    async with opened(faulty(era="handshake"), notes) as session:
+    async with open_stdio_session(faulty_server(era="handshake"), notes) as session:
         assert await raw(session, *lines) == "fine"
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
     assert len(notes.warnings) <= 1
 
 
@@ -69,43 +70,43 @@ async def test_odd_lines_around_an_answer_do_not_cost_it(lines: tuple[str, ...])
     ids=["NUL", "NaN", "Infinity", "quotes", "comma", "upper case", "Id", "1.0", "5000 deep"],
 )
 async def test_a_broken_answer_fails_its_call_before_the_deadline_and_no_other(line: str) -> None:
-    async with opened(faulty(era="handshake")) as session:
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
         begun = time.monotonic()
         with pytest.raises(MalformedMessage, match=r"invalid response|not valid"):
             await raw(session, line, deadline=20)
         assert time.monotonic() - begun < 15
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
 
 
 async def test_half_a_character_is_shown_as_replaced() -> None:
-    async with opened(faulty(era="handshake")) as session:
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
         assert await raw(session, RESULT.replace("fine", "\\ud83d!")) == "\ufffd!"
 
 
 @pytest.mark.req("stdio.framing.large")
 async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
-    async with opened(faulty(era="handshake")) as session:
-        assert words(await session.request(CallTool("drip"))) == "dripped"
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
+        assert single_text(await session.request(CallTool("drip"))) == "dripped"
 
 
 async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_goes_on() -> None:
     notes = RecordingObserver()
-    async with opened(faulty(era="handshake"), notes) as session:
+    async with open_stdio_session(faulty_server(era="handshake"), notes) as session:
         begun = time.monotonic()
         with pytest.raises(MalformedMessage, match="is not one line of JSON"):
             await session.request(CallTool("pretty"), deadline=30)
         assert time.monotonic() - begun < 20
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
     assert len(notes.warnings) == 1
     assert "is not one line of JSON" in notes.warnings[0]
 
 
 async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_read() -> None:
-    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
         done: list[str] = []
 
         async def both(call: CallTool) -> None:
-            done.append(words(await session.request(call)))
+            done.append(single_text(await session.request(call)))
 
         # Both pipes are full at the same time: ours with half a megabyte, the server's with 5 MB of notices.
         group.start_soon(both, CallTool("write without reading", {"count": 500}))
@@ -116,7 +117,7 @@ async def test_a_server_that_writes_without_end_and_reads_nothing_meanwhile_is_r
 
 async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_path: Path) -> None:
     note = tmp_path / "pids"
-    async with opened(faulty(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match="exited with status 5"):
             await session.request(CallTool("daemon"), deadline=20)
@@ -133,7 +134,7 @@ async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_h
     note = tmp_path / "pids"
     calls = [CallTool("leave input open"), CallTool("echo", {"text": "x" * 5_000_000}), CallTool("echo", {"text": "y"})]
     ended: list[ServerError] = []
-    async with opened(faulty(note=str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
 
         async def fails(call: CallTool) -> None:
             with pytest.raises(ServerError) as caught:
@@ -156,7 +157,7 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
 ) -> None:
     monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 0.3)
     ended: list[ServerError] = []
-    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
 
         async def fails(call: CallTool) -> None:
             with pytest.raises(ConnectionLost, match="does not read its input") as caught:
@@ -176,11 +177,11 @@ async def test_a_server_that_does_not_read_its_input_ends_with_all_calls_before_
 
 async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "UNREAD_INPUT_TIMEOUT", 1.0)
-    async with opened(faulty(era="handshake")) as session, anyio.create_task_group() as group:
+    async with open_stdio_session(faulty_server(era="handshake")) as session, anyio.create_task_group() as group:
         group.start_soon(session.request, CallTool("print before reading", {"count": 30}))
         await anyio.wait_all_tasks_blocked()
         long = "y" * 500_000
-        assert words(await session.request(CallTool("echo", {"text": long}), deadline=30)) == long
+        assert single_text(await session.request(CallTool("echo", {"text": long}), deadline=30)) == long
 
 
 @pytest.mark.parametrize(
@@ -194,20 +195,20 @@ async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypat
 async def test_an_exit_at_start_is_told_before_the_connect_limit(fault: str, told: str) -> None:
     begun = time.monotonic()
     with pytest.raises(StartupError, match=told):
-        async with opened(faulty(fault, era="stateless")):
+        async with open_stdio_session(faulty_server(fault, era="stateless")):
             pass
     assert time.monotonic() - begun < 15  # nobody waits for the connect limit, 30 s
 
 
 async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
     children = set(psutil.Process().children())
-    async with opened(faulty(era="handshake")) as session:
+    async with open_stdio_session(faulty_server(era="handshake")) as session:
         (child,) = set(psutil.Process().children()) - children
         os.kill(child.pid, signal.SIGTERM)
         with anyio.fail_after(20):
             assert "SIGTERM" in (await session.wait_closed()).message
         with pytest.raises(ServerError) as caught:
-            await echo(session)
+            await call_echo(session)
         assert not caught.value.may_have_run  # it was not even sent
 
 
@@ -218,12 +219,12 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
             raise AssertionError("a program was signed in to")
 
     note = tmp_path / "seen"
-    server = faulty(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
+    server = faulty_server(note=str(note), era="handshake", env={"THE_TOKEN": "t-0-k-e-n"})
     identities = Nobody.__new__(Nobody)
     async with ClientSessionOpener(expand=str, accounts=identities).open(
         server, FakeRequestHandler(), RecordingObserver()
     ) as session:
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
         (child,) = (one for one in psutil.Process().children() if str(note) in one.cmdline())
         assert child.environ()["THE_TOKEN"] == "t-0-k-e-n"
     assert "t-0-k-e-n" not in note.read_text()
@@ -233,7 +234,7 @@ async def test_a_program_is_never_signed_in_to_and_gets_its_credentials_from_its
 async def test_line_breaks_in_what_we_send_are_escaped(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     hostile = 'a\nb\r\n"jsonrpc"\u2028\x00\x7f'
-    async with opened(faulty(note=str(note), era="handshake")) as session:
-        assert await echo(session, hostile) == hostile
+    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+        assert await call_echo(session, hostile) == hostile
     calls: list[dict[str, Any]] = [json.loads(line) for line in note.read_text(encoding="utf-8").split("\n") if line]
     assert [call["params"]["arguments"]["text"] for call in calls if call["method"] == "tools/call"] == [hostile]

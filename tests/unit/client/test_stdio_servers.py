@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import psutil
 import pytest
 
 from mcphost.client.connect import ClientSessionOpener
-from mcphost.client.session import Session
 from mcphost.config.schema import Limits, ServerConfig
 from mcphost.errors import (
     ConfigError,
@@ -27,42 +24,16 @@ from mcphost.errors import (
     StartupError,
     UnsupportedRevision,
 )
-from mcphost.protocol.content import TextContent
 from mcphost.protocol.notifications import Notification, ProgressNotification
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.server_requests import ElicitResult, ListRootsResult, Root, ServerRequestRejection
-from mcphost.protocol.tools import CallTool, CallToolResult
+from mcphost.protocol.tools import CallTool
 from mcphost.transport.process import CERTIFICATE_FILE_VARIABLES, CERTIFICATE_FLAG_VARIABLES, PROXY_VARIABLES
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.results import single_text
+from tests.unit.client.stdio_sessions import FAULTY_SERVER, call_echo, faulty_server, open_stdio_session
 
 pytestmark = pytest.mark.anyio
-FAULTY = str(Path(__file__).parents[2] / "peers" / "faulty_server.py")
-
-
-def faulty(fault: str = "", note: str = "", **more: Any) -> ServerConfig:
-    return ServerConfig(name="peer", command=sys.executable, args=(FAULTY, fault, note), **more)
-
-
-@asynccontextmanager
-async def opened(
-    server: ServerConfig,
-    notes: RecordingObserver | None = None,
-    answers: FakeRequestHandler | None = None,
-    limits: Limits | None = None,
-) -> AsyncIterator[Session]:
-    opener = ClientSessionOpener(expand=lambda value: value, limits=limits)
-    async with opener.open(server, answers or FakeRequestHandler(), notes or RecordingObserver()) as session:
-        yield session
-
-
-def words(result: CallToolResult) -> str:
-    (block,) = result.parse_blocks()
-    assert isinstance(block, TextContent)
-    return block.text
-
-
-async def echo(session: Session, text: str = "hi") -> str:
-    return words(await session.request(CallTool("echo", {"text": text})))
 
 
 @pytest.mark.req("stdio.launch", "stdio.support")
@@ -73,9 +44,9 @@ async def echo(session: Session, text: str = "hi") -> str:
 @pytest.mark.req("life.init.initialized")
 async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with opened(faulty(note=str(note))) as session:
+    async with open_stdio_session(faulty_server(note=str(note))) as session:
         assert session.facts.revision is Revision.V2025_11_25
-        assert await echo(session, "grüße\n🙂") == "grüße\n🙂"
+        assert await call_echo(session, "grüße\n🙂") == "grüße\n🙂"
     seen = note.read_text().splitlines()
     assert ['"method":"server/discover"' in line for line in seen[:3]] == [True, False, False]
     assert '"method":"initialize"' in seen[1]
@@ -87,39 +58,39 @@ async def test_a_server_that_refuses_the_probe_is_met_with_the_handshake(tmp_pat
 async def test_a_server_silent_on_the_probe_costs_the_hedge_and_not_a_timeout(tmp_path: Path) -> None:
     note = tmp_path / "seen"
     begun = time.monotonic()
-    async with opened(faulty("silent on discover", str(note))) as session:
+    async with open_stdio_session(faulty_server("silent on discover", str(note))) as session:
         assert time.monotonic() - begun < 20
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
     assert "notifications/cancelled" not in note.read_text()
 
 
 @pytest.mark.req("life.era.stdio-modern")
 async def test_a_modern_server_slower_than_the_hedge_stays_modern() -> None:
-    async with opened(faulty("modern")) as session:
+    async with open_stdio_session(faulty_server("modern")) as session:
         assert session.facts.revision is Revision.V2026_07_28
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
 
 
 @pytest.mark.req("life.era.stdio-fallback-exit")
 async def test_a_server_that_dies_of_the_probe_is_started_again_for_the_handshake() -> None:
     notes = RecordingObserver()
-    async with opened(faulty("dies of discover"), notes) as session:
+    async with open_stdio_session(faulty_server("dies of discover"), notes) as session:
         assert session.facts.era == "handshake"
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
     assert "unknown method, giving up" in notes.lines
 
 
 @pytest.mark.req("life.era.user-override")
 async def test_a_pinned_era_sends_no_probe(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with opened(faulty(note=str(note), era="handshake")) as session:
-        await echo(session)
+    async with open_stdio_session(faulty_server(note=str(note), era="handshake")) as session:
+        await call_echo(session)
     assert "server/discover" not in note.read_text()
 
 
 async def test_a_server_that_is_not_of_the_pinned_era_is_refused_with_both_lists() -> None:
     with pytest.raises(UnsupportedRevision) as caught:
-        async with opened(faulty(era="stateless")):
+        async with open_stdio_session(faulty_server(era="stateless")):
             pass
     assert "2026-07-28" in caught.value.client_revisions
     assert "peer" in caught.value.message
@@ -137,11 +108,11 @@ async def test_the_era_is_remembered_for_the_next_start(tmp_path: Path) -> None:
             self.eras[server, digest] = era
 
     note = tmp_path / "seen"
-    server = faulty(note=str(note))
+    server = faulty_server(note=str(note))
     opener = ClientSessionOpener(expand=lambda value: value, eras=Memory())
     for _ in range(2):
         async with opener.open(server, FakeRequestHandler(), RecordingObserver()) as session:
-            await echo(session)
+            await call_echo(session)
     assert note.read_text().count("server/discover") == 1
     assert list(Memory.eras.values()) == ["handshake"]
 
@@ -159,23 +130,25 @@ async def test_a_server_that_dies_of_the_handshake_it_spoke_last_time_is_met_ane
 
     memory = Memory()
     opener = ClientSessionOpener(expand=lambda value: value, eras=memory)
-    async with opener.open(faulty("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()) as session:
-        assert await echo(session) == "hi"
+    async with opener.open(
+        faulty_server("modern, dies of initialize"), FakeRequestHandler(), RecordingObserver()
+    ) as session:
+        assert await call_echo(session) == "hi"
     assert memory.era == "stateless"
 
 
 @pytest.mark.req("life.init.downgrade")
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 async def test_an_older_revision_of_the_server_is_taken(revision: str) -> None:
-    async with opened(faulty(f"revision {revision}")) as session:
+    async with open_stdio_session(faulty_server(f"revision {revision}")) as session:
         assert session.facts.revision.value == revision
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
 
 
 @pytest.mark.req("life.init.unsupported-reply")
 async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> None:
     with pytest.raises(UnsupportedRevision, match="1999-01-01") as caught:
-        async with opened(faulty("revision 1999-01-01")):
+        async with open_stdio_session(faulty_server("revision 1999-01-01")):
             pass
     assert "2025-11-25" in caught.value.message
 
@@ -184,7 +157,7 @@ async def test_a_revision_we_do_not_know_ends_the_connection_naming_both() -> No
 async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
     begun = time.monotonic()
     with pytest.raises(StartupError, match="no-such-program-anywhere") as caught:
-        async with opened(ServerConfig(name="peer", command="no-such-program-anywhere")):
+        async with open_stdio_session(ServerConfig(name="peer", command="no-such-program-anywhere")):
             pass
     assert time.monotonic() - begun < 10
     assert caught.value.server == "peer"
@@ -192,12 +165,12 @@ async def test_a_missing_command_is_named_before_the_connect_limit() -> None:
 
 async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="nowhere"):
-        async with opened(faulty(cwd=str(tmp_path / "nowhere"))):
+        async with open_stdio_session(faulty_server(cwd=str(tmp_path / "nowhere"))):
             pass
     plain = tmp_path / "plain.txt"
     plain.write_text("x")
     with pytest.raises(StartupError, match=r"plain\.txt"):
-        async with opened(ServerConfig(name="peer", command=str(plain))):
+        async with open_stdio_session(ServerConfig(name="peer", command=str(plain))):
             pass
 
 
@@ -205,7 +178,7 @@ async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path
 async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_words() -> None:
     begun = time.monotonic()
     with pytest.raises(StartupError, match=r"exited with status 3; it last said: cannot read licence\.key"):
-        async with opened(faulty("dies at start")):
+        async with open_stdio_session(faulty_server("dies at start")):
             pass
     assert time.monotonic() - begun < 25
 
@@ -214,7 +187,7 @@ async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_word
 @pytest.mark.req("life.timeout.all")
 async def test_a_server_that_never_answers_is_given_up_after_the_connect_deadline() -> None:
     with pytest.raises(RequestTimeout, match="peer"):
-        async with opened(faulty("never answers"), limits=Limits(connect_timeout=0.6)):
+        async with open_stdio_session(faulty_server("never answers"), limits=Limits(connect_timeout=0.6)):
             pass
 
 
@@ -224,7 +197,7 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
 
     opener = ClientSessionOpener(expand=expand)
     with pytest.raises(ConfigError, match=r"peer.*TOKEN"):
-        async with opener.open(faulty(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()):
+        async with opener.open(faulty_server(env={"A": "${env:TOKEN}"}), FakeRequestHandler(), RecordingObserver()):
             pass
 
 
@@ -239,13 +212,13 @@ async def test_a_reference_that_cannot_be_expanded_starts_nothing() -> None:
     ],
 )
 async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: str, how: str) -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match=how):
             await session.request(CallTool(tool))
         assert time.monotonic() - begun < 10
         with pytest.raises(ConnectionLost) as later:
-            await echo(session)
+            await call_echo(session)
         assert not later.value.may_have_run
         with anyio.fail_after(20):
             await session.wait_closed()
@@ -254,8 +227,8 @@ async def test_a_death_in_a_call_ends_it_before_its_deadline_and_says_how(tool: 
 @pytest.mark.req("stdio.stdout-noise")
 async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
     notes = RecordingObserver()
-    async with opened(faulty("banner"), notes) as session:
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server("banner"), notes) as session:
+        assert await call_echo(session) == "hi"
     assert len(notes.warnings) == 1
     assert "Loading module 0" in notes.warnings[0]
 
@@ -263,47 +236,47 @@ async def test_lines_that_are_no_messages_are_warned_of_once() -> None:
 @pytest.mark.req("stdio.framing.large")
 async def test_byte_order_mark_and_crlf_are_read() -> None:
     notes = RecordingObserver()
-    async with opened(faulty("BOM and CRLF"), notes) as session:
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server("BOM and CRLF"), notes) as session:
+        assert await call_echo(session) == "hi"
     assert notes.warnings == []
 
 
 @pytest.mark.req("base.parse.bad-json")
 async def test_text_that_is_not_utf8_is_replaced_and_the_call_succeeds() -> None:
     notes = RecordingObserver()
-    async with opened(faulty(), notes) as session:
-        assert words(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server(), notes) as session:
+        assert single_text(await session.request(CallTool("bad utf-8"))) == "a\ufffd\ufffdb"
+        assert await call_echo(session) == "hi"
     assert len(notes.warnings) == 1
 
 
 @pytest.mark.req("base.id.unknown-response")
 async def test_answers_with_other_ids_are_dropped() -> None:
-    async with opened(faulty()) as session:
-        assert words(await session.request(CallTool("string id"))) == "right"
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server()) as session:
+        assert single_text(await session.request(CallTool("string id"))) == "right"
+        assert await call_echo(session) == "hi"
 
 
 @pytest.mark.req("base.response.both-received")
 @pytest.mark.parametrize("tool", ["both", "wrong shape"])
 async def test_a_broken_answer_fails_its_call_alone(tool: str) -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         with pytest.raises(MalformedMessage):
             await session.request(CallTool(tool), deadline=5)
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
 
 
 @pytest.mark.parametrize("tool", ["deep", "pretty"])
 async def test_an_answer_nobody_can_read_ends_with_its_deadline_and_the_session_goes_on(tool: str) -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         with pytest.raises(ServerError):
             await session.request(CallTool(tool), deadline=0.5)
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
 
 
 @pytest.mark.req("sec.size-limits")
 async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         before = psutil.Process().memory_info().rss
         begun = time.monotonic()
         with pytest.raises(ConnectionLost, match="message over 16 MB, server stopped"):
@@ -316,8 +289,8 @@ async def test_a_line_of_100_mb_stops_the_server_with_bounded_memory() -> None:
 @pytest.mark.req("stdio.stderr-capture")
 async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() -> None:
     notes = RecordingObserver()
-    async with opened(faulty("stderr flood"), notes) as session:
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server("stderr flood"), notes) as session:
+        assert await call_echo(session) == "hi"
     assert len(notes.lines) == 200_000
 
 
@@ -328,10 +301,10 @@ async def test_a_flood_of_error_output_reaches_the_log_and_holds_up_nothing() ->
 @pytest.mark.req("cancel.send.stdio")
 async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(tmp_path: Path) -> None:
     note = tmp_path / "seen"
-    async with opened(faulty(note=str(note))) as session:
+    async with open_stdio_session(faulty_server(note=str(note))) as session:
         with pytest.raises(RequestTimeout, match="tools/call"):
             await session.request(CallTool("silent"), deadline=0.1)
-        assert await echo(session) == "hi"
+        assert await call_echo(session) == "hi"
     sent = note.read_text().splitlines()
     (silent,) = [line for line in sent if '"silent"' in line]
     ident = silent.split('"id":')[1].split(",")[0]
@@ -339,7 +312,7 @@ async def test_a_call_without_an_answer_ends_with_its_deadline_and_is_cancelled(
 
 
 async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only_until_their_deadline() -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         async with anyio.create_task_group() as group:
 
             async def give_up(call: CallTool) -> None:
@@ -360,9 +333,9 @@ async def test_a_server_that_stops_reading_holds_up_its_own_calls_alone_and_only
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     limits = Limits(request_timeout=2, request_timeout_max=5)
     heard: list[Notification] = []
-    async with opened(faulty(), limits=limits) as session:
+    async with open_stdio_session(faulty_server(), limits=limits) as session:
         call = CallTool("progress", {"steps": 8, "seconds": 0.3})
-        assert words(await session.request(call, on_notification=heard.append)) == "done"
+        assert single_text(await session.request(call, on_notification=heard.append)) == "done"
         assert [notice.progress for notice in heard if isinstance(notice, ProgressNotification)] == [
             n + 0.5 for n in range(8)
         ]
@@ -374,8 +347,8 @@ async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
 
 
 async def test_without_a_listener_no_progress_is_asked_for() -> None:
-    async with opened(faulty()) as session:
-        assert words(await session.request(CallTool("progress", {"steps": 1, "seconds": 0}))) == "no token"
+    async with open_stdio_session(faulty_server()) as session:
+        assert single_text(await session.request(CallTool("progress", {"steps": 1, "seconds": 0}))) == "no token"
 
 
 @pytest.mark.req("roots.list.legacy")
@@ -384,9 +357,9 @@ async def test_without_a_listener_no_progress_is_asked_for() -> None:
 @pytest.mark.parametrize("ident", ["1", 1])
 async def test_a_question_of_the_server_is_answered_with_its_own_id(ident: str | int) -> None:
     answers = FakeRequestHandler({"roots/list": ListRootsResult((Root("file:///a", "a"),))})
-    async with opened(faulty(), answers=answers) as session:
+    async with open_stdio_session(faulty_server(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": "roots/list", "id": ident}))
-    assert json.loads(words(result)) == {
+    assert json.loads(single_text(result)) == {
         "jsonrpc": "2.0", "id": ident, "result": {"roots": [{"uri": "file:///a", "name": "a"}]}
     }  # fmt: skip
     assert answers.asked[0][1].method == "tools/call"
@@ -412,14 +385,14 @@ async def test_pings_unknown_and_broken_questions_get_their_answers(
     answers = FakeRequestHandler(
         {"elicitation/create": ElicitResult("decline"), "roots/list": ServerRequestRejection("no")}
     )
-    async with opened(faulty(), answers=answers) as session:
+    async with open_stdio_session(faulty_server(), answers=answers) as session:
         result = await session.request(CallTool("ask", {"method": method, "params": params}))
-        assert expected in words(result)
-        assert await echo(session) == "hi"
+        assert expected in single_text(result)
+        assert await call_echo(session) == "hi"
 
 
 async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         with pytest.raises(RequestRefused) as caught:
             await session.request(CallTool("error"))
     assert (caught.value.code, caught.value.data, len(caught.value.server_message)) == (-32602, {"why": [1, 2]}, 2000)
@@ -429,9 +402,9 @@ async def test_an_error_keeps_its_code_and_data_and_its_text_is_cut() -> None:
 @pytest.mark.req("base.result-type.unknown")
 @pytest.mark.req("base.result-type.absent")
 async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> None:
-    async with opened(faulty("modern", era="stateless")) as session:
-        assert words(await session.request(CallTool("kind", {"kind": "complete"}))) == "x"
-        assert await echo(session) == "hi"
+    async with open_stdio_session(faulty_server("modern", era="stateless")) as session:
+        assert single_text(await session.request(CallTool("kind", {"kind": "complete"}))) == "x"
+        assert await call_echo(session) == "hi"
         with pytest.raises(MalformedMessage, match="task"):
             await session.request(CallTool("kind", {"kind": "task"}))
 
@@ -439,7 +412,7 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
 @pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
 async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(tmp_path: Path) -> None:
     notes, note = RecordingObserver(), tmp_path / "seen"
-    async with opened(faulty("modern", str(note), era="stateless"), notes) as session:
+    async with open_stdio_session(faulty_server("modern", str(note), era="stateless"), notes) as session:
         for _ in range(2):
             with pytest.raises(RequestTimeout):
                 await session.request(CallTool("ask", {"method": "ping"}), deadline=0.2)
@@ -458,8 +431,8 @@ def gone(pid: int) -> bool:
 )
 async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, most: float) -> None:
     children = set(psutil.Process().children(recursive=True))
-    async with opened(faulty(fault, era="handshake")) as session:
-        await echo(session)
+    async with open_stdio_session(faulty_server(fault, era="handshake")) as session:
+        await call_echo(session)
         (child,) = set(psutil.Process().children(recursive=True)) - children
         begun = time.monotonic()
     assert least <= time.monotonic() - begun < most
@@ -470,7 +443,7 @@ async def test_leaving_ends_the_server_by_the_ladder(fault: str, least: float, m
 @pytest.mark.parametrize("how", ["leaving", "death"])
 async def test_grandchildren_end_with_the_server(tmp_path: Path, how: str) -> None:
     note = tmp_path / "pids"
-    async with opened(faulty("leaves a grandchild", str(note), era="handshake")) as session:
+    async with open_stdio_session(faulty_server("leaves a grandchild", str(note), era="handshake")) as session:
         grandchild = int(note.read_text().splitlines()[0])
         assert not gone(grandchild)
         if how == "death":
@@ -493,7 +466,7 @@ async def test_a_server_ends_when_its_host_is_killed_outright() -> None:
         "        await anyio.sleep_forever()\n"
         "anyio.run(main)\n"
     )
-    with psutil.Popen([sys.executable, "-c", host, FAULTY], stdout=subprocess.PIPE) as process:
+    with psutil.Popen([sys.executable, "-c", host, FAULTY_SERVER], stdout=subprocess.PIPE) as process:
         child = psutil.Process(int(process.stdout.readline()))
         process.kill()
     psutil.wait_procs([child], timeout=5)
@@ -506,7 +479,7 @@ async def test_a_cancelled_owner_still_ends_the_process() -> None:
     pids: list[int] = []
 
     async def own() -> None:
-        async with opened(faulty()) as session:
+        async with open_stdio_session(faulty_server()) as session:
             pids.extend(child.pid for child in set(psutil.Process().children(recursive=True)) - children)
             started.set()
             await session.request(CallTool("silent"))
@@ -531,7 +504,7 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
     notes = RecordingObserver()
     server = ServerConfig(name="peer", command=sys.executable, args=("-c", show), env={"MINE": "1"}, era="handshake")
     with pytest.raises(StartupError):
-        async with opened(server, notes):
+        async with open_stdio_session(server, notes):
             pass
     seen = set(notes.lines[0].split())
     assert {"MINE", "LC_TEST", "PATH"} <= seen
@@ -543,16 +516,16 @@ async def test_the_child_sees_only_allow_listed_and_configured_variables(monkeyp
 
 async def test_an_error_of_the_owner_comes_through_as_it_is() -> None:
     with pytest.raises(RequestRefused):
-        async with opened(faulty()) as session:
+        async with open_stdio_session(faulty_server()) as session:
             await session.request(CallTool("error"))
 
 
 async def test_many_calls_in_flight_get_their_own_answers() -> None:
-    async with opened(faulty()) as session:
+    async with open_stdio_session(faulty_server()) as session:
         results: dict[int, str] = {}
 
         async def one(number: int) -> None:
-            results[number] = await echo(session, str(number) * 50)
+            results[number] = await call_echo(session, str(number) * 50)
 
         async with anyio.create_task_group() as group:
             for number in range(200):
@@ -566,12 +539,13 @@ async def test_a_server_gets_no_descriptor_of_ours_but_its_three_pipes(tmp_path:
     note = tmp_path / "descriptors"
     seen = "{n: os.readlink(f'/dev/fd/{n}') for n in os.listdir('/dev/fd') if os.path.exists(f'/dev/fd/{n}')}"
     listing = f"import json, os; seen = {seen}; open({str(note)!r}, 'w').write(json.dumps(seen))"
-    code = f"{listing}; import runpy, sys; sys.argv = ['x', '', '']; runpy.run_path({FAULTY!r}, run_name='__main__')"
+    serving = f"import runpy, sys; sys.argv = ['x', '', '']; runpy.run_path({FAULTY_SERVER!r}, run_name='__main__')"
+    code = f"{listing}; {serving}"
     descriptor = os.open(secret, os.O_RDONLY)
     try:
         os.set_inheritable(descriptor, True)  # as a library may
-        async with opened(ServerConfig(name="peer", command=sys.executable, args=("-c", code))) as session:
-            assert await echo(session) == "hi"
+        async with open_stdio_session(ServerConfig(name="peer", command=sys.executable, args=("-c", code))) as session:
+            assert await call_echo(session) == "hi"
     finally:
         os.close(descriptor)
     held = json.loads(note.read_text())

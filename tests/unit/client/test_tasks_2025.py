@@ -24,21 +24,15 @@ from mcphost.protocol.server_requests import ClientResult, ElicitResult, ServerR
 from mcphost.protocol.tasks import CancelTask, GetTask, GetTaskResult, ListTasks, TaskStatusNotification
 from mcphost.protocol.tools import CallTool
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
+from tests.unit.client.results import RELATED_TASK_KEY, single_text
+from tests.unit.client.scripted_http import handshake_server
+from tests.unit.client.scripted_http import open_http_session as over_http
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.test_http_servers import legacy, words
-from tests.unit.client.test_http_servers import opened as over_http
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_task_polling")]
 TASKS: dict[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-RELATED = "io.modelcontextprotocol/related-task"
-DONE: dict[str, Any] = {"content": [{"type": "text", "text": "found"}], "_meta": {RELATED: {"taskId": "t-1"}}}
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
-    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
+DONE: dict[str, Any] = {"content": [{"type": "text", "text": "found"}], "_meta": {RELATED_TASK_KEY: {"taskId": "t-1"}}}
 
 
 def task(status: str = "working", message: str | None = None, ident: str = "t-1", **more: Any) -> dict[str, Any]:
@@ -100,7 +94,7 @@ async def test_a_tool_that_requires_a_task_is_created_polled_and_its_result_take
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
         result = await session.request(CallTool("dig", {"deep": 1}), on_notification=heard.append)
-    assert words(result) == "found"
+    assert single_text(result) == "found"
     assert sent(peer) == ["tools/call", "tasks/get", "tasks/get", "tasks/get", "tasks/result"]
     assert params(peer, "tools/call")["task"] == {"ttl": 3_600_000}
     assert params(peer, "tools/call")["arguments"] == {"deep": 1}
@@ -130,7 +124,7 @@ async def test_without_the_servers_and_the_tools_word_a_call_is_a_plain_one(
     peer = at(Jobs(created=DONE, support=support), revision, declared)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer) == ["tools/call"]
     assert "task" not in params(peer, "tools/call")
 
@@ -152,7 +146,7 @@ async def test_a_server_that_answers_at_once_is_taken_at_its_word() -> None:
     peer = at(Jobs(created=DONE))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer) == ["tools/call"]
 
 
@@ -197,7 +191,7 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(tell)
             with anyio.fail_after(20):
-                assert words(await session.request(CallTool("dig"))) == "found"
+                assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer) == ["tools/call", "tasks/result"]
 
 
@@ -211,7 +205,7 @@ async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -
     peer = at(Jobs(flood, flood, flood, task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer).count("tasks/get") == 4
 
 
@@ -229,7 +223,7 @@ async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> Non
 
         group.start_soon(flood)
         with anyio.fail_after(20):
-            assert words(await session.request(CallTool("dig"))) == "found"
+            assert single_text(await session.request(CallTool("dig"))) == "found"
         group.cancel_scope.cancel()
     assert sent(peer).count("tasks/get") == 3
 
@@ -284,7 +278,11 @@ class Asking(FakeRequestHandler):
 
 def question(ident: int = 70) -> dict[str, Any]:
     asked = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
-    return {"id": ident, "method": "elicitation/create", "params": asked | {"_meta": {RELATED: {"taskId": "t-1"}}}}
+    return {
+        "id": ident,
+        "method": "elicitation/create",
+        "params": asked | {"_meta": {RELATED_TASK_KEY: {"taskId": "t-1"}}},
+    }
 
 
 @pytest.mark.req("task.old.input-required")
@@ -304,7 +302,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
             peer.say(id=fetch, result=DONE)
 
         group.start_soon(server)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer).count("tasks/result") == 1
     assert peer.answers() == [
         {
@@ -313,7 +311,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
             "result": {
                 "action": "accept",
                 "content": {"which": "snake"},
-                "_meta": {RELATED: {"taskId": "t-1"}},
+                "_meta": {RELATED_TASK_KEY: {"taskId": "t-1"}},
             },
         }
     ]
@@ -377,7 +375,7 @@ async def test_a_question_that_comes_on_the_heels_of_its_task_belongs_to_the_tas
             answers.let.set()
 
         group.start_soon(server)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     ((_, context),) = answers.asked
     assert (context.method, context.target) == ("tools/call", "dig")
 
@@ -390,7 +388,7 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
     peer = at(jobs)
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert sent(peer).count("tasks/result") == 2
 
 
@@ -436,7 +434,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
             case _:
                 raise AssertionError(message)
 
-    plain = legacy(on_call, on_get=on_get)
+    plain = handshake_server(on_call, on_get=on_get)
 
     async def handler(one: ReceivedRequest) -> object:
         message = one.message if one.body else {}
@@ -444,7 +442,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
             capabilities = {"tools": {}, "tasks": TASKS}
             return await one.result({"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": {}})
         if message.get("id") == 70:
-            assert message["result"]["_meta"] == {RELATED: {"taskId": "t-1"}}
+            assert message["result"]["_meta"] == {RELATED_TASK_KEY: {"taskId": "t-1"}}
             answered.set()
         return await plain(one)
 
@@ -458,7 +456,7 @@ async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server()
                 await session.request(CallTool("other"))
 
             group.start_soon(other)
-            assert words(await session.request(CallTool("dig"), on_notification=heard.append)) == "found"
+            assert single_text(await session.request(CallTool("dig"), on_notification=heard.append)) == "found"
     assert [one.progress for one in heard if isinstance(one, ProgressNotification)] == [3]
     assert answers.asked[0][1].target == "dig"
 
@@ -472,7 +470,7 @@ async def test_a_failed_task_gives_the_tools_own_error_result() -> None:
         await list_tools(session)
         result = await session.request(CallTool("dig"))
     assert result.is_error
-    assert words(result) == "no water"
+    assert single_text(result) == "no water"
 
 
 @pytest.mark.req("task.old.failed-is-error")
@@ -571,7 +569,7 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
         await one.result(Jobs(task(pollInterval=60_000))(at(Jobs()), method, {}), connection="close")
         return False  # the next request needs a connection of its own
 
-    plain = legacy(on_call)
+    plain = handshake_server(on_call)
 
     async def handler(one: ReceivedRequest) -> object:
         if one.body and one.message.get("method") == "initialize":
@@ -617,7 +615,7 @@ async def test_a_task_may_take_longer_than_a_request_and_has_a_limit_of_its_own(
     jobs = Jobs(*[task(pollInterval=50)] * 4, task("completed"))
     async with connect_to(at(jobs), limits=limits, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
         jobs.states = [task()]
         with pytest.raises(RequestTimeout, match="was not done within"):
             await session.request(CallTool("dig"))
@@ -656,7 +654,7 @@ async def test_an_unknown_status_is_said_once_and_taken_for_working() -> None:
     peer = at(Jobs(task("pondering"), task("musing"), task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert [one for one in peer.notes.warnings if "unknown status 'pondering'" in one] == peer.notes.warnings
     assert len(peer.notes.warnings) == 1
 

@@ -34,12 +34,13 @@ from mcphost.protocol.tasks import GetTaskResult, ListTasks, Task, TaskStatusNot
 from mcphost.protocol.tools import CallTool, ListTools
 from mcphost.serialization import Raw, decode, encode
 from tests.unit.client.fakes import FakeRequestHandler
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import DISCOVERY
+from tests.unit.client.scripted_http import open_http_session as over_http
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer, connect_to
-from tests.unit.client.test_http_servers import DISCOVERY, words
-from tests.unit.client.test_http_servers import opened as over_http
 from tests.unit.transport.raw_http import ReceivedRequest
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("fast_task_polling")]
 EXTENSION = "io.modelcontextprotocol/tasks"
 CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}, "extensions": {EXTENSION: {}}}
 FOUND: dict[str, Any] = {"content": [{"type": "text", "text": "found"}]}
@@ -48,12 +49,6 @@ ANSWERS: dict[str, ClientResult] = {
     "elicitation/create": ElicitResult("accept", {"name": "Ada"}),
     "sampling/createMessage": CreateMessageResult("assistant", Raw(b'{"type":"text","text":"x"}'), "m"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MIN_POLL_INTERVAL", 0.01)
-    monkeypatch.setattr(tasks, "_FIRST_POLL_INTERVAL", 0.01)
 
 
 def task(status: str = "working", kind: str = "complete", ident: str = "t/1 ü", **more: Any) -> dict[str, Any]:
@@ -111,7 +106,7 @@ async def dig(
     """What the tool said, and the server."""
     peer = at(jobs)
     async with connect_to(peer, answers) as session:
-        return words(await session.request(CallTool("dig"), deadline=deadline)), peer
+        return single_text(await session.request(CallTool("dig"), deadline=deadline)), peer
 
 
 # -- the plain way
@@ -131,7 +126,7 @@ async def test_a_call_that_becomes_a_task_ends_with_its_inline_result() -> None:
     said: list[Notification] = heard
     async with connect_to(peer) as session:
         await list_tools(session)
-        assert words(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
+        assert single_text(await session.request(CallTool("dig"), on_notification=said.append)) == "found"
     assert peer.methods() == ["server/discover", "tools/list", "tools/call", *["tasks/get"] * 3]
     for message in peer.seen:
         meta = message["params"]["_meta"]
@@ -232,7 +227,7 @@ async def test_a_poll_that_got_lost_is_sent_again() -> None:
                 return await one.result(task("completed"))
 
     async with over_http(handler) as (session, _):
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert gets >= 4
 
 
@@ -440,7 +435,7 @@ async def test_a_task_is_listened_to_over_http_on_a_stream_of_its_own() -> None:
 
     async with over_http(handler) as (session, server):
         with anyio.fail_after(20):
-            assert words(await session.request(CallTool("dig"))) == "found"
+            assert single_text(await session.request(CallTool("dig"))) == "found"
             await closed.wait()
     assert server.calls() == ["POST server/discover", "POST tools/call", "POST subscriptions/listen"]
 
@@ -464,7 +459,7 @@ async def test_a_server_that_did_not_declare_the_extension_is_not_asked_to_tell(
     jobs.states = [task("completed")]
     peer = ScriptedServer(jobs, "2026-07-28", {"tools": {}})
     async with connect_to(peer) as session:
-        assert words(await session.request(CallTool("dig"))) == "found"
+        assert single_text(await session.request(CallTool("dig"))) == "found"
     assert peer.methods()[1:] == ["tools/call", "tasks/get"]
 
 

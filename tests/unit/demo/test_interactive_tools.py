@@ -6,9 +6,8 @@ from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
-from tests.unit.demo.test_server import Peer, peer
+from tests.unit.demo.demo_client import DemoClient
 
-__all__ = ["peer"]
 CAN: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "sampling": {}}
 ERAS = ["handshake", "stateless"]
 
@@ -16,7 +15,7 @@ ERAS = ["handshake", "stateless"]
 class Client:
     """Calls a tool, answers what it asks, and keeps the question."""
 
-    def __init__(self, peer: Peer, era: str, can: Any = None) -> None:
+    def __init__(self, peer: DemoClient, era: str, can: Any = None) -> None:
         self.peer, self.modern = peer, era == "stateless"
         self.meta = {"_meta": {"io.modelcontextprotocol/clientCapabilities": CAN if can is None else can}}
         self.asked: Any = None
@@ -53,7 +52,7 @@ class Client:
 
 
 @pytest.fixture(params=ERAS)
-def client(request: pytest.FixtureRequest, peer: Peer) -> Client:
+def client(request: pytest.FixtureRequest, peer: DemoClient) -> Client:
     return Client(peer, request.param)
 
 
@@ -111,7 +110,7 @@ def test_the_clients_model_is_asked(client: Client) -> None:
     assert client.asked["params"]["maxTokens"] == 60
 
 
-def test_a_client_that_refuses_with_an_error_is_told_so(peer: Peer) -> None:
+def test_a_client_that_refuses_with_an_error_is_told_so(peer: DemoClient) -> None:
     client = Client(peer, "handshake")
     refused = client.call("ask_model", {"error": {"code": -1, "message": "User rejected it"}})
     assert refused["isError"]
@@ -123,7 +122,7 @@ def test_a_client_that_refuses_with_an_error_is_told_so(peer: Peer) -> None:
     ("tool", "can"),
     [("order_tea", {}), ("open_page", {"elicitation": {}}), ("ask_model", {"elicitation": {"form": {}}})],
 )
-def test_what_a_client_did_not_offer_is_not_asked(peer: Peer, era: str, tool: str, can: Any) -> None:
+def test_what_a_client_did_not_offer_is_not_asked(peer: DemoClient, era: str, tool: str, can: Any) -> None:
     client = Client(peer, era, can)
     refused = client.call(tool, {})
     assert refused["isError"]
@@ -131,7 +130,7 @@ def test_what_a_client_did_not_offer_is_not_asked(peer: Peer, era: str, tool: st
     assert client.asked is None
 
 
-def test_a_call_that_is_cancelled_takes_its_question_back(peer: Peer) -> None:
+def test_a_call_that_is_cancelled_takes_its_question_back(peer: DemoClient) -> None:
     Client(peer, "handshake")
     peer.write({"id": "c", "method": "tools/call", "params": {"name": "order_tea", "arguments": {}}})
     asked = peer.read()
@@ -141,7 +140,7 @@ def test_a_call_that_is_cancelled_takes_its_question_back(peer: Peer) -> None:
     assert peer.call("add", {"a": 1, "b": 1})["result"]["content"][0]["text"] == "1 + 1 = 2"
 
 
-def test_a_page_of_another_call_is_not_waited_for(peer: Peer) -> None:
+def test_a_page_of_another_call_is_not_waited_for(peer: DemoClient) -> None:
     client = Client(peer, "stateless")
     forged = {"name": "open_page", "arguments": {}, "requestState": "x", **client.meta}
     forged["inputResponses"] = {"asked": {"action": "accept"}}

@@ -4,107 +4,58 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.cli.bootstrap import DEMO_SERVER
-
-M = "io.modelcontextprotocol/"
-WHO = {"name": "t", "version": "1"}
-META = {f"{M}protocolVersion": "2026-07-28", f"{M}clientCapabilities": {}, f"{M}clientInfo": WHO}
-
-
-class Peer:
-    """A client of the demo server that writes and reads lines."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self.process = process
-        self.ids = 0
-
-    def write(self, message: Any) -> None:
-        raw = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
-        assert self.process.stdin
-        self.process.stdin.write(raw)
-        self.process.stdin.flush()
-
-    def read(self) -> Any:
-        assert self.process.stdout
-        return json.loads(self.process.stdout.readline())
-
-    def ask(self, method: str, params: Any = None, *, modern: bool = False) -> Any:
-        self.ids += 1
-        full = {**(params or {}), "_meta": {**META, **(params or {}).get("_meta", {})}} if modern else params or {}
-        self.write({"id": self.ids, "method": method, "params": full})
-        answer = self.read()
-        assert answer["id"] == self.ids
-        return answer
-
-    def hello(self, version: str = "2025-11-25", capabilities: Any = None) -> Any:
-        who = {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": {"name": "t"}}
-        answer = self.ask("initialize", who)
-        self.write({"method": "notifications/initialized"})
-        return answer["result"]
-
-    def call(self, name: str, arguments: Any, *, modern: bool = False) -> Any:
-        return self.ask("tools/call", {"name": name, "arguments": arguments}, modern=modern)
-
-
-@pytest.fixture
-def peer() -> Iterator[Peer]:
-    command = [sys.executable, "-m", "mcphost.demo.server"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield Peer(process)
-        assert process.stdin
-        process.stdin.close()
-        assert process.wait(5) == 0
+from tests.unit.demo.demo_client import META_PREFIX, REQUEST_META, DemoClient
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
-def test_handshake_answers_with_the_revision_it_was_asked_for(peer: Peer, version: str) -> None:
+def test_handshake_answers_with_the_revision_it_was_asked_for(peer: DemoClient, version: str) -> None:
     assert peer.hello(version)["protocolVersion"] == version
     assert peer.call("add", {"a": 2, "b": 40})["result"]["content"] == [{"type": "text", "text": "2 + 40 = 42"}]
 
 
-def test_handshake_offers_its_newest_revision_for_an_unknown_one(peer: Peer) -> None:
+def test_handshake_offers_its_newest_revision_for_an_unknown_one(peer: DemoClient) -> None:
     assert peer.hello("2031-01-01")["protocolVersion"] == "2025-11-25"
 
 
-def test_stateless_results_carry_type_freshness_and_server(peer: Peer) -> None:
+def test_stateless_results_carry_type_freshness_and_server(peer: DemoClient) -> None:
     found = peer.ask("server/discover", modern=True)["result"]
     assert found["resultType"] == "complete"
     assert found["cacheScope"] == "private"
     assert found["ttlMs"] > 0
     assert "2026-07-28" in found["supportedVersions"]
-    assert found["_meta"][f"{M}serverInfo"]["name"] == "mcphost-demo"
+    assert found["_meta"][f"{META_PREFIX}serverInfo"]["name"] == "mcphost-demo"
     called = peer.call("multiply", {"a": 6, "b": 7}, modern=True)["result"]
     assert called["content"][0]["text"] == "6 × 7 = 42"
     assert called["resultType"] == "complete"
     assert "ttlMs" not in called
 
 
-def test_stateless_era_stays_once_it_was_answered(peer: Peer) -> None:
+def test_stateless_era_stays_once_it_was_answered(peer: DemoClient) -> None:
     peer.ask("server/discover", modern=True)
     error = peer.ask("initialize", {"protocolVersion": "2025-11-25"})["error"]
     assert error["code"] == -32022
     assert error["data"] == {"supported": ["2026-07-28"], "requested": "2025-11-25"}
 
 
-def test_other_stateless_revision_is_refused_with_the_known_ones(peer: Peer) -> None:
-    meta = {f"{M}protocolVersion": "2031-01-01"}
+def test_other_stateless_revision_is_refused_with_the_known_ones(peer: DemoClient) -> None:
+    meta = {f"{META_PREFIX}protocolVersion": "2031-01-01"}
     error = peer.ask("tools/list", {"_meta": meta}, modern=True)["error"]
     assert error["code"] == -32022
     assert error["data"]["requested"] == "2031-01-01"
 
 
-def test_request_of_neither_era_is_invalid(peer: Peer) -> None:
+def test_request_of_neither_era_is_invalid(peer: DemoClient) -> None:
     assert peer.ask("tools/list")["error"]["code"] == -32602
     assert peer.ask("server/discover")["error"]["code"] == -32602
 
 
-def test_notes_are_added_listed_cleared_and_readable_as_a_resource(peer: Peer) -> None:
+def test_notes_are_added_listed_cleared_and_readable_as_a_resource(peer: DemoClient) -> None:
     peer.hello()
     assert peer.call("add_note", {"text": "milk"})["result"]["content"][0]["text"] == "Noted as number 1."
     assert peer.call("list_notes", {})["result"]["content"][0]["text"] == "1. milk"
@@ -114,7 +65,7 @@ def test_notes_are_added_listed_cleared_and_readable_as_a_resource(peer: Peer) -
     assert peer.call("list_notes", {})["result"]["content"][0]["text"] == "There are no notes."
 
 
-def test_tools_claim_what_they_are(peer: Peer) -> None:
+def test_tools_claim_what_they_are(peer: DemoClient) -> None:
     peer.hello()
     claims = {tool["name"]: tool["annotations"] for tool in peer.ask("tools/list")["result"]["tools"]}
     assert list(claims) == ["add", "multiply", "add_note", "list_notes", "clear_notes", "count_slowly", "roll_dice",
@@ -138,20 +89,22 @@ def test_tools_claim_what_they_are(peer: Peer) -> None:
         ("add_note", {"text": ""}, "1 to 2000 characters"),
     ],
 )
-def test_wrong_arguments_are_an_error_the_model_can_read(peer: Peer, name: str, arguments: Any, said: str) -> None:
+def test_wrong_arguments_are_an_error_the_model_can_read(
+    peer: DemoClient, name: str, arguments: Any, said: str
+) -> None:
     peer.hello()
     result = peer.call(name, arguments)["result"]
     assert result["isError"] is True
     assert said in result["content"][0]["text"]
 
 
-def test_die_has_the_sides_it_is_given(peer: Peer) -> None:
+def test_die_has_the_sides_it_is_given(peer: DemoClient) -> None:
     peer.hello()
     shown = {peer.call("roll_dice", {"sides": 2})["result"]["content"][0]["text"] for _ in range(60)}
     assert shown == {"The die shows 1.", "The die shows 2."}
 
 
-def test_slow_count_reports_progress_and_others_are_answered_meanwhile(peer: Peer) -> None:
+def test_slow_count_reports_progress_and_others_are_answered_meanwhile(peer: DemoClient) -> None:
     peer.hello()
     params = {"name": "count_slowly", "arguments": {"to": 3, "seconds": 0.3}, "_meta": {"progressToken": "p"}}
     peer.write({"id": "slow", "method": "tools/call", "params": params})
@@ -163,17 +116,17 @@ def test_slow_count_reports_progress_and_others_are_answered_meanwhile(peer: Pee
     assert peer.read()["result"]["content"][0]["text"] == "Counted to 3."
 
 
-def test_cancelled_count_ends_before_it_is_done_and_gets_no_answer(peer: Peer) -> None:
+def test_cancelled_count_ends_before_it_is_done_and_gets_no_answer(peer: DemoClient) -> None:
     peer.ask("server/discover", modern=True)
     started = time.monotonic()
-    params = {"name": "count_slowly", "arguments": {"to": 1, "seconds": 60}, "_meta": META}
+    params = {"name": "count_slowly", "arguments": {"to": 1, "seconds": 60}, "_meta": REQUEST_META}
     peer.write({"id": 90, "method": "tools/call", "params": params})
     peer.write({"method": "notifications/cancelled", "params": {"requestId": 90}})
     assert peer.call("add", {"a": 1, "b": 1}, modern=True)["result"]["content"][0]["text"] == "1 + 1 = 2"
     assert time.monotonic() - started < 30
 
 
-def test_prompt_is_filled_and_its_required_argument_demanded(peer: Peer) -> None:
+def test_prompt_is_filled_and_its_required_argument_demanded(peer: DemoClient) -> None:
     peer.hello()
     filled = peer.ask("prompts/get", {"name": "plan", "arguments": {"topic": "a trip", "tone": "cheerful"}})
     assert "a trip" in filled["result"]["messages"][0]["content"]["text"]
@@ -196,7 +149,7 @@ def test_prompt_is_filled_and_its_required_argument_demanded(peer: Peer) -> None
         (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"demo://no"}}\n', -32002),
     ],
 )
-def test_bad_lines_get_an_error_and_the_server_goes_on(peer: Peer, line: bytes, code: int) -> None:
+def test_bad_lines_get_an_error_and_the_server_goes_on(peer: DemoClient, line: bytes, code: int) -> None:
     peer.hello()
     peer.write(line)
     assert peer.read()["error"]["code"] == code

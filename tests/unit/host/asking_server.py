@@ -22,7 +22,7 @@ from mcphost.serialization import Raw, encode, loads
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.host.peer_host import InProcessServer, PeerOpener, tool_definition, tools_result
+from tests.unit.host.scripted_host import InProcessServer, PeerOpener, tool_definition, tools_result
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = "2026-07-28"

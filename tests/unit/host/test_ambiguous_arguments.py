@@ -1,27 +1,15 @@
 """What a server may read in another way than we do: a rule that allows does not cover it, one that forbids does."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcphost.config.rules import parse_rule
-from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
-from mcphost.sandbox.schema_validator import SchemaValidator
+from mcphost.host.consent.rule_matching import RuleMatcher
+from tests.unit.host.rule_inputs import rule_input
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def matching() -> AsyncIterator[RuleMatcher]:
-    checker = SchemaValidator()
-    yield RuleMatcher(checker)
-    await checker.close()
-
-
-def call(folder: str | None = "/", **arguments: Any) -> RuleInput:
-    return RuleInput(server="fs", tool="t", arguments=arguments, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +24,15 @@ async def test_an_argument_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
     matching: RuleMatcher, name: str
 ) -> None:
     rule = parse_rule("fs/t?path=ok")
-    assert await matching.match(rule, call(path="ok")) == "yes"
-    assert await matching.match(rule, call(**{"path": "ok", name: "evil"})) == "unsure"
-    assert await matching.match(rule, call(**{name: "ok"})) == "unsure"
+    assert await matching.match(rule, rule_input(path="ok")) == "yes"
+    assert await matching.match(rule, rule_input(**{"path": "ok", name: "evil"})) == "unsure"
+    assert await matching.match(rule, rule_input(**{name: "ok"})) == "unsure"
 
 
 @pytest.mark.parametrize("name", ["paths", "pat", "path2", "path[x]", "\u0440ath", "other"])
 async def test_an_argument_of_another_name_is_none_of_its_business(matching: RuleMatcher, name: str) -> None:
-    assert await matching.match(parse_rule("fs/t?path=ok"), call(**{"path": "ok", name: "x"})) == "yes"
-    assert await matching.match(parse_rule("fs/t?path=ok"), call(**{name: "ok"})) == "no"
+    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(**{"path": "ok", name: "x"})) == "yes"
+    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(**{name: "ok"})) == "no"
 
 
 @pytest.mark.parametrize(
@@ -67,24 +55,24 @@ async def test_nested_arguments_are_doubtful_in_every_other_form(
     matching: RuleMatcher, arguments: dict[str, Any]
 ) -> None:
     rule = parse_rule("fs/t?options.depth=9")
-    assert await matching.match(rule, call(options={"depth": 9}, other={"depth": 3})) == "yes"
-    assert await matching.match(rule, call(options={"depth": 8})) == "no"
-    assert await matching.match(rule, call(**arguments)) == "unsure"
+    assert await matching.match(rule, rule_input(options={"depth": 9}, other={"depth": 3})) == "yes"
+    assert await matching.match(rule, rule_input(options={"depth": 8})) == "no"
+    assert await matching.match(rule, rule_input(**arguments)) == "unsure"
     if "options" not in arguments:
-        assert await matching.match(rule, call(options={"depth": 9}, **arguments)) == "unsure"
+        assert await matching.match(rule, rule_input(options={"depth": 9}, **arguments)) == "unsure"
 
 
 async def test_a_name_with_a_dot_is_doubtful_beside_the_nested_one(matching: RuleMatcher) -> None:
     rule = parse_rule("fs/t?a%2Eb=x")
-    assert await matching.match(rule, call(**{"a.b": "x"})) == "yes"
-    assert await matching.match(rule, call(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
+    assert await matching.match(rule, rule_input(**{"a.b": "x"})) == "yes"
+    assert await matching.match(rule, rule_input(**{"a.b": "x", "a": {"b": "y"}})) == "unsure"
 
 
 async def test_names_nested_without_end_cannot_be_judged(matching: RuleMatcher) -> None:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"_": deep}
-    assert await matching.match(parse_rule("fs/t?path=ok"), call(path="ok", _=deep)) == "unsure"
+    assert await matching.match(parse_rule("fs/t?path=ok"), rule_input(path="ok", _=deep)) == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +104,7 @@ async def test_a_text_that_may_be_read_as_the_one_of_the_rule_is_doubtful(
     matching: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
     name = condition.partition("=")[0]
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), call(**{name: value})) == answer
+    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(**{name: value})) == answer
 
 
 @pytest.fixture
@@ -143,7 +131,7 @@ async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
     matching: RuleMatcher, proj: str, path: str
 ) -> None:
     value = path.replace("{proj}", proj)
-    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), call(proj, p=value)) == "unsure"
+    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(proj, p=value)) == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +140,7 @@ async def test_a_path_that_may_be_more_than_one_or_an_option_is_not_covered(
 async def test_usual_names_are_covered_wherever_the_server_runs(matching: RuleMatcher, proj: str, path: str) -> None:
     value = path.replace("{proj}", proj)
     runs_in = "/" if value.startswith("/") else proj
-    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), call(runs_in, p=value)) == "yes"
+    assert await matching.match(parse_rule(f"fs/t?p=under:{proj}"), rule_input(runs_in, p=value)) == "yes"
 
 
 @pytest.mark.parametrize(
@@ -164,13 +152,13 @@ async def test_usual_names_are_covered_wherever_the_server_runs(matching: RuleMa
     ],
 )  # fmt: skip
 async def test_a_never_rule_about_a_folder_sees_every_path_in_the_text(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), call("/srv", p=path)) != "no"
+    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) != "no"
 
 
 @pytest.mark.parametrize("path", ["/srv/a,b", "it's", "@scope/pkg", "date=2026-01-01/x", "-rf", "x y", "/srv/a:1"])
 async def test_a_never_rule_about_a_folder_lets_other_paths_be(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), call("/srv", p=path)) == "no"
+    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "no"
 
 
 async def test_a_text_of_many_paths_cannot_be_judged(matching: RuleMatcher) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), call("/srv", p="a," * 200)) == "unsure"
+    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p="a," * 200)) == "unsure"

@@ -15,7 +15,7 @@ from mcphost.llm.model import ModelRequest
 from mcphost.store.results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
+from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 BIG = "".join(f"line {number}\n" for number in range(60_000))

@@ -12,8 +12,6 @@ from mcphost.errors import ConsentDenied, RequestRefused, ServerError
 from mcphost.host.events import (
     CatalogChanged,
     EventBus,
-    EventQueue,
-    HostEvent,
     ResourceChanged,
     ServerLog,
     ServerState,
@@ -25,11 +23,10 @@ from mcphost.host.servers.change_watcher import ChangeWatcher
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.unit.client.scripted_server import NO_REPLY, ScriptedServer
-from tests.unit.host.peered import open_peer_host
+from tests.unit.host.host_events import LIST_RESULT_KEYS, wait_for_event
+from tests.unit.host.scripted_host import open_peer_host
 
 pytestmark = pytest.mark.anyio
-LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
-         "resources/templates/list": "resourceTemplates"}  # fmt: skip
 CHANGED = "notifications/{}/list_changed"
 
 
@@ -37,7 +34,7 @@ class Listed:
     """A server whose lists the test changes; `ttl` in milliseconds, `refuse` by method."""
 
     def __init__(self, revision: str = "2025-11-25", **lists: list[str]) -> None:
-        self.lists = {kind: lists.get(kind, []) for kind in LISTS.values()}
+        self.lists = {kind: lists.get(kind, []) for kind in LIST_RESULT_KEYS.values()}
         self.words = "does it"
         self.ttl: float = 0
         self.refuse: dict[str, ErrorData] = {}
@@ -53,12 +50,17 @@ class Listed:
             if self.acknowledges:
                 self.tell("notifications/subscriptions/acknowledged", peer.ident, notifications=params["notifications"])
             return NO_REPLY
-        if method not in LISTS:
+        if method not in LIST_RESULT_KEYS:
             return {"resultType": "complete", "content": []}
-        names = self.lists[LISTS[method]]
+        names = self.lists[LIST_RESULT_KEYS[method]]
         entries = [{"name": name, "uri": f"a://{name}", "uriTemplate": "a://{x}", "description": self.words,
                     "inputSchema": {"type": "object"}} for name in names]  # fmt: skip
-        result = {"resultType": "complete", "ttlMs": self.ttl, "cacheScope": "public", LISTS[method]: entries}
+        result = {
+            "resultType": "complete",
+            "ttlMs": self.ttl,
+            "cacheScope": "public",
+            LIST_RESULT_KEYS[method]: entries,
+        }
         if self.seconds:
             self.late.append((self.peer.ident, result))
             return NO_REPLY
@@ -72,14 +74,6 @@ class Listed:
 
     def count(self, method: str) -> int:
         return self.peer.methods().count(method)
-
-
-async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    """The next event of that kind."""
-    async for event in feed:
-        if isinstance(event, kind):
-            return event
-    raise AssertionError("the feed ended")
 
 
 @pytest.fixture(autouse=True)
@@ -107,9 +101,9 @@ async def test_a_changed_list_is_read_again_and_the_others_are_not(
         feed = host.events.subscribe()
         server.lists[kind] = ["new"]
         server.tell(CHANGED.format(kind), server.peer.ident if revision == "2026-07-28" else None)
-        await until(feed, ServerState)
+        await wait_for_event(feed, ServerState)
         assert len(getattr(host.servers.view("peer").catalog, kind)) == 1
-    assert [method for method in LISTS for _ in range(server.count(method) - 1)] == again
+    assert [method for method in LIST_RESULT_KEYS for _ in range(server.count(method) - 1)] == again
 
 
 async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tmp_path: Path) -> None:
@@ -120,7 +114,7 @@ async def test_a_burst_of_changes_costs_one_listing_and_the_last_state_counts(tm
         for number in range(1_000):
             server.lists["tools"] = [f"tool {number}"]
             server.tell(CHANGED.format("tools"))
-        assert (await until(feed, CatalogChanged)).added == ("tool 999",)
+        assert (await wait_for_event(feed, CatalogChanged)).added == ("tool 999",)
         await anyio.sleep(0.06)
         assert server.count("tools/list") <= 3
 
@@ -183,7 +177,7 @@ async def test_a_change_after_a_long_first_listing_is_read_without_a_pause(
         feed = host.events.subscribe()
         server.lists["tools"] = ["b"]
         server.tell(CHANGED.format("tools"))
-        assert (await until(feed, CatalogChanged)).added == ("b",)
+        assert (await wait_for_event(feed, CatalogChanged)).added == ("b",)
         tasks.cancel_scope.cancel()
 
 
@@ -195,7 +189,7 @@ async def test_a_list_that_cannot_be_read_again_leaves_the_old_one(tmp_path: Pat
         feed = host.events.subscribe()
         server.refuse["tools/list"] = ErrorData(-32603, "busy")
         server.tell(CHANGED.format("tools"))
-        await until(feed, ServerLog)
+        await wait_for_event(feed, ServerLog)
         assert "could not be read" in host.servers.view("peer").log[0].text
         assert [tool.name for tool in host.servers.view("peer").catalog.tools] == ["a"]
         assert host.servers.view("peer").state == "ready"
@@ -353,8 +347,8 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
         await anyio.wait_all_tasks_blocked()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
-            assert "listed again" in (await until(feed, ToolProgress)).message
-            assert (await until(feed, CatalogChanged)).changed == ("t",)
+            assert "listed again" in (await wait_for_event(feed, ToolProgress)).message
+            assert (await wait_for_event(feed, CatalogChanged)).changed == ("t",)
             await anyio.wait_all_tasks_blocked()
             assert not any(isinstance(event, ToolStarted) for event in feed.drain())
             host.conversation.stop()
@@ -391,7 +385,7 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
         await host.features.subscribe("peer", "a://1")
         await host.features.subscribe("peer", "a://1")
         first.tell("notifications/resources/updated", first.peer.ident if stateless else None, uri="a://1")
-        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
+        assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
         host.servers.restart("peer")
         await host.servers.ensure_ready("peer")
         method = "subscriptions/listen" if stateless else "resources/subscribe"
@@ -400,7 +394,7 @@ async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect
         asked = [one for one in second.peer.seen if one.get("method") == method and "a://1" in str(one["params"])]
         assert len(asked) == 1
         second.tell("notifications/resources/updated", asked[0]["id"] if stateless else None, uri="a://1/part")
-        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1/part")
+        assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://1/part")
         assert await host.features.unsubscribe("peer", "a://1")
         assert not await host.features.unsubscribe("peer", "a://1")
         await anyio.wait_all_tasks_blocked()
@@ -462,7 +456,7 @@ async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
             for _ in range(100):
                 server.tell("notifications/resources/updated", uri="a://1")
             await anyio.lowlevel.checkpoint()
-        await until(feed, ResourceChanged)
+        await wait_for_event(feed, ResourceChanged)
         await anyio.sleep(0.1)
         assert len([event for event in feed.drain() if isinstance(event, ResourceChanged)]) <= 2
 

@@ -12,21 +12,20 @@ from mcphost.protocol.completion import PromptReference, ResourceTemplateReferen
 from mcphost.protocol.content import AudioContent, EmbeddedResource, ImageContent, ResourceLink, TextContent
 from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.serialization import Raw, encode
+from tests.spec.manifest import REVISIONS
 from tests.unit.client.scripted_server import ALL_CAPABILITIES, ScriptedServer
-from tests.unit.host.peered import open_peer_host
+from tests.unit.host.host_events import LIST_RESULT_KEYS
+from tests.unit.host.scripted_host import open_peer_host
 
 pytestmark = pytest.mark.anyio
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-LISTS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
-         "resources/templates/list": "resourceTemplates"}  # fmt: skip
 
 
 def offering(answers: Any, revision: str = "2025-11-25", **lists: list[Any]) -> ScriptedServer:
     """A server with those lists; `answers(method, params)` gives the rest."""
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
-        if method in LISTS:
-            return {"resultType": "complete", LISTS[method]: lists.get(LISTS[method], [])}
+        if method in LIST_RESULT_KEYS:
+            return {"resultType": "complete", LIST_RESULT_KEYS[method]: lists.get(LIST_RESULT_KEYS[method], [])}
         return answers(method, params)
 
     return ScriptedServer(script, revision)
@@ -339,7 +338,7 @@ async def test_a_log_message_is_in_the_servers_log_with_its_logger(tmp_path: Pat
 async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Path) -> None:
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         fresh = {"resultType": "complete", "ttlMs": 3_600_000, "cacheScope": "public"}
-        return {**fresh, LISTS[method]: []} if method in LISTS else {**fresh, "contents": []}
+        return {**fresh, LIST_RESULT_KEYS[method]: []} if method in LIST_RESULT_KEYS else {**fresh, "contents": []}
 
     peer = ScriptedServer(script, "2026-07-28")
     async with open_peer_host(tmp_path, peer) as host:
@@ -348,7 +347,7 @@ async def test_an_explicit_refresh_asks_however_fresh_everything_is(tmp_path: Pa
         await host.features.refresh("peer")
         for fresh in (False, False, True):
             await host.features.read_resource("peer", "a:1", bypass_cache=fresh)
-    assert [peer.methods().count(method) for method in (*LISTS, "resources/read")] == [2, 2, 2, 2, 3]
+    assert [peer.methods().count(method) for method in (*LIST_RESULT_KEYS, "resources/read")] == [2, 2, 2, 2, 3]
 
 
 @pytest.mark.parametrize(("revision", "method"), [("2025-11-25", "ping"), ("2026-07-28", "server/discover")])

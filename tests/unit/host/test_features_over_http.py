@@ -8,9 +8,10 @@ import pytest
 
 from mcphost.client import subscriptions
 from mcphost.errors import RequestRefused
-from mcphost.host.events import CatalogChanged, EventQueue, HostEvent, ResourceChanged, ServerLog
+from mcphost.host.events import CatalogChanged, ResourceChanged, ServerLog
 from mcphost.host.servers import change_watcher
-from tests.unit.host.peered import open_peer_host
+from tests.unit.host.host_events import wait_for_event
+from tests.unit.host.scripted_host import open_peer_host
 from tests.unit.transport.raw_http import ReceivedRequest, serve
 
 pytestmark = pytest.mark.anyio
@@ -93,13 +94,6 @@ class Server:
         return [one for one in self.listening if key in one.message["params"]["notifications"]][-1]
 
 
-async def until(feed: EventQueue, kind: type[HostEvent]) -> Any:
-    async for event in feed:
-        if isinstance(event, kind):
-            return event
-    raise AssertionError("the feed ended")
-
-
 @pytest.mark.req("log.message.scope")
 @pytest.mark.req("log.level.modern")
 async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_path: Path) -> None:
@@ -131,7 +125,7 @@ async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody
         assert stream.message["params"]["notifications"] == {"resourceSubscriptions": ["a://1"]}
         await server.tell(stream, "notifications/resources/updated", uri="a://2")
         await stream.event({"method": "notifications/resources/updated", "params": {"uri": "a://1"}})
-        assert await until(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
+        assert await wait_for_event(feed, ResourceChanged) == ResourceChanged("peer", "a://1")
         assert not server.ended.is_set()
         await host.features.unsubscribe("peer", "a://1")
         await server.ended.wait()
@@ -148,7 +142,7 @@ async def test_a_stream_that_breaks_is_opened_again_and_what_was_missed_is_found
         server.tools = ["t", "new"]
         server.hang_up.set()
         server.hang_up = anyio.Event()
-        assert (await until(feed, CatalogChanged)).added == ("new",)
+        assert (await wait_for_event(feed, CatalogChanged)).added == ("new",)
         assert len(server.listening) == 2
 
 
@@ -180,7 +174,7 @@ async def test_progress_and_logs_on_a_subscription_are_not_taken_for_anything(tm
         await server.tell(stream, "notifications/message", level="emergency", data="listen to me")
         server.tools = ["t", "new"]
         await server.tell(stream, "notifications/tools/list_changed")
-        await until(feed, CatalogChanged)
+        await wait_for_event(feed, CatalogChanged)
         assert host.servers.view("peer").log == ()
     wanted = [one.message["params"]["notifications"] for one in server.listening]
     assert [one for one in wanted if "toolsListChanged" in one] == [stream.message["params"]["notifications"]]

@@ -28,7 +28,7 @@ from tests.unit.host.asking_server import (
     open_asking_host,
     sampling_request,
 )
-from tests.unit.host.peer_host import create_peer, open_host_with
+from tests.unit.host.scripted_host import create_peer, open_host_with
 
 pytestmark = pytest.mark.anyio
 

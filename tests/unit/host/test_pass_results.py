@@ -1,6 +1,5 @@
 """Which results are given to the model unread: what a rule of the run certainly covers, once that is recorded."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +13,6 @@ from mcphost.host.audit.audit_log import AuditLog, create_in_memory_log
 from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.host.questions.questions import ResultPart, WithholdResult
 from mcphost.host.tools.result_review import WITHHELD, ResultReviewer
-from mcphost.sandbox.schema_validator import SchemaValidator
 from mcphost.serialization import replace
 from mcphost.store.audit_store import AuditStore
 from tests.fakes.frontend import ScriptedFrontend
@@ -30,13 +28,6 @@ def servers(account: str = "work") -> Any:
         return SimpleNamespace(account=account, folder="/srv", config=SimpleNamespace(review_results=True))
 
     return SimpleNamespace(find=find)
-
-
-@pytest.fixture
-async def matching() -> AsyncIterator[RuleMatcher]:
-    checker = SchemaValidator()
-    yield RuleMatcher(checker)
-    await checker.close()
 
 
 def reviewing(front: Any, matching: RuleMatcher, rule: Any, journal: AuditLog | None = None) -> ResultReviewer:

@@ -16,7 +16,7 @@ from mcphost.store.audit_store import AuditStore
 from tests.fakes.model import ScriptedModel, text_round, tool_round
 from tests.flows.consent_attacks.attack import SelectiveFrontend
 from tests.unit.host.asking_server import STATELESS, AskingServer, form_request, open_asking_host
-from tests.unit.host.peer_host import tool_definition, tools_result
+from tests.unit.host.scripted_host import tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 Change = Callable[[Host, AskingServer], Awaitable[None]]

@@ -30,13 +30,12 @@ from mcphost.transport import http_pool
 from tests.event_loop import wait_until
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
+from tests.unit.client.scripted_http import SessionForgettingServer, stateless_server
 from tests.unit.client.scripted_server import ScriptedServer
-from tests.unit.client.test_http_servers import modern
-from tests.unit.client.test_http_sessions import Forgetful
-from tests.unit.client.test_stdio_servers import FAULTY
-from tests.unit.host.peered import open_peer_host as peered
-from tests.unit.transport import test_legacy_sse as old
+from tests.unit.client.stdio_sessions import FAULTY_SERVER
+from tests.unit.host.scripted_host import open_peer_host as peered
 from tests.unit.transport.raw_http import ReceivedRequest, serve
+from tests.unit.transport.scripted_sse import SSE_HEAD, ScriptedSseServer, format_event
 
 pytestmark = pytest.mark.anyio
 
@@ -58,7 +57,7 @@ async def hosting(folder: Path, server: ServerConfig, limits: Limits | None = No
 
 
 def faulty(fault: str, note: Path | None = None, **more: object) -> ServerConfig:
-    arguments = (FAULTY, fault, str(note or ""))
+    arguments = (FAULTY_SERVER, fault, str(note or ""))
     return ServerConfig(name="peer", command=sys.executable, args=arguments, source="flag", **more)  # type: ignore[arg-type]
 
 
@@ -190,7 +189,7 @@ async def test_a_server_that_never_worked_is_not_tried_again_by_itself(
 
 @pytest.mark.req("http.session.404-state")
 async def test_after_a_forgotten_session_the_lists_are_fetched_anew(tmp_path: Path) -> None:
-    server = Forgetful()
+    server = SessionForgettingServer()
 
     async def handler(one: ReceivedRequest) -> object:
         ours = server.known and one.headers.get("mcp-session-id") == server.known
@@ -225,10 +224,10 @@ async def test_a_lost_event_stream_is_opened_again_with_a_new_handshake(
     def answers(message: dict[str, object]) -> bytes:
         if message.get("method") == "initialize":
             result = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old"}}
-            return old.event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+            return format_event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}))
         return b""
 
-    server = old.Server(old.STREAM + old.event("/m", "endpoint"), answers)
+    server = ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), answers)
     async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/sse"
         config = ServerConfig(name="peer", url=url, transport="sse", source="flag")
@@ -256,7 +255,7 @@ async def test_a_list_that_breaks_off_leaves_the_old_one_and_the_connection(
         return await one.reply(500)
 
     async with (
-        serve(modern(call)) as http,
+        serve(stateless_server(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag")) as host,
     ):
         await host.servers.ensure_ready("peer")
@@ -292,7 +291,7 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
 
     limits = Limits(request_timeout=0.5, request_timeout_max=0.5)
     async with (
-        serve(modern(call)) as http,
+        serve(stateless_server(call)) as http,
         hosting(tmp_path, ServerConfig(name="peer", url=http.url, source="flag"), limits) as host,
     ):
         await host.servers.ensure_ready("peer")

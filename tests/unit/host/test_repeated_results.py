@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcphost.host.results.presentation import BASE64_LENGTH
-from tests.unit.host.peer_host import text_result
-from tests.unit.host.test_tool_results import called
+from tests.unit.host.scripted_host import text_result
+from tests.unit.host.tool_results import call_tool_once
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def test_a_picture_that_the_structured_content_repeats_goes_once_and_never
     tmp_path: Path, size: int
 ) -> None:
     block = image(png(size))
-    part, finished = await called(tmp_path, {"content": [block], "structuredContent": {"content": [block]}})
+    part, finished = await call_tool_once(tmp_path, {"content": [block], "structuredContent": {"content": [block]}})
     assert [one.data for one in part.images] == [block["data"]]
     assert [one.data for one in finished.images] == [block["data"]]
     assert part.text == finished.text == f"[image: image/png, 20 × 10 pixels, {_size(size)}]"
@@ -47,7 +47,7 @@ def _size(size: int) -> str:
 @pytest.mark.parametrize("size", [0, 1, 92_000, 700_000])
 async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path, size: int) -> None:
     said = "one\n" + "line of a file\n" * (size // 15)
-    part, finished = await called(tmp_path, text_result(said, structuredContent={"content": said}))
+    part, finished = await call_tool_once(tmp_path, text_result(said, structuredContent={"content": said}))
     assert part.text.count("one") == 1
     assert finished.text == said
 
@@ -55,7 +55,7 @@ async def test_a_text_that_the_structured_content_wraps_goes_once(tmp_path: Path
 async def test_a_member_that_repeats_a_text_refers_to_it_and_the_others_stay(tmp_path: Path) -> None:
     said = "line of a file\n" * 100
     structure = {"path": "/a", "content": said, "short": "a", "lines": [100, {"again": said}]}
-    part, finished = await called(tmp_path, text_result(said, structuredContent=structure))
+    part, finished = await call_tool_once(tmp_path, text_result(said, structuredContent=structure))
     assert part.text == finished.text
     _, _, shown = part.text.partition("structured content:")
     assert json.loads(shown) == {
@@ -69,7 +69,7 @@ async def test_the_text_and_the_bytes_of_an_embedded_resource_are_not_repeated_e
         {"type": "resource", "resource": {"uri": "demo://a", "text": said}},
         {"type": "resource", "resource": {"uri": "demo://b", "blob": blob, "mimeType": "image/png"}},
     ]
-    part, _ = await called(tmp_path, {"content": content, "structuredContent": {"a": said, "b": blob, "n": 1}})
+    part, _ = await call_tool_once(tmp_path, {"content": content, "structuredContent": {"a": said, "b": blob, "n": 1}})
     assert part.text.count(said) == 1
     assert blob[:50] not in part.text
     assert '"n": 1' in part.text
@@ -81,7 +81,9 @@ async def test_base64_that_only_the_structured_content_has_is_named_by_its_size(
     tmp_path: Path, size: int, prefix: str
 ) -> None:
     data = prefix + base64.b64encode(noise(size)).decode()
-    part, finished = await called(tmp_path, {"content": [], "structuredContent": {"name": "a.zip", "data": data}})
+    part, finished = await call_tool_once(
+        tmp_path, {"content": [], "structuredContent": {"name": "a.zip", "data": data}}
+    )
     assert part.text == finished.text
     assert json.loads(part.text) == {"name": "a.zip", "data": f"{prefix}[base64 left out: {size:,} bytes]"}
 
@@ -93,7 +95,7 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
         {"type": "video", "data": data},
         {"type": "resource", "resource": {"uri": "demo://a", "text": f"<image href='data:image/png;base64,{data}'/>"}},
     ]
-    part, finished = await called(tmp_path, {"content": content})
+    part, finished = await call_tool_once(tmp_path, {"content": content})
     assert part.text == finished.text
     assert data[:100] not in part.text
     assert part.text.count("[base64 left out: 3,000 bytes]") == 3
@@ -112,16 +114,16 @@ async def test_base64_inside_texts_and_unknown_blocks_is_named_by_its_size(tmp_p
     ids=["hexadecimal", "repeated", "short", "prose", "lines"],
 )
 async def test_text_that_is_no_long_base64_stays_whole(tmp_path: Path, kept: str) -> None:
-    part, finished = await called(tmp_path, text_result(kept))
+    part, finished = await call_tool_once(tmp_path, text_result(kept))
     assert part.text == finished.text == kept
-    part, _ = await called(tmp_path / "structured", {"content": [], "structuredContent": {"kept": kept}})
+    part, _ = await call_tool_once(tmp_path / "structured", {"content": [], "structuredContent": {"kept": kept}})
     assert json.loads(part.text) == {"kept": kept}
 
 
 async def test_structured_content_too_large_to_be_compared_is_named_with_its_size(tmp_path: Path) -> None:
     rows = {"rows": [f"row {number}" for number in range(30_000)]}
     size = len(json.dumps(rows, separators=(",", ":")))
-    part, finished = await called(
+    part, finished = await call_tool_once(
         tmp_path, {"content": [{"type": "text", "text": "30,000 rows"}], "structuredContent": rows}
     )
     told = f"30,000 rows\nstructured content:\n[structured content of {size:,} bytes is too large: left out]"
@@ -131,5 +133,5 @@ async def test_structured_content_too_large_to_be_compared_is_named_with_its_siz
 async def test_large_structured_content_that_a_text_repeats_is_not_told_of(tmp_path: Path) -> None:
     rows = {"rows": [f"row {number}" for number in range(30_000)]}
     same = json.dumps(rows, separators=(",", ":"))
-    part, _ = await called(tmp_path, {"content": [{"type": "text", "text": same}], "structuredContent": rows})
+    part, _ = await call_tool_once(tmp_path, {"content": [{"type": "text", "text": same}], "structuredContent": rows})
     assert "structured content" not in part.text

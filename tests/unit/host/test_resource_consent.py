@@ -9,7 +9,7 @@ from mcphost.llm.messages import ResourcePart
 from mcphost.serialization import encode
 from tests.fakes.model import ScriptedModel, text_round
 from tests.unit.client.scripted_server import ScriptedServer
-from tests.unit.host.peered import open_peer_host
+from tests.unit.host.scripted_host import open_peer_host
 
 pytestmark = pytest.mark.anyio
 

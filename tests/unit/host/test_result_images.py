@@ -14,7 +14,7 @@ from mcphost.host.results.presentation import MODEL_IMAGE_LIMIT
 from mcphost.llm.messages import ToolReturnPart
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import create_peer, open_host_with, tool_definition, tools_result
+from tests.unit.host.scripted_host import create_peer, open_host_with, tool_definition, tools_result
 
 pytestmark = pytest.mark.anyio
 

@@ -38,8 +38,9 @@ from mcphost.store.audit_store import AuditRow, AuditStore
 from mcphost.store.results import ResultStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.auth.storage import read_all_files
 from tests.unit.host.asking_server import BOTH_ERAS, AskingServer, form_request
-from tests.unit.host.peer_host import (
+from tests.unit.host.scripted_host import (
     InProcessServer,
     create_peer,
     open_host_with,
@@ -47,7 +48,7 @@ from tests.unit.host.peer_host import (
     tool_definition,
     tools_result,
 )
-from tests.unit.host.test_skills import peer as skilled
+from tests.unit.host.skill_server import create_skill_server as skilled
 
 pytestmark = pytest.mark.anyio
 SECRET = "the key is hunter2"
@@ -96,11 +97,6 @@ async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[Too
     return part, events
 
 
-def everything(folder: Path) -> bytes:
-    """All that is on the disk."""
-    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
-
-
 # -- one result
 async def test_a_result_goes_on_as_it_was_shown(tmp_path: Path) -> None:
     front = Reader(PassResult())
@@ -119,8 +115,8 @@ async def test_the_model_gets_exactly_the_edited_texts_and_the_original_is_on_no
     part, events = await given(tmp_path, text_result(SECRET), front)
     assert part.text == "the key is [redacted]"
     assert events[1].outcome == "changed"
-    assert b"[redacted]" in everything(tmp_path)
-    assert b"hunter2" not in everything(tmp_path)
+    assert b"[redacted]" in read_all_files(tmp_path)
+    assert b"hunter2" not in read_all_files(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +127,7 @@ async def test_whatever_does_not_give_a_result_withholds_it(tmp_path: Path, answ
     part, events = await given(tmp_path, text_result(SECRET), Reader(answer))
     assert (part.text, part.is_error, part.images, part.kept) == (WITHHELD, False, (), "")
     assert (events[0].outcome, events[1].outcome, events[1].text) == ("ok", "withheld", "")
-    assert b"hunter2" not in everything(tmp_path)
+    assert b"hunter2" not in read_all_files(tmp_path)
 
 
 async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None:
@@ -158,7 +154,7 @@ async def test_a_picture_that_is_left_out_goes_with_nothing_of_it(tmp_path: Path
         ("image", "image/png", True),
     ]
     assert (part.text, part.images) == ("see", ())
-    assert PNG.encode() not in everything(tmp_path)
+    assert PNG.encode() not in read_all_files(tmp_path)
 
 
 async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: Path) -> None:
@@ -278,7 +274,7 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
         reviews = await journal.read_page(AuditFilter(kind="result"))
     assert [(row.event, row.decision) for row in rows if row.event == "ended"] == [("ended", "ok")]
     assert [row.event for row in reviews] == ["withdrawn"]
-    assert b"hunter2" not in everything(tmp_path)
+    assert b"hunter2" not in read_all_files(tmp_path)
     assert STOPPED_TEXT != STOPPED_AFTER_RUN
 
 
@@ -332,7 +328,7 @@ async def test_a_big_result_is_kept_as_it_was_given_and_read_on_without_another_
         await host.conversation.send("go")
     assert len(front.reviews) == 1
     assert "the key is -xxx" in returned(model.requests[2])[0].text
-    assert b"hunter2" not in everything(tmp_path)
+    assert b"hunter2" not in read_all_files(tmp_path)
 
 
 async def test_a_big_result_that_was_withheld_cannot_be_read_on(tmp_path: Path) -> None:

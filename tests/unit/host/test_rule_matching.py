@@ -1,7 +1,6 @@
 """Which calls a rule covers: hostile values are never covered, and what nobody can tell is asked about."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +8,11 @@ import anyio
 import pytest
 
 from mcphost.config.rules import Rule, parse_rule
-from mcphost.host.consent.rule_matching import RuleInput, RuleMatcher
-from mcphost.sandbox.schema_validator import SchemaValidator
+from mcphost.host.consent.rule_matching import RuleMatcher
 from mcphost.serialization import replace
+from tests.unit.host.rule_inputs import rule_input
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-async def matching() -> AsyncIterator[RuleMatcher]:
-    checker = SchemaValidator()
-    yield RuleMatcher(checker)
-    await checker.close()
-
-
-def call(folder: str | None = "/", **arguments: Any) -> RuleInput:
-    return RuleInput(server="fs", tool="t", arguments=arguments, folder=folder)
 
 
 @pytest.mark.parametrize(
@@ -88,12 +76,12 @@ def call(folder: str | None = "/", **arguments: Any) -> RuleInput:
 async def test_a_condition_holds_for_what_it_says(
     matching: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), call(n=value)) == answer
+    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer
 
 
 async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matching: RuleMatcher) -> None:
     with anyio.fail_after(10):
-        assert await matching.match(parse_rule("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), call(n="a" * 60)) != "yes"
+        assert await matching.match(parse_rule("fs/t?n=re:(a|a)*(a|aa)*(?=b)c"), rule_input(n="a" * 60)) != "yes"
 
 
 @pytest.mark.parametrize(
@@ -125,14 +113,14 @@ async def test_a_pattern_that_would_take_years_is_given_up_within_seconds(matchi
 async def test_arguments_are_found_by_their_exact_way(
     matching: RuleMatcher, condition: str, arguments: dict[str, Any], answer: str
 ) -> None:
-    assert await matching.match(parse_rule(f"fs/t?{condition}"), call(**arguments)) == answer
+    assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(**arguments)) == answer
 
 
 async def test_another_server_tool_or_account_is_another_rule(matching: RuleMatcher) -> None:
     rule = Rule(server="fs", tool="t", account="me")
-    mine = replace(call(), account="me")
+    mine = replace(rule_input(), account="me")
     assert await matching.match(rule, mine) == "yes"
-    assert await matching.match(rule, call()) == "no"
+    assert await matching.match(rule, rule_input()) == "no"
     assert await matching.match(rule, replace(mine, tool="T")) == "no"
     assert await matching.match(rule, replace(mine, server="fs ")) == "no"
 
@@ -212,26 +200,26 @@ async def test_a_path_is_under_a_folder_by_every_way_of_reading_it(
     value = path.replace("{home}", str(home)).replace("{{", "{").replace("}}", "}") if isinstance(path, str) else path
     proj = f"{home}/me/proj"
     for folder in (proj, "~/proj", f"{home}/outside/back"):
-        assert await matching.match(parse_rule(f"fs/t?p=under:{folder}"), call(proj, p=value)) == answer, folder
+        assert await matching.match(parse_rule(f"fs/t?p=under:{folder}"), rule_input(proj, p=value)) == answer, folder
 
 
 async def test_relative_paths_are_read_where_the_server_runs(matching: RuleMatcher, home: Path) -> None:
     rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.match(rule, call(f"{home}/me", p="proj/src")) == "yes"
-    assert await matching.match(rule, call(f"{home}/me", p="src/a.py")) == "no"
-    assert await matching.match(rule, call(f"{home}/me/proj", p="~/proj")) == "yes"
-    assert await matching.match(rule, call(f"{home}/outside", p="~/proj")) == "unsure"
+    assert await matching.match(rule, rule_input(f"{home}/me", p="proj/src")) == "yes"
+    assert await matching.match(rule, rule_input(f"{home}/me", p="src/a.py")) == "no"
+    assert await matching.match(rule, rule_input(f"{home}/me/proj", p="~/proj")) == "yes"
+    assert await matching.match(rule, rule_input(f"{home}/outside", p="~/proj")) == "unsure"
 
 
 @pytest.mark.parametrize("path", ["file:///etc/passwd", "/etc*", "$X/passwd", "\\etc\\passwd", " /x", "/%65tc"])
 async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching: RuleMatcher, path: str) -> None:
-    assert await matching.match(parse_rule("fs/t?p=under:/etc"), call("/srv", p=path)) == "unsure"
+    assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "unsure"
 
 
 async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_judged(
     matching: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rule, inside = parse_rule(f"fs/t?p=under:{home}/me/proj"), call("/", p=f"{home}/me/proj/not-there")
+    rule, inside = parse_rule(f"fs/t?p=under:{home}/me/proj"), rule_input("/", p=f"{home}/me/proj/not-there")
     assert await matching.match(rule, inside) == "yes"
     with monkeypatch.context() as patch:
         patch.setattr("os.access", lambda *_: False)
@@ -242,14 +230,14 @@ async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_j
 
 async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: RuleMatcher, home: Path) -> None:
     rule = parse_rule(f"fs/t?p=under:{home}/me/proj")
-    assert await matching.match(rule, call(None, p=f"{home}/me/proj/src")) == "unsure"
+    assert await matching.match(rule, rule_input(None, p=f"{home}/me/proj/src")) == "unsure"
 
 
 async def test_a_folder_that_is_itself_a_link_counts_as_what_it_leads_to(matching: RuleMatcher, home: Path) -> None:
     link = home / "link"
     link.symlink_to(home / "me" / "proj")
     rule = parse_rule(f"fs/t?p=under:{link}")
-    assert await matching.match(rule, call(p=f"{home}/me/proj/src")) == "yes"
+    assert await matching.match(rule, rule_input(p=f"{home}/me/proj/src")) == "yes"
     os.remove(link)
     link.symlink_to(home / "outside")
-    assert await matching.match(rule, call(p=f"{home}/me/proj/src")) == "no"
+    assert await matching.match(rule, rule_input(p=f"{home}/me/proj/src")) == "no"

@@ -19,7 +19,8 @@ from mcphost.protocol.tools import Tool, ToolAnnotations
 from mcphost.serialization import Raw
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import (
+from tests.unit.host.asking_server import HANDSHAKE
+from tests.unit.host.scripted_host import (
     InProcessServer,
     create_peer,
     open_host_with,
@@ -29,7 +30,6 @@ from tests.unit.host.peer_host import (
 )
 
 pytestmark = pytest.mark.anyio
-HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 EVERY = (*HANDSHAKE, "2026-07-28")
 
 

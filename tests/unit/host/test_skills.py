@@ -1,7 +1,5 @@
 """Skills of servers: nothing is read unasked, every file is checked, and the model loads one only with consent."""
 
-import base64
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,55 +14,21 @@ from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowSessio
 from mcphost.host.reserved_names import READ_RESULT
 from mcphost.host.tools.builtin_tools import TOOL_NAME
 from mcphost.llm.messages import ToolReturnPart
-from mcphost.protocol.jsonrpc import ErrorData
 from mcphost.protocol.skills import contents_digest
 from mcphost.store.audit_reader import AuditFilter
 from mcphost.store.audit_store import AuditStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import InProcessServer, create_peer, open_host_with
+from tests.unit.host.scripted_host import create_peer, open_host_with
+from tests.unit.host.skill_server import (
+    SKILL_FILES,
+    SKILL_FRONTMATTER,
+    SKILL_ROOT,
+    create_skill_server,
+    skill_entry,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.req("skills.ext")]
-ROOT = "skill://acme/pdf"
-FRONT = "---\nname: pdf\ndescription: Fill PDF forms\n---\n\n"
-FILES = {
-    f"{ROOT}/SKILL.md": f"{FRONT}Read references/FORMS.md first.\n".encode(),
-    f"{ROOT}/references/FORMS.md": b"Forms have fields.\n",
-    f"{ROOT}/assets/logo.bin": b"\x00\xff\x80",
-}
-CAPABILITIES = {"resources": {}, "extensions": {"io.modelcontextprotocol/skills": {}}}
-
-
-def entry(files: dict[str, bytes] | None = None, root: str = ROOT, **members: Any) -> dict[str, Any]:
-    listed = [
-        {"uri": uri, "digest": f"sha256:{sha256(raw).hexdigest()}", "size": len(raw)}
-        for uri, raw in (files or FILES).items()
-    ]
-    name = root.rpartition("/")[2]
-    front = {"name": name, "description": "Fill PDF forms"}
-    return {"uri": f"{root}/SKILL.md", "frontmatter": front, "resources": listed, **members}
-
-
-def served(files: dict[str, bytes]) -> Any:
-    def answer(params: dict[str, Any]) -> Any:
-        raw = files.get(params["uri"])
-        if raw is None:
-            return ErrorData(code=-32602, message="no such file")
-        try:
-            content = {"text": raw.decode()}
-        except UnicodeDecodeError:
-            content = {"blob": base64.b64encode(raw).decode()}
-        return {"contents": [{"uri": params["uri"], **content}], "ttlMs": 0, "cacheScope": "private"}
-
-    return answer
-
-
-def peer(
-    *entries: Any, files: dict[str, bytes] | None = None, revision: str = "2026-07-28", **answers: Any
-) -> InProcessServer:
-    listed = {"skills": list(entries or (entry(),)), "ttlMs": 0, "cacheScope": "private"}
-    given = {"skills__list": listed, "resources__read": served(FILES if files is None else files), **answers}
-    return create_peer(revision, CAPABILITIES, **given)
 
 
 async def loaded(host: Host, which: str = "pdf", server: str = "peer") -> str:
@@ -80,14 +44,14 @@ def returned(model: ScriptedModel, request: int = -1) -> ToolReturnPart:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 async def test_a_skill_is_listed_at_once_and_read_file_by_file_when_it_is_wanted(tmp_path: Path, revision: str) -> None:
-    it = peer(revision=revision)
+    it = create_skill_server(revision=revision)
     async with open_host_with(tmp_path, it) as host:
         assert [skill.name for skill in host.servers.view("peer").catalog.skills] == ["pdf"]
         assert it.asked("resources/read") == []
         assert "Read references/FORMS.md first." in await loaded(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
-        assert [params["uri"] for params in it.asked("resources/read")] == [f"{ROOT}/SKILL.md"]
-        for path in ("references/FORMS.md", "./references/FORMS.md", f"{ROOT}/references/FORMS.md"):
+        assert [params["uri"] for params in it.asked("resources/read")] == [f"{SKILL_ROOT}/SKILL.md"]
+        for path in ("references/FORMS.md", "./references/FORMS.md", f"{SKILL_ROOT}/references/FORMS.md"):
             assert (await skills.read("peer", skill, path)).text == "Forms have fields.\n"
         assert (await skills.read("peer", skill, "assets/logo.bin")).raw == b"\x00\xff\x80"
         # What was read and checked is not asked for again.
@@ -99,20 +63,20 @@ async def test_a_server_that_does_not_declare_skills_is_not_asked_for_them(tmp_p
     async with open_host_with(tmp_path, it) as host:
         assert host.servers.view("peer").catalog.skills == ()
         with pytest.raises(UsageError, match="has no skill"):
-            await host.features.skills.find("peer", f"{ROOT}/SKILL.md")
+            await host.features.skills.find("peer", f"{SKILL_ROOT}/SKILL.md")
     assert it.asked("skills/list") == it.asked("skills/get") == []
 
 
 TAMPERED = {
-    "digest": (FILES[f"{ROOT}/SKILL.md"].replace(b"FORMS", b"OTHER"), "SHA-256"),
-    "size": (FILES[f"{ROOT}/SKILL.md"] + b"more", "bytes"),
+    "digest": (SKILL_FILES[f"{SKILL_ROOT}/SKILL.md"].replace(b"FORMS", b"OTHER"), "SHA-256"),
+    "size": (SKILL_FILES[f"{SKILL_ROOT}/SKILL.md"] + b"more", "bytes"),
     "empty": (b"", "bytes"),
 }
 
 
 @pytest.mark.parametrize(("raw", "why"), TAMPERED.values(), ids=TAMPERED.keys())
 async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_path: Path, raw: bytes, why: str) -> None:
-    it = peer(files={**FILES, f"{ROOT}/SKILL.md": raw})
+    it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/SKILL.md": raw})
     async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
             await loaded(host)
@@ -125,7 +89,7 @@ async def test_a_tampered_skill_is_refused_and_nothing_more_of_it_is_read(tmp_pa
 
 
 async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path) -> None:
-    it = peer(files={**FILES, f"{ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
+    it = create_skill_server(files={**SKILL_FILES, f"{SKILL_ROOT}/references/FORMS.md": b"Forms have traps!!\n"})
     async with open_host_with(tmp_path, it) as host:
         await loaded(host)
         skills, skill = host.features.skills, host.servers.view("peer").catalog.skills[0]
@@ -147,23 +111,23 @@ async def test_a_tampered_file_of_a_loaded_skill_ends_that_skill(tmp_path: Path)
     ],
 )
 async def test_front_matter_that_is_not_what_was_listed_refuses_the_skill(tmp_path: Path, front: str, why: str) -> None:
-    files = {f"{ROOT}/SKILL.md": front.encode()}
-    it = peer(entry(files), files=files)
+    files = {f"{SKILL_ROOT}/SKILL.md": front.encode()}
+    it = create_skill_server(skill_entry(files), files=files)
     async with open_host_with(tmp_path, it) as host:
         with pytest.raises(MalformedMessage, match=why):
             await loaded(host)
 
 
 @pytest.mark.parametrize("answer", [{"contents": []}, {"contents": [{"uri": "skill://x", "text": "y"}]},
-                                    {"contents": [{"uri": f"{ROOT}/SKILL.md", "blob": "!!"}]}])  # fmt: skip
+                                    {"contents": [{"uri": f"{SKILL_ROOT}/SKILL.md", "blob": "!!"}]}])  # fmt: skip
 async def test_an_answer_that_is_not_that_file_refuses_the_skill(tmp_path: Path, answer: dict[str, Any]) -> None:
-    async with open_host_with(tmp_path, peer(resources__read=answer)) as host:
+    async with open_host_with(tmp_path, create_skill_server(resources__read=answer)) as host:
         with pytest.raises(MalformedMessage, match="refused"):
             await loaded(host)
 
 
 async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> None:
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it) as host:
         await loaded(host)
         skill = host.servers.view("peer").catalog.skills[0]
@@ -173,25 +137,27 @@ async def test_a_file_that_is_not_listed_is_never_asked_for(tmp_path: Path) -> N
     assert len(it.asked("resources/read")) == 1
 
 
-BIG = {f"{ROOT}/SKILL.md": b"x", **{f"{ROOT}/{n}": b"" for n in range(512)}}
+BIG = {f"{SKILL_ROOT}/SKILL.md": b"x", **{f"{SKILL_ROOT}/{n}": b"" for n in range(512)}}
 BROKEN = {
-    "upper case": entry(frontmatter={"name": "PDF", "description": "x"}),
-    "no description": entry(frontmatter={"name": "pdf", "description": " "}),
-    "number": entry(frontmatter={"name": 3, "description": "x"}),
-    "other name": entry(frontmatter={"name": "txt", "description": "x"}),
-    "no resources": {key: value for key, value in entry().items() if key != "resources"},
-    "word": entry(resources="static"),
-    "dynamic": entry(resources="dynamic"),
-    "no size": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64}]),
-    "bad digest": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "md5:0", "size": 1}]),
-    "negative": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": -1}]),
-    "without itself": entry({f"{ROOT}/a.md": b"x"}),
-    "elsewhere": entry({**FILES, "skill://other/x.md": b"x"}),
-    "above": entry({**FILES, f"{ROOT}/../x.md": b"x"}),
-    "hidden above": entry({**FILES, f"{ROOT}/%2E%2e/x.md": b"x"}),
-    "twice": entry(resources=[*entry()["resources"], *entry()["resources"]]),
-    "many": entry(BIG),
-    "large": entry(resources=[{"uri": f"{ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": 2**24 + 1}]),
+    "upper case": skill_entry(frontmatter={"name": "PDF", "description": "x"}),
+    "no description": skill_entry(frontmatter={"name": "pdf", "description": " "}),
+    "number": skill_entry(frontmatter={"name": 3, "description": "x"}),
+    "other name": skill_entry(frontmatter={"name": "txt", "description": "x"}),
+    "no resources": {key: value for key, value in skill_entry().items() if key != "resources"},
+    "word": skill_entry(resources="static"),
+    "dynamic": skill_entry(resources="dynamic"),
+    "no size": skill_entry(resources=[{"uri": f"{SKILL_ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64}]),
+    "bad digest": skill_entry(resources=[{"uri": f"{SKILL_ROOT}/SKILL.md", "digest": "md5:0", "size": 1}]),
+    "negative": skill_entry(resources=[{"uri": f"{SKILL_ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": -1}]),
+    "without itself": skill_entry({f"{SKILL_ROOT}/a.md": b"x"}),
+    "elsewhere": skill_entry({**SKILL_FILES, "skill://other/x.md": b"x"}),
+    "above": skill_entry({**SKILL_FILES, f"{SKILL_ROOT}/../x.md": b"x"}),
+    "hidden above": skill_entry({**SKILL_FILES, f"{SKILL_ROOT}/%2E%2e/x.md": b"x"}),
+    "twice": skill_entry(resources=[*skill_entry()["resources"], *skill_entry()["resources"]]),
+    "many": skill_entry(BIG),
+    "large": skill_entry(
+        resources=[{"uri": f"{SKILL_ROOT}/SKILL.md", "digest": "sha256:" + "0" * 64, "size": 2**24 + 1}]
+    ),
     "no object": ["x"],
 }
 
@@ -199,7 +165,7 @@ BROKEN = {
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
 async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_path: Path, broken: Any) -> None:
     good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
-    it = peer(broken, entry(good, "skill://good"))
+    it = create_skill_server(broken, skill_entry(good, "skill://good"))
     async with open_host_with(tmp_path, it) as host:
         catalog = host.servers.view("peer").catalog
     assert [skill.name for skill in catalog.skills] == ["good"]
@@ -207,25 +173,27 @@ async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_pa
 
 
 async def test_a_skill_that_no_list_mentions_is_found_by_its_address(tmp_path: Path) -> None:
-    it = peer(skills__list={"skills": []}, skills__get={"skill": entry(), "ttlMs": 0, "cacheScope": "private"})
+    it = create_skill_server(
+        skills__list={"skills": []}, skills__get={"skill": skill_entry(), "ttlMs": 0, "cacheScope": "private"}
+    )
     async with open_host_with(tmp_path, it) as host:
-        assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md")
+        assert "Read references" in await loaded(host, f"{SKILL_ROOT}/SKILL.md")
         with pytest.raises(MalformedMessage, match="its address differs"):
             await host.features.skills.find("peer", "skill://else/SKILL.md")
-    assert it.asked("skills/get")[0]["uri"] == f"{ROOT}/SKILL.md"
+    assert it.asked("skills/get")[0]["uri"] == f"{SKILL_ROOT}/SKILL.md"
 
 
 async def test_names_that_are_alike_are_told_apart_by_address_and_by_server(tmp_path: Path) -> None:
-    other = {"skill://beta/pdf/SKILL.md": f"{FRONT}The other one.\n".encode()}
-    one = peer(entry(), entry(other, "skill://beta/pdf"), files={**FILES, **other})
-    same = {f"{ROOT}/SKILL.md": f"{FRONT}Another server's.\n".encode()}
-    two = peer(entry(same), files=same)
+    other = {"skill://beta/pdf/SKILL.md": f"{SKILL_FRONTMATTER}The other one.\n".encode()}
+    one = create_skill_server(skill_entry(), skill_entry(other, "skill://beta/pdf"), files={**SKILL_FILES, **other})
+    same = {f"{SKILL_ROOT}/SKILL.md": f"{SKILL_FRONTMATTER}Another server's.\n".encode()}
+    two = create_skill_server(skill_entry(same), files=same)
     async with open_host_with(tmp_path, {"one": one, "two": two}) as host:
         with pytest.raises(UsageError, match="2 skills"):
             await loaded(host, "pdf", "one")
         assert "The other one." in await loaded(host, "skill://beta/pdf/SKILL.md", "one")
         assert "Another server's." in await loaded(host, "pdf", "two")
-        assert "Read references" in await loaded(host, f"{ROOT}/SKILL.md", "one")
+        assert "Read references" in await loaded(host, f"{SKILL_ROOT}/SKILL.md", "one")
 
 
 async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_files_without(tmp_path: Path) -> None:
@@ -233,7 +201,7 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
     file = (TOOL_NAME, {"server": "peer", "skill": "pdf", "file": "references/FORMS.md"})
     model = ScriptedModel(tool_round(load), tool_round(file), text_round("done"))
     front = ScriptedFrontend(AllowOnce())
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, front) as host:
         await host.conversation.send("fill it")
     assert "server 'peer', skill 'pdf': Fill PDF forms" in model.requests[0].system
@@ -251,7 +219,7 @@ async def test_the_model_reads_of_skills_and_loads_one_with_consent_then_its_fil
 
 async def test_a_declined_skill_is_not_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})), text_round("ok"))
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny("no"))) as host:
         assert (await host.conversation.send("fill it")).declined == 1
     assert it.asked("resources/read") == []
@@ -262,18 +230,23 @@ async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_pat
     load = (TOOL_NAME, {"server": "peer", "skill": "pdf"})
     front = ScriptedFrontend(AllowAlways())
     async with open_host_with(
-        tmp_path, peer(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), front
+        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), tool_round(load), text_round("ok")), front
     ) as host:
         await host.conversation.send("twice")
     assert len(front.asked) == 1
     front = ScriptedFrontend()
-    async with open_host_with(tmp_path, peer(), ScriptedModel(tool_round(load), text_round("ok")), front) as host:
+    async with open_host_with(
+        tmp_path, create_skill_server(), ScriptedModel(tool_round(load), text_round("ok")), front
+    ) as host:
         await host.conversation.send("again")
     assert front.asked == []
-    files = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
+    files = {**SKILL_FILES, f"{SKILL_ROOT}/scripts/new.py": b"import os\n"}
     front = ScriptedFrontend(Deny())
     async with open_host_with(
-        tmp_path, peer(entry(files), files=files), ScriptedModel(tool_round(load), text_round("ok")), front
+        tmp_path,
+        create_skill_server(skill_entry(files), files=files),
+        ScriptedModel(tool_round(load), text_round("ok")),
+        front,
     ) as host:
         await host.conversation.send("and now")
     (question,) = front.asked
@@ -282,15 +255,15 @@ async def test_always_is_for_these_files_and_asks_again_when_one_changed(tmp_pat
 
 
 async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Path) -> None:
-    inner = {f"{ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
-    both = {**FILES, **inner}
+    inner = {f"{SKILL_ROOT}/deep/SKILL.md": b"---\nname: deep\ndescription: Fill PDF forms\n---\n"}
+    both = {**SKILL_FILES, **inner}
     model = ScriptedModel(
         tool_round((TOOL_NAME, {"server": "peer", "skill": "pdf"})),
         tool_round((TOOL_NAME, {"server": "peer", "skill": "deep"})),
         text_round("ok"),
     )
     front = ScriptedFrontend(AllowSession(), Deny())
-    it = peer(entry(both), entry(inner, f"{ROOT}/deep"), files=both)
+    it = create_skill_server(skill_entry(both), skill_entry(inner, f"{SKILL_ROOT}/deep"), files=both)
     async with open_host_with(tmp_path, it, model, front) as host:
         await host.conversation.send("both")
     assert len(front.asked) == 2
@@ -302,7 +275,7 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
 )  # fmt: skip
 async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, arguments)), text_round("ok"))
-    async with open_host_with(tmp_path, peer(), model) as host:
+    async with open_host_with(tmp_path, create_skill_server(), model) as host:
         assert (await host.conversation.send("go")).outcome == "done"
     assert returned(model).is_error
 
@@ -316,7 +289,7 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round((TOOL_NAME, LOAD)), text_round("ok"), tool_round((TOOL_NAME, FILE)), text_round("ok")
     )
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, front) as host:
         await host.conversation.send("go")
         host.conversation.open_new()
@@ -327,7 +300,7 @@ async def test_a_new_conversation_has_no_skill_loaded(tmp_path: Path) -> None:
 
 async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_path: Path) -> None:
     front = ScriptedFrontend(Deny())
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(
         tmp_path, it, ScriptedModel(tool_round((TOOL_NAME, FILE)), text_round("ok")), front
     ) as host:
@@ -341,7 +314,7 @@ async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_pat
         tool_round((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), text_round("ok")
     )
     front = ScriptedFrontend(Deny(), Deny())
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, front) as host:
         await host.conversation.send("go")
     assert it.asked("skills/get") == []
@@ -351,15 +324,16 @@ async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_pat
 
 async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a_skill(tmp_path: Path) -> None:
     front = ScriptedFrontend(Deny(), Deny())
-    quiet = peer()
+    quiet = create_skill_server()
     model = ScriptedModel(
         tool_round(
-            (TOOL_NAME, {"server": "quiet", "skill": f"{ROOT}/SKILL.md"}), (TOOL_NAME, {"server": "x", "skill": "pdf"})
+            (TOOL_NAME, {"server": "quiet", "skill": f"{SKILL_ROOT}/SKILL.md"}),
+            (TOOL_NAME, {"server": "x", "skill": "pdf"}),
         ),
         text_round("ok"),
     )
     async with open_host_with(
-        tmp_path, {"one": peer(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
+        tmp_path, {"one": create_skill_server(), "quiet": quiet}, model, front, wait=lambda name: name == "one"
     ) as host:
         await host.conversation.send("go")
         assert host.servers.view("quiet").state == "waiting"
@@ -372,7 +346,7 @@ async def test_the_model_starts_no_server_and_learns_no_name_of_one_by_loading_a
 @pytest.mark.parametrize("name", [TOOL_NAME, READ_RESULT])
 async def test_the_host_s_own_tool_is_refused_while_it_is_not_offered(tmp_path: Path, name: str) -> None:
     model = ScriptedModel(tool_round((name, {**LOAD, "result": "0" * 64})), text_round("ok"))
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, ScriptedFrontend(Deny()), wait=lambda _: False) as host:
         await host.conversation.send("go")
     assert model.requests[0].tools == ()
@@ -385,7 +359,7 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
         tool_round((TOOL_NAME, LOAD), (TOOL_NAME, {**LOAD, "skill": "skill://q/x/SKILL.md"})), text_round("ok")
     )
     front = ScriptedFrontend(Deny(), Deny())
-    it = peer()
+    it = create_skill_server()
     async with open_host_with(tmp_path, it, model, front, never=parse_rules(("peer",))) as host:
         before = len(it.seen)
         assert (await host.conversation.send("go")).declined == 1
@@ -397,25 +371,27 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
 async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), tool_round((TOOL_NAME, FILE)), text_round("ok"))
     journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
-    async with open_host_with(tmp_path, peer(), model, ScriptedFrontend(AllowOnce()), journal=journal) as host:
+    async with open_host_with(
+        tmp_path, create_skill_server(), model, ScriptedFrontend(AllowOnce()), journal=journal
+    ) as host:
         await host.conversation.send("go")
         digest = contents_digest(host.servers.view("peer").catalog.skills[0])
         rows = [row for row in reversed(await journal.read_page(AuditFilter())) if row.kind == "tool"]
     assert [(row.event, row.who) for row in rows] == [
         ("answered", "person"), ("started", "once"), ("ended", "mcphost"), ("started", "session"), ("ended", "mcphost")
     ]  # fmt: skip
-    assert {row.subject for row in rows} == {f"{TOOL_NAME}:{ROOT}/SKILL.md"}
+    assert {row.subject for row in rows} == {f"{TOOL_NAME}:{SKILL_ROOT}/SKILL.md"}
     assert [row.definition for row in rows if row.event == "started"] == [digest, digest]
     assert [row.decision for row in rows if row.event == "ended"] == ["ok", "ok"]
 
 
 async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about_is_not_read(tmp_path: Path) -> None:
-    changed = {**FILES, f"{ROOT}/scripts/new.py": b"import os\n"}
-    it = peer()
+    changed = {**SKILL_FILES, f"{SKILL_ROOT}/scripts/new.py": b"import os\n"}
+    it = create_skill_server()
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), text_round("ok"))
 
     async def meanwhile(_question: Any) -> AllowOnce:
-        it.answers["skills/list"] = {"skills": [entry(changed)], "ttlMs": 0, "cacheScope": "private"}
+        it.answers["skills/list"] = {"skills": [skill_entry(changed)], "ttlMs": 0, "cacheScope": "private"}
         await host.features.refresh("peer")
         return AllowOnce()
 
@@ -428,11 +404,13 @@ async def test_a_skill_that_its_server_lists_differently_while_it_is_asked_about
 async def test_what_a_model_reads_of_skills_is_bounded_and_has_no_hidden_words(tmp_path: Path) -> None:
     files = {n: {f"skill://s{n}/SKILL.md": b"x"} for n in range(80)}
     entries = [
-        entry(one, f"skill://s{n}", frontmatter={"name": f"s{n}", "description": "a\x1b[31m\U000e0041\nb" + "x" * 9000})
+        skill_entry(
+            one, f"skill://s{n}", frontmatter={"name": f"s{n}", "description": "a\x1b[31m\U000e0041\nb" + "x" * 9000}
+        )
         for n, one in files.items()
     ]
     model = ScriptedModel(text_round("ok"))
-    async with open_host_with(tmp_path, peer(*entries), model) as host:
+    async with open_host_with(tmp_path, create_skill_server(*entries), model) as host:
         await host.conversation.send("hello")
     system = model.requests[0].system
     assert "and 30 more" in system

@@ -15,7 +15,7 @@ from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
-from tests.unit.client.test_stdio_servers import FAULTY
+from tests.unit.client.stdio_sessions import FAULTY_SERVER
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_server_is_ready_before_its_tools_are_written_down_and_left_tasks_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = ServerConfig(name="peer", command=sys.executable, args=(FAULTY, "", ""), source="flag")
+    entry = ServerConfig(name="peer", command=sys.executable, args=(FAULTY_SERVER, "", ""), source="flag")
     database = Database(tmp_path / "store.db")
     opener = LazySessionOpener(HostConfig().limits, GrantStore(database))
     works: Counter[str] = Counter()

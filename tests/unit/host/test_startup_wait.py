@@ -7,12 +7,13 @@ import anyio
 import pytest
 
 from mcphost.config.schema import Limits
-from mcphost.host.events import EventQueue, HostEvent, NoticeEvent, RoundStarted, TurnStarted
+from mcphost.host.events import HostEvent, NoticeEvent, RoundStarted, TurnStarted
 from mcphost.host.questions.questions import AllowOnce
 from mcphost.protocol.jsonrpc import JsonRpcRequest
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import (
+from tests.unit.host.host_events import wait_for_event
+from tests.unit.host.scripted_host import (
     InProcessServer,
     create_peer,
     open_host_with,
@@ -51,12 +52,6 @@ def offered(model: ScriptedModel) -> list[list[str]]:
 
 def told(events: list[HostEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, NoticeEvent)]
-
-
-async def until(feed: EventQueue, kind: type[HostEvent]) -> None:
-    async for event in feed:
-        if isinstance(event, kind):
-            return
 
 
 async def test_a_turn_begins_without_a_server_that_is_slow_and_its_tools_join_the_next_round(tmp_path: Path) -> None:
@@ -99,7 +94,7 @@ async def test_a_server_that_starts_in_time_is_there_in_the_first_round(tmp_path
         feed = host.events.subscribe()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.conversation.send, "go")
-            await until(feed, TurnStarted)
+            await wait_for_event(feed, TurnStarted)
             await anyio.wait_all_tasks_blocked()
             assert model.requests == []
             late.release()
@@ -120,7 +115,7 @@ async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: P
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(send)
-            await until(feed, TurnStarted)
+            await wait_for_event(feed, TurnStarted)
             assert host.conversation.stop()
     assert (outcomes, model.requests) == (["stopped"], [])
 

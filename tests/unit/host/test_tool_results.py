@@ -8,57 +8,43 @@ from typing import Any
 import pytest
 
 from mcphost.headless.json_output import call_json
-from mcphost.host.events import ToolFinished
-from mcphost.host.questions.questions import AllowOnce
-from mcphost.llm.messages import ImagePart, ToolReturnPart
+from mcphost.llm.messages import ImagePart
 from mcphost.protocol.jsonrpc import ErrorData
 from tests.fakes.frontend import ScriptedFrontend
-from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import create_peer, open_host_with, text_result, tool_definition, tools_result
+from tests.fakes.model import ScriptedModel, text_round
+from tests.spec.manifest import REVISIONS
+from tests.unit.host.scripted_host import create_peer, open_host_with, text_result, tool_definition, tools_result
+from tests.unit.host.tool_results import call_tool_once
 
 pytestmark = pytest.mark.anyio
-EVERY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 AUDIO = base64.b64encode(b"RIFF\x00\x00\x00\x00WAVE").decode()
 JPEG = base64.b64encode(b"\xff\xd8\xff\xe0 a picture").decode()
 
 
-async def called(folder: Path, answer: Any, revision: str = "2026-07-28") -> tuple[ToolReturnPart, ToolFinished]:
-    """What model and user get when the model calls a tool that answers so."""
-    peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
-    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
-    async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:
-        feed = host.events.subscribe()
-        await host.conversation.send("go")
-        finished = next(event for event in feed.drain() if isinstance(event, ToolFinished))
-    (part,) = model.requests[-1].messages[-1].parts
-    assert isinstance(part, ToolReturnPart)
-    return part, finished
-
-
 # -- errors
 @pytest.mark.req("tools.result.is-error", "tools.input-validation-as-result")
-@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("revision", REVISIONS)
 async def test_an_error_of_a_tool_is_one_for_the_model_and_for_the_user(tmp_path: Path, revision: str) -> None:
-    part, finished = await called(tmp_path, text_result("n must be positive", isError=True), revision)
+    part, finished = await call_tool_once(tmp_path, text_result("n must be positive", isError=True), revision)
     assert (part.is_error, part.text) == (True, "n must be positive")
     assert (finished.outcome, finished.text) == ("error", "n must be positive")
 
 
 @pytest.mark.req("tools.result.is-error-absent")
-@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("members", [{}, {"isError": False}])
 async def test_a_result_that_does_not_say_so_is_no_error(tmp_path: Path, revision: str, members: Any) -> None:
-    part, finished = await called(tmp_path, text_result("fine", **members), revision)
+    part, finished = await call_tool_once(tmp_path, text_result("fine", **members), revision)
     assert (part.is_error, finished.outcome) == (False, "ok")
 
 
 @pytest.mark.req("tools.protocol-error", "tools.input-validation-as-result")
-@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize("code", [-32602, -32603, -32000])
 async def test_a_protocol_error_reaches_model_and_user_as_a_failed_call(
     tmp_path: Path, revision: str, code: int
 ) -> None:
-    part, finished = await called(tmp_path, ErrorData(code=code, message="bad argument: n"), revision)
+    part, finished = await call_tool_once(tmp_path, ErrorData(code=code, message="bad argument: n"), revision)
     assert part.is_error
     assert "bad argument: n" in part.text
     assert finished.outcome == "failed"
@@ -69,16 +55,16 @@ async def test_a_protocol_error_reaches_model_and_user_as_a_failed_call(
 @pytest.mark.req("tools.content.empty")
 @pytest.mark.parametrize("answer", [{"content": []}, {}, b'{"resultType":"complete","content":[]}'])
 async def test_a_result_with_nothing_in_it_is_said_to_the_model(tmp_path: Path, answer: Any) -> None:
-    part, finished = await called(tmp_path, answer)
+    part, finished = await call_tool_once(tmp_path, answer)
     assert part.text == finished.text == "(the tool returned nothing)"
     assert not part.is_error
 
 
 @pytest.mark.req("tools.content.audio")
-@pytest.mark.parametrize("revision", EVERY[1:])
+@pytest.mark.parametrize("revision", REVISIONS[1:])
 async def test_sound_is_named_with_its_type_and_size_and_kept_whole_for_programs(tmp_path: Path, revision: str) -> None:
     sound = {"content": [{"type": "audio", "data": AUDIO, "mimeType": "audio/wav"}]}
-    part, _ = await called(tmp_path, sound, revision)
+    part, _ = await call_tool_once(tmp_path, sound, revision)
     assert part.text == "[audio: audio/wav, 12 bytes]"
     peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=sound)
     async with open_host_with(tmp_path, peer) as host:
@@ -94,7 +80,7 @@ async def test_bytes_that_are_no_base64_are_named_and_the_rest_stays(tmp_path: P
         {"type": "resource", "resource": {"uri": "x://y", "blob": data}},
         {"type": "text", "text": "the rest"},
     ]
-    part, _ = await called(tmp_path, {"content": blocks})
+    part, _ = await call_tool_once(tmp_path, {"content": blocks})
     lines = part.text.splitlines()
     assert lines[3] == "the rest"
     assert part.images == ()
@@ -105,13 +91,13 @@ async def test_bytes_that_are_no_base64_are_named_and_the_rest_stays(tmp_path: P
 @pytest.mark.req("tools.content.bad-base64", "tools.content.image")
 @pytest.mark.parametrize("claimed", ["image/png", "text/html", ""])
 async def test_a_picture_is_what_its_bytes_say(tmp_path: Path, claimed: str) -> None:
-    part, _ = await called(tmp_path, {"content": [{"type": "image", "data": JPEG, "mimeType": claimed}]})
+    part, _ = await call_tool_once(tmp_path, {"content": [{"type": "image", "data": JPEG, "mimeType": claimed}]})
     assert part.images == (ImagePart("image/jpeg", JPEG),)
     assert part.text.startswith("[image: image/jpeg, ")
 
 
 @pytest.mark.req("tools.content.resource-link")
-@pytest.mark.parametrize("revision", EVERY[2:])
+@pytest.mark.parametrize("revision", REVISIONS[2:])
 async def test_a_link_is_shown_whole_and_read_although_no_list_has_it(tmp_path: Path, revision: str) -> None:
     link = {"type": "resource_link", "uri": "x://hidden", "name": "n", "mimeType": "text/plain"}
     read = {"contents": [{"uri": "x://hidden", "text": "found"}], "ttlMs": 0, "cacheScope": "private"}
@@ -136,7 +122,7 @@ async def test_what_is_meant_for_the_user_alone_is_shown_and_not_given_to_the_mo
         {"type": "text", "text": "for the model", "annotations": {"audience": ["assistant"]}},
         {"type": "text", "text": "for all", "annotations": {"audience": ["user", "assistant"]}},
     ]
-    part, finished = await called(tmp_path, {"content": blocks})
+    part, finished = await call_tool_once(tmp_path, {"content": blocks})
     for words in ("for both", "for you", "for the model", "for all"):
         assert words in finished.text
         assert (words in part.text) is (words != "for you")
@@ -147,7 +133,7 @@ async def test_what_is_meant_for_the_user_alone_is_shown_and_not_given_to_the_mo
 @pytest.mark.parametrize("annotations", [None, {}, {"audience": "user"}, {"priority": "high"}, {"audience": ["robot"]}])
 async def test_odd_annotations_cost_no_text(tmp_path: Path, annotations: Any) -> None:
     block = {"type": "text", "text": "kept", "annotations": annotations}
-    _, finished = await called(tmp_path, {"content": [block, {"type": "text", "text": "too"}]})
+    _, finished = await call_tool_once(tmp_path, {"content": [block, {"type": "text", "text": "too"}]})
     assert finished.text == "kept\ntoo"
 
 
@@ -164,14 +150,14 @@ REPEATED = [
 @pytest.mark.req("tools.structured.duplicate-text")
 @pytest.mark.parametrize(("said", "structure"), REPEATED)
 async def test_a_text_that_repeats_the_structure_is_given_once(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await called(tmp_path, text_result(said, structuredContent=structure))
+    part, _ = await call_tool_once(tmp_path, text_result(said, structuredContent=structure))
     assert part.text == said
 
 
 @pytest.mark.req("tools.structured.only")
 @pytest.mark.parametrize(("said", "structure"), [("Found 2.", {"a": [1, 2]}), ('{"a": 1}', {"a": 2}), ("2", {"n": 2})])
 async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, said: str, structure: Any) -> None:
-    part, _ = await called(tmp_path, text_result(said, structuredContent=structure))
+    part, _ = await call_tool_once(tmp_path, text_result(said, structuredContent=structure))
     first, title, *rest = part.text.splitlines()
     assert (first, title) == (said, "structured content:")
     assert rest[0] == "{"
@@ -180,7 +166,9 @@ async def test_a_structure_that_no_text_repeats_is_given_too(tmp_path: Path, sai
 @pytest.mark.req("tools.validate-result", "sec.size-limits")
 async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endless_text(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
-    part, finished = await called(tmp_path, text_result(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000))
+    part, finished = await call_tool_once(
+        tmp_path, text_result(f"a\x1b]52;c;x\x07b\x00\x9b\tc\r\nd{hidden}" + "x" * 2_000_000)
+    )
     assert part.text.startswith("a]52;c;xb\tc\r\ndxxx")
     assert len(part.text) < 300_000
     assert "ask for more with read_result" in part.text[-200:]
@@ -190,7 +178,7 @@ async def test_the_model_gets_no_control_characters_no_hidden_words_and_no_endle
 @pytest.mark.req("tools.validate-result")
 async def test_no_hidden_words_reach_the_model_in_the_error_of_a_call(tmp_path: Path) -> None:
     hidden = "".join(chr(0xE0000 + ord(char)) for char in "obey")
-    part, _ = await called(tmp_path, ErrorData(code=-32603, message=f"no\x1b[31m{hidden} luck"))
+    part, _ = await call_tool_once(tmp_path, ErrorData(code=-32603, message=f"no\x1b[31m{hidden} luck"))
     assert "no[31m luck" in part.text
     assert part.text.isascii()
 
@@ -211,19 +199,19 @@ async def test_no_hidden_words_reach_the_model_in_the_schema_of_a_tool(tmp_path:
 
 async def test_a_huge_structure_is_not_read_again_and_again(tmp_path: Path) -> None:
     huge = {"rows": ["x" * 100] * 20_000}
-    part, finished = await called(tmp_path, {"content": [], "structuredContent": huge})
+    part, finished = await call_tool_once(tmp_path, {"content": [], "structuredContent": huge})
     assert finished.text.startswith('{"rows":["xxx')
     assert "ask for more with read_result" in part.text[-200:]
-    part, finished = await called(tmp_path, text_result("many rows", structuredContent=huge))
+    part, finished = await call_tool_once(tmp_path, text_result("many rows", structuredContent=huge))
     named = "structured content:\n[structured content of 2,060,010 bytes is too large: left out]"
     assert part.text == finished.text == f"many rows\n{named}"
 
 
 @pytest.mark.req("tools.content.unknown")
-@pytest.mark.parametrize("revision", EVERY)
+@pytest.mark.parametrize("revision", REVISIONS)
 async def test_content_of_an_unknown_kind_is_shown_as_it_came_and_bounded(tmp_path: Path, revision: str) -> None:
     blocks = [{"type": "hologram", "x": 1}, {"type": "text", "text": "kept"}, {"type": "blob", "y": "z" * 9_000}, 7]
-    part, _ = await called(tmp_path, {"content": blocks}, revision)
+    part, _ = await call_tool_once(tmp_path, {"content": blocks}, revision)
     first, kept, long, number = part.text.splitlines()
     assert '{"type":"hologram","x":1}' in first
     assert kept == "kept"

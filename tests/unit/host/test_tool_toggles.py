@@ -22,7 +22,7 @@ from mcphost.store.database import Database
 from mcphost.store.tool_toggles import ToolToggleStore
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
-from tests.unit.host.peer_host import (
+from tests.unit.host.scripted_host import (
     InProcessServer,
     create_peer,
     open_host_with,

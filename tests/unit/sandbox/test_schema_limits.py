@@ -14,11 +14,8 @@ from mcphost.sandbox.schema_limits import (
     find_schema_problem,
     find_size_problem,
 )
-from mcphost.serialization import Raw, encode
-
-
-def raw(schema: Any) -> Raw:
-    return Raw(encode(schema))
+from mcphost.serialization import Raw
+from tests.unit.sandbox.schemas import encode_schema
 
 
 def nested(levels: int) -> Raw:
@@ -27,16 +24,16 @@ def nested(levels: int) -> Raw:
 
 @pytest.mark.req("base.schema.bounds")
 def test_a_schema_that_is_too_large_too_deep_or_of_too_many_parts_is_not_looked_into() -> None:
-    assert "256 kB" in find_schema_problem(raw({"description": "x" * 10_000_000}))
+    assert "256 kB" in find_schema_problem(encode_schema({"description": "x" * 10_000_000}))
     assert find_schema_problem(nested(MAX_SCHEMA_DEPTH)) == ""
     assert f"{MAX_SCHEMA_DEPTH} levels" in find_schema_problem(nested(MAX_SCHEMA_DEPTH + 1))
     assert f"{MAX_SCHEMA_DEPTH} levels" in find_schema_problem(Raw(b"[" * 100_000))
-    assert f"{MAX_SCHEMA_NODES:,} parts" in find_schema_problem(raw({"enum": [0] * MAX_SCHEMA_NODES}))
-    assert find_size_problem(raw({"description": "x" * (MAX_SCHEMA_SIZE + 1)}))
+    assert f"{MAX_SCHEMA_NODES:,} parts" in find_schema_problem(encode_schema({"enum": [0] * MAX_SCHEMA_NODES}))
+    assert find_size_problem(encode_schema({"description": "x" * (MAX_SCHEMA_SIZE + 1)}))
 
 
 def test_brackets_inside_of_texts_do_not_count_as_depth() -> None:
-    assert find_schema_problem(raw({"description": '[{"\\' * 200, "enum": ["}" * 200]})) == ""
+    assert find_schema_problem(encode_schema({"description": '[{"\\' * 200, "enum": ["}" * 200]})) == ""
 
 
 @pytest.mark.req("base.schema.default-dialect", "base.schema.declared-dialect", "base.schema.dialect-before")
@@ -51,13 +48,13 @@ def test_brackets_inside_of_texts_do_not_count_as_depth() -> None:
     ],
 )
 def test_a_dialect_that_is_known_is_fine(dialect: str) -> None:
-    assert find_schema_problem(raw({"$schema": dialect})) == ""
+    assert find_schema_problem(encode_schema({"$schema": dialect})) == ""
 
 
 @pytest.mark.req("base.schema.declared-dialect")
 @pytest.mark.parametrize("dialect", ["https://example.com/mine", "http://json-schema.org/draft-99/schema#", 7, ["x"]])
 def test_a_dialect_that_nobody_knows_is_named(dialect: object) -> None:
-    said = find_schema_problem(raw({"$schema": dialect}))
+    said = find_schema_problem(encode_schema({"$schema": dialect}))
     assert str(dialect) in said
     assert "2020-12" in said
 
@@ -82,8 +79,8 @@ def test_true_and_false_are_schemas() -> None:
     ],
 )
 def test_a_reference_that_needs_a_download_is_found(schema: dict[str, Any]) -> None:
-    assert find_external_reference(raw(schema))
-    escaped = bytes(raw(schema)).replace(b"$", b"\\u0024").replace(b"https:", b"ht\\u0074ps:")
+    assert find_external_reference(encode_schema(schema))
+    escaped = bytes(encode_schema(schema)).replace(b"$", b"\\u0024").replace(b"https:", b"ht\\u0074ps:")
     assert find_external_reference(Raw(escaped)), "however it is written"
 
 
@@ -100,7 +97,7 @@ def test_a_reference_that_needs_a_download_is_found(schema: dict[str, Any]) -> N
     ],
 )
 def test_what_only_looks_like_such_a_reference_is_none(schema: dict[str, Any]) -> None:
-    assert find_external_reference(raw(schema)) == ""
+    assert find_external_reference(encode_schema(schema)) == ""
 
 
 @pytest.mark.req("base.schema.dialect-docs")
@@ -109,6 +106,6 @@ def test_the_documentation_lists_every_dialect_and_limit() -> None:
     for dialect in DIALECTS:
         assert dialect in page
         name = f"{dialect}/schema" if dialect.startswith("draft") else f"draft/{dialect}/schema"
-        assert find_schema_problem(raw({"$schema": f"https://json-schema.org/{name}"})) == ""
+        assert find_schema_problem(encode_schema({"$schema": f"https://json-schema.org/{name}"})) == ""
     for limit in (f"{MAX_SCHEMA_SIZE // 1024} kB", f"{MAX_SCHEMA_DEPTH} levels", f"{MAX_SCHEMA_NODES:,}"):
         assert limit in page

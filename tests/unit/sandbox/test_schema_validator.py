@@ -17,6 +17,7 @@ import pytest
 
 from mcphost.sandbox.schema_validator import MAX_VALUE_SIZE, SchemaValidator, SchemaViolation
 from mcphost.serialization import Raw, encode
+from tests.unit.sandbox.schemas import encode_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -28,14 +29,10 @@ async def checker() -> AsyncIterator[SchemaValidator]:
     await one.close()
 
 
-def raw(schema: Any) -> Raw:
-    return Raw(encode(schema))
-
-
 def doubling(levels: int) -> Raw:
     """Each level asks for the next one twice: 2^levels checks."""
     steps = {f"a{n}": {"anyOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(levels)}
-    return raw({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
+    return encode_schema({"$ref": "#/$defs/a0", "$defs": {**steps, f"a{levels}": {"type": "integer"}}})
 
 
 FROZEN = doubling(40)
@@ -43,7 +40,7 @@ FROZEN = doubling(40)
 
 @pytest.mark.req("base.schema.default-dialect")
 async def test_a_schema_without_a_dialect_is_2020_12(checker: SchemaValidator) -> None:
-    schema = raw({"prefixItems": [{"type": "integer"}], "unevaluatedItems": False})
+    schema = encode_schema({"prefixItems": [{"type": "integer"}], "unevaluatedItems": False})
     assert (await checker.validate(schema, [1])).outcome == "fits"
     assert (await checker.validate(schema, ["x"])).outcome == "misfit"
     assert (await checker.validate(schema, [1, 2])).outcome == "misfit"
@@ -52,16 +49,16 @@ async def test_a_schema_without_a_dialect_is_2020_12(checker: SchemaValidator) -
 @pytest.mark.req("base.schema.declared-dialect", "base.schema.dialect-before")
 async def test_draft_07_is_honoured_when_it_is_named(checker: SchemaValidator) -> None:
     schema: dict[str, Any] = {"items": [{"type": "integer"}], "additionalItems": False}
-    named = raw({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
+    named = encode_schema({"$schema": "http://json-schema.org/draft-07/schema#", **schema})
     assert (await checker.validate(named, [1, 2])).outcome == "misfit"
     assert (await checker.validate(named, [1])).outcome == "fits"
-    unknown = await checker.validate(raw({"$schema": "https://example.com/mine", **schema}), [1])
+    unknown = await checker.validate(encode_schema({"$schema": "https://example.com/mine", **schema}), [1])
     assert unknown.outcome == "unchecked"
     assert "https://example.com/mine" in unknown.summary
 
 
 async def test_what_does_not_fit_is_told_with_its_place(checker: SchemaValidator) -> None:
-    schema = raw({"type": "object", "properties": {"a/b": {"items": {"type": "number"}}}, "required": ["c"]})
+    schema = encode_schema({"type": "object", "properties": {"a/b": {"items": {"type": "number"}}}, "required": ["c"]})
     verdict = await checker.validate(schema, {"a/b": [1, "two"]})
     assert verdict.outcome == "misfit"
     assert {fault.path for fault in verdict.violations} == {"", "/a~1b/1"}
@@ -70,7 +67,9 @@ async def test_what_does_not_fit_is_told_with_its_place(checker: SchemaValidator
 
 
 async def test_the_answer_is_bounded_whatever_the_value_holds(checker: SchemaValidator) -> None:
-    verdict = await checker.validate(raw({"items": {"type": "string"}}), [{"x" * 1000: n} for n in range(500)])
+    verdict = await checker.validate(
+        encode_schema({"items": {"type": "string"}}), [{"x" * 1000: n} for n in range(500)]
+    )
     assert len(verdict.violations) == 5
     assert all(len(fault.message) <= 300 for fault in verdict.violations)
 
@@ -84,13 +83,13 @@ async def test_any_json_can_be_checked(checker: SchemaValidator, value: object) 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(a+)+\1$", "^(?=(a+)+b)(a+)+$", r"^(([a-z])+.)+\2[A-Z]([a-z])+$"])
 async def test_an_endless_pattern_ends(checker: SchemaValidator, pattern: str) -> None:
     with anyio.fail_after(20):
-        verdict = await checker.validate(raw({"pattern": pattern}), "a" * 50_000 + "!")
+        verdict = await checker.validate(encode_schema({"pattern": pattern}), "a" * 50_000 + "!")
     assert verdict.outcome in ("misfit", "unchecked")
 
 
 async def test_a_pattern_that_compiles_to_gigabytes_is_refused(checker: SchemaValidator) -> None:
     with anyio.fail_after(20):
-        verdict = await checker.validate(raw({"pattern": "(((a{1,1000}){1,1000}){1,1000})"}), "a")
+        verdict = await checker.validate(encode_schema({"pattern": "(((a{1,1000}){1,1000}){1,1000})"}), "a")
     assert verdict.outcome == "unchecked"
 
 
@@ -103,7 +102,7 @@ async def test_combinations_without_end_are_killed_and_the_next_check_works(chec
     assert (verdict.outcome, verdict.reason) == ("unchecked", "checking it took over 1 s")
     assert child is not None
     assert not psutil.pid_exists(child)
-    assert (await checker.validate(raw({"type": "string"}), "x")).outcome == "fits"
+    assert (await checker.validate(encode_schema({"type": "string"}), "x")).outcome == "fits"
 
 
 async def test_a_schema_that_was_too_slow_twice_is_not_tried_again() -> None:
@@ -130,7 +129,7 @@ async def test_a_schema_that_refers_to_itself_ends(checker: SchemaValidator, sch
     for _ in range(40):
         value = {"child": value}
     with anyio.fail_after(20):
-        await checker.validate(raw(schema), value)
+        await checker.validate(encode_schema(schema), value)
     assert (await checker.validate(Raw(b"true"), 1)).outcome == "fits"
 
 
@@ -141,7 +140,7 @@ async def test_a_reference_to_the_network_is_never_followed_and_the_value_is_not
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"
         for name in ("$ref", "$dynamicRef"):
-            verdict = await checker.validate(raw({"properties": {"a": {name: address}}}), {"a": 1})
+            verdict = await checker.validate(encode_schema({"properties": {"a": {name: address}}}), {"a": 1})
             assert verdict.outcome == "unchecked"
             assert address in verdict.reason
         listener.setblocking(False)
@@ -153,21 +152,21 @@ async def test_a_reference_to_the_network_is_never_followed_and_the_value_is_not
 async def test_a_reference_that_leads_nowhere_leaves_the_value_unchecked(
     checker: SchemaValidator, reference: str
 ) -> None:
-    verdict = await checker.validate(raw({"$ref": reference}), 1)
+    verdict = await checker.validate(encode_schema({"$ref": reference}), 1)
     assert verdict.outcome == "unchecked"
     assert "invalid" in verdict.reason
 
 
 @pytest.mark.parametrize("schema", [{"type": "objct"}, {"properties": 3}, {"pattern": "("}, {"minimum": "x"}])
 async def test_a_broken_schema_is_told_and_nothing_is_said_of_the_value(checker: SchemaValidator, schema: Any) -> None:
-    verdict = await checker.validate(raw(schema), {})
+    verdict = await checker.validate(encode_schema(schema), {})
     assert verdict.outcome == "unchecked"
     assert verdict.reason.startswith("its schema is invalid: ")
 
 
 async def test_schemas_and_values_over_the_limits_start_nothing() -> None:
     idle = SchemaValidator()
-    assert "256 kB" in (await idle.validate(raw({"description": "x" * 10_000_000}), 1)).reason
+    assert "256 kB" in (await idle.validate(encode_schema({"description": "x" * 10_000_000}), 1)).reason
     assert "levels" in (await idle.validate(Raw(b'{"not":' * 900 + b"true" + b"}" * 900), 1)).reason
     assert "2 MB" in (await idle.validate(Raw(b"true"), "x" * MAX_VALUE_SIZE)).reason
     assert idle.pid is None
@@ -181,7 +180,7 @@ async def test_a_value_that_is_no_sound_json_is_not_checked(checker: SchemaValid
 
 
 async def test_numbers_at_the_edges_are_checked(checker: SchemaValidator) -> None:
-    assert (await checker.validate(raw({"type": "integer"}), Raw(b"1" + b"0" * 400))).outcome == "fits"
+    assert (await checker.validate(encode_schema({"type": "integer"}), Raw(b"1" + b"0" * 400))).outcome == "fits"
     with anyio.fail_after(20):
         await checker.validate(Raw(b'{"multipleOf":1e-300}'), Raw(b"1e300"))
 
@@ -202,14 +201,14 @@ async def test_a_cancelled_check_leaves_nothing_behind(checker: SchemaValidator)
         await checker.validate(FROZEN, "x")
     assert child is not None
     assert not psutil.pid_exists(child)
-    assert (await checker.validate(raw({"type": "string"}), "x")).violations == ()
+    assert (await checker.validate(encode_schema({"type": "string"}), "x")).violations == ()
 
 
 async def test_checks_side_by_side_wait_for_each_other(checker: SchemaValidator) -> None:
     found: dict[int, tuple[SchemaViolation, ...]] = {}
 
     async def one(number: int) -> None:
-        found[number] = (await checker.validate(raw({"const": number}), number + number % 2)).violations
+        found[number] = (await checker.validate(encode_schema({"const": number}), number + number % 2)).violations
 
     async with anyio.create_task_group() as tasks:
         for number in range(20):

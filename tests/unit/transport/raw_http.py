@@ -121,3 +121,6 @@ async def serve(
         if running:
             await asyncio.wait(running, timeout=2)
         await listener.wait_closed()
+
+
+MEGABYTE = 1_000_000

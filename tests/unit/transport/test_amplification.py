@@ -30,11 +30,10 @@ from mcphost.serialization import (
 )
 from mcphost.transport.event_stream import SHORT_LINE_ALLOWANCE, EventDecoder
 from mcphost.transport.multiplexer import MAX_MALFORMED_LINES, Multiplexer
-from tests.unit.client.test_http_servers import Handler, modern, opened
-from tests.unit.transport.raw_http import ReceivedRequest
+from tests.unit.client.scripted_http import RequestHandler, open_http_session, stateless_server
+from tests.unit.transport.raw_http import MEGABYTE, ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-MB = 1_000_000
 
 
 def answer(result: bytes) -> bytes:
@@ -71,7 +70,7 @@ async def test_a_message_of_too_many_values_ends_its_call_with_the_servers_name_
 
 @pytest.mark.parametrize("text", [b"1,2,3\\n", b"[{},[", b'{\\"a\\":[1,2]},', b"\\\\,", "ä,".encode()])
 async def test_commas_and_brackets_inside_of_texts_are_no_values(text: bytes) -> None:
-    line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MB // len(text)) + b'"}]}')
+    line = answer(b'{"content":[{"type":"text","text":"' + text * (8 * MEGABYTE // len(text)) + b'"}]}')
     assert isinstance(await asked(line, []), JsonRpcResponse)
 
 
@@ -92,11 +91,11 @@ def test_plain_values_are_bounded_in_number_and_depth() -> None:
 
 
 def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it() -> None:
-    line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MB + b'\\udfff"}')
+    line = answer(b'{"t":"\\ud800' + b"\\n\\\\" * MEGABYTE + b'\\udfff"}')
     assert peak(line) < 6 * len(line)
     message = parse_message(line)
     assert isinstance(message, JsonRpcResponse)
-    assert loads(message.result) == {"t": "�" + "\n\\" * MB + "�"}
+    assert loads(message.result) == {"t": "�" + "\n\\" * MEGABYTE + "�"}
 
 
 def test_halves_of_characters_are_told_from_pairs_wherever_a_step_ends() -> None:
@@ -117,8 +116,8 @@ def test_a_long_message_is_read_in_many_steps() -> None:
     def count(steps: Generator[None, None, object]) -> int:
         return sum(1 for _ in steps)
 
-    assert count(parse_message_in_steps(answer(b'"' + b"1,\\n" * 4 * MB + b'"'))) > 50
-    assert count(parse_message_in_steps(answer(b'"\\ud800' + b"\\\\" * 4 * MB + b'"'))) > 50
+    assert count(parse_message_in_steps(answer(b'"' + b"1,\\n" * 4 * MEGABYTE + b'"'))) > 50
+    assert count(parse_message_in_steps(answer(b'"\\ud800' + b"\\\\" * 4 * MEGABYTE + b'"'))) > 50
 
 
 async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_split() -> None:
@@ -138,10 +137,10 @@ async def test_an_array_of_messages_that_is_too_long_is_left_out_without_being_s
 
 async def test_much_text_that_is_not_utf8_is_refused_and_a_little_replaced() -> None:
     with pytest.raises(MalformedMessage, match="The message is not UTF-8"):
-        await asked(answer(b'"' + b"\xff" * MB + b'"'), [])
-    found = await asked(answer(b'"' + b"\xc3\xa4" * MB + b'\xff"'), [])
+        await asked(answer(b'"' + b"\xff" * MEGABYTE + b'"'), [])
+    found = await asked(answer(b'"' + b"\xc3\xa4" * MEGABYTE + b'\xff"'), [])
     assert isinstance(found, JsonRpcResponse)
-    assert loads(found.result) == "ä" * MB + "�"
+    assert loads(found.result) == "ä" * MEGABYTE + "�"
 
 
 async def test_noise_on_standard_output_is_left_out_and_the_answer_is_read() -> None:
@@ -177,7 +176,7 @@ async def test_broken_messages_without_end_end_the_connection() -> None:
         await mux.send(JsonRpcRequest(1, "ping"))
 
 
-def body(data: bytes, coding: str) -> Handler:
+def body(data: bytes, coding: str) -> RequestHandler:
     async def call(one: ReceivedRequest) -> object:
         whole = data.replace(b"%ID%", b"%d" % one.message["id"])
         packed = whole if not coding else gzip.compress(whole)
@@ -200,16 +199,16 @@ def body(data: bytes, coding: str) -> Handler:
 async def test_a_compressed_answer_has_one_stream_with_its_end(coding: str, why: str) -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[]}}'
     with anyio.fail_after(20):
-        async with opened(modern(body(data, "whole"))) as (session, _):
+        async with open_http_session(stateless_server(body(data, "whole"))) as (session, _):
             assert (await session.request(CallTool("x"))).content == ()
-        async with opened(modern(body(data, coding))) as (session, _):
+        async with open_http_session(stateless_server(body(data, coding))) as (session, _):
             with pytest.raises(MalformedMessage, match=why):
                 await session.request(CallTool("x"))
 
 
 async def test_a_body_of_too_many_values_is_refused_with_the_servers_name_and_the_bound() -> None:
     data = b'{"jsonrpc":"2.0","id":%ID%,"result":[' + b"[]," * MAX_MESSAGE_VALUES * 2 + b"1]}"
-    async with opened(modern(body(data, ""))) as (session, _):
+    async with open_http_session(stateless_server(body(data, ""))) as (session, _):
         with (
             anyio.fail_after(20),
             pytest.raises(JsonLimitExceeded, match="'peer' sent a message that is too large"),
@@ -249,7 +248,7 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
         await one.send(b"HTTP/1.1 200 OK\r\n" + b"a:b\r\n" * 5_000 + b"content-length: 0\r\n\r\n")
         return False
 
-    async with opened(modern(call)) as (session, _):
+    async with open_http_session(stateless_server(call)) as (session, _):
         with (
             anyio.fail_after(20),
             pytest.raises(MalformedMessage, match="invalid HTTP response: over 256 header lines"),
@@ -260,7 +259,7 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
 async def test_messages_nobody_reads_are_bounded_in_bytes() -> None:
     warnings: list[str] = []
     mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
-    notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"a" * MB + b'"}}'
+    notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"a" * MEGABYTE + b'"}}'
     async with mux.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         for _ in range(40):
             mux.receive_line(notice)

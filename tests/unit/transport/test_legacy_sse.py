@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,60 +15,13 @@ from mcphost.serialization import Raw
 from mcphost.transport import legacy_sse
 from mcphost.transport.channel import Channel, HttpStatusError
 from mcphost.transport.legacy_sse import SseConnector
+from tests.unit.transport.scripted_sse import SSE_HEAD, ScriptedSseServer, format_event
 
 pytestmark = pytest.mark.anyio
-STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
-
-
-def event(data: str, kind: str = "message") -> bytes:
-    return f"event: {kind}\r\ndata: {data}\r\n\r\n".encode()
-
-
-class Server:
-    """`start` is what the event stream begins with; `answers` gives events for each message that is posted."""
-
-    def __init__(self, start: bytes, answers: Callable[[dict[str, Any]], bytes | None] = lambda message: b"") -> None:
-        self.start = start
-        self.answers = answers
-        self.posted: list[dict[str, Any]] = []
-        self.heads: list[str] = []
-        self.port = 0
-        self._stream: asyncio.StreamWriter | None = None
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                self.heads.append(head)
-                if head.startswith("GET"):
-                    writer.write(self.start)
-                    self._stream = writer
-                    await reader.read()
-                    return
-                await self._post(head, reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
-
-    async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
-        message = json.loads(await reader.readexactly(int(length.split(":")[1])))
-        self.posted.append(message)
-        said = self.answers(message)
-        status = b"202 Accepted" if said is not None else b"400 Bad Request"
-        writer.write(b"HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\nno" % status)
-        if said and self._stream is not None:
-            self._stream.write(said)
-
-    def drop(self) -> None:
-        """End the event stream."""
-        assert self._stream is not None
-        self._stream.close()
 
 
 @asynccontextmanager
-async def connected(server: Server, notes: list[str] | None = None) -> AsyncIterator[Channel]:
+async def connected(server: ScriptedSseServer, notes: list[str] | None = None) -> AsyncIterator[Channel]:
     listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.port = listener.sockets[0].getsockname()[1]
     server.start = server.start.replace(b"PORT", str(server.port).encode())
@@ -84,7 +37,7 @@ async def connected(server: Server, notes: list[str] | None = None) -> AsyncIter
 
 
 def reply(message: dict[str, Any]) -> bytes:
-    return event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}})) if "id" in message else b""
+    return format_event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}})) if "id" in message else b""
 
 
 async def ask(channel: Channel, ident: int) -> JsonRpcMessage:
@@ -97,7 +50,7 @@ async def ask(channel: Channel, ident: int) -> JsonRpcMessage:
 @pytest.mark.req("sse.open", "sse.endpoint-uri", "sse.messages")
 @pytest.mark.parametrize("endpoint", ["/message?s=1", "message?s=1", "http://127.0.0.1:PORT/message?s=1"])
 async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_events(endpoint: str) -> None:
-    server = Server(STREAM + event(endpoint, "endpoint"), reply)
+    server = ScriptedSseServer(SSE_HEAD + format_event(endpoint, "endpoint"), reply)
     async with connected(server) as channel:
         answers = [await ask(channel, ident) for ident in (1, 2)]
         await channel.send(JsonRpcNotification("notifications/initialized"))
@@ -111,8 +64,8 @@ async def test_messages_go_to_the_address_the_server_names_and_answers_come_as_e
 
 @pytest.mark.req("sse.open")
 async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None:
-    early = b": hello\r\n\r\n" + event("/other", "ping") + event("{}")
-    server = Server(STREAM + early + event("/m", "endpoint"), reply)
+    early = b": hello\r\n\r\n" + format_event("/other", "ping") + format_event("{}")
+    server = ScriptedSseServer(SSE_HEAD + early + format_event("/m", "endpoint"), reply)
     async with connected(server) as channel:
         assert isinstance(await ask(channel, 1), JsonRpcResponse)
     assert [head.split(" ")[:2] for head in server.heads] == [["GET", "/sse"], ["POST", "/m"]]
@@ -120,7 +73,7 @@ async def test_nothing_is_sent_before_the_event_that_names_the_address() -> None
 
 @pytest.mark.req("sse.endpoint-same-origin")
 async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_there() -> None:
-    server = Server(STREAM + event("http://127.0.0.2:1/message", "endpoint"))
+    server = ScriptedSseServer(SSE_HEAD + format_event("http://127.0.0.2:1/message", "endpoint"))
     with pytest.raises(StartupError, match="on another origin"):
         async with connected(server):
             pass
@@ -128,23 +81,25 @@ async def test_an_endpoint_on_another_origin_is_refused_and_nothing_is_sent_ther
 
 
 @pytest.mark.req("sse.no-endpoint-event")
-@pytest.mark.parametrize("start", [STREAM, STREAM + event("{}", "message")])
+@pytest.mark.parametrize("start", [SSE_HEAD, SSE_HEAD + format_event("{}", "message")])
 async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(legacy_sse, "ENDPOINT_TIMEOUT", 0.2)
     with pytest.raises(StartupError, match="sent no endpoint address"):
-        async with connected(Server(start)):
+        async with connected(ScriptedSseServer(start)):
             pass
 
 
 async def test_an_answer_that_is_no_event_stream_is_told_with_its_status() -> None:
     with pytest.raises(StartupError, match="404"):
-        async with connected(Server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
+        async with connected(ScriptedSseServer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
             pass
 
 
 @pytest.mark.req("sse.post-failure")
 async def test_a_refused_post_fails_its_own_request_and_no_other() -> None:
-    server = Server(STREAM + event("/m", "endpoint"), lambda message: None if message["id"] == 1 else reply(message))
+    server = ScriptedSseServer(
+        SSE_HEAD + format_event("/m", "endpoint"), lambda message: None if message["id"] == 1 else reply(message)
+    )
     async with connected(server) as channel:
         with pytest.raises(HttpStatusError, match="400"):
             await ask(channel, 1)
@@ -153,7 +108,7 @@ async def test_a_refused_post_fails_its_own_request_and_no_other() -> None:
 
 @pytest.mark.req("sse.stream-lost")
 async def test_the_end_of_the_stream_ends_every_waiting_request() -> None:
-    server = Server(STREAM + event("/m", "endpoint"))
+    server = ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"))
 
     def hang_up(message: dict[str, Any]) -> bytes:
         server.drop()
@@ -171,7 +126,7 @@ async def test_the_end_of_the_stream_ends_every_waiting_request() -> None:
 @pytest.mark.req("sse.deprecated-notice")
 async def test_the_transport_is_said_to_be_deprecated_once() -> None:
     notes: list[str] = []
-    async with connected(Server(STREAM + event("/m", "endpoint"), reply), notes) as channel:
+    async with connected(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), reply), notes) as channel:
         await ask(channel, 1)
         await ask(channel, 2)
     assert len(notes) == 1
@@ -181,7 +136,7 @@ async def test_the_transport_is_said_to_be_deprecated_once() -> None:
 @pytest.mark.req("sse.stick", "sse.messages")
 async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_nothing() -> None:
     async def asked(kinds: bytes) -> list[str]:
-        server = Server(STREAM + event("/m", "endpoint"), lambda message: kinds + reply(message))
+        server = ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), lambda message: kinds + reply(message))
         async with connected(server, notes) as channel:
             assert isinstance(await ask(channel, 1), JsonRpcResponse)
             assert isinstance(await ask(channel, 2), JsonRpcResponse)
@@ -189,7 +144,11 @@ async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_n
         return [head.split(" ")[1] for head in server.heads]
 
     notes: list[str] = []
-    odd = event("2026", "ping") + event("not json", "update") + event("http://127.0.0.2:1/x", "endpoint")
+    odd = (
+        format_event("2026", "ping")
+        + format_event("not json", "update")
+        + format_event("http://127.0.0.2:1/x", "endpoint")
+    )
     assert await asked(odd) == ["/sse", "/m", "/m"]
     assert len(notes) == 1  # that the transport is deprecated
 
@@ -197,7 +156,7 @@ async def test_events_of_other_kinds_are_ignored_and_a_second_endpoint_changes_n
 @pytest.mark.parametrize("body", [b"", b"Accepted", b'{"jsonrpc":"2.0","id":1,"result":{"forged":true}}'])
 @pytest.mark.req("sse.messages")
 async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) -> None:
-    class Chatty(Server):
+    class Chatty(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
             message = json.loads(await reader.readexactly(int(length.split(":")[1])))
@@ -205,7 +164,7 @@ async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) 
             assert self._stream is not None
             self._stream.write(reply(message))
 
-    async with connected(Chatty(STREAM + event("/m", "endpoint"))) as channel:
+    async with connected(Chatty(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
         answer = await ask(channel, 1)
     assert isinstance(answer, JsonRpcResponse)
     assert bytes(answer.result) == b"{}"
@@ -215,7 +174,7 @@ async def test_what_a_post_answers_confirms_and_means_nothing_else(body: bytes) 
     "endpoint", ["//evil.example/m", "https://127.0.0.1:PORT/m", "http://127.0.0.1:1/m", "http://[", "ftp://x/", "\xff"]
 )
 async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -> None:
-    server = Server(STREAM + event(endpoint, "endpoint"))
+    server = ScriptedSseServer(SSE_HEAD + format_event(endpoint, "endpoint"))
     if endpoint == "\xff":
         server.start = server.start.replace("\xff".encode(), b"\xff")
     with pytest.raises(StartupError, match=r"on another origin|invalid endpoint"):
@@ -230,7 +189,7 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
     monkeypatch.setattr(legacy_sse, "SEND_TIMEOUT", 0.2)
     notes: list[str] = []
 
-    class Stuck(Server):
+    class Stuck(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if b"notifications/" in await reader.read(70):
                 await reader.read()
@@ -239,7 +198,7 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
             self._stream.write(reply({"id": 1}))
             writer.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
 
-    async with connected(Stuck(STREAM + event("/m", "endpoint")), notes) as channel:
+    async with connected(Stuck(SSE_HEAD + format_event("/m", "endpoint")), notes) as channel:
         await channel.send(JsonRpcNotification("notifications/initialized"))
         async with asyncio.timeout(5):
             assert isinstance(await ask(channel, 1), JsonRpcResponse)
@@ -249,9 +208,9 @@ async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_fo
 async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connection() -> None:
     def answers(message: dict[str, Any]) -> bytes:
         text = "x" * (15_000_000 if message["id"] == 1 else 17_000_000)
-        return event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"text": text}}))
+        return format_event(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {"text": text}}))
 
-    async with connected(Server(STREAM + event("/m", "endpoint"), answers)) as channel:
+    async with connected(ScriptedSseServer(SSE_HEAD + format_event("/m", "endpoint"), answers)) as channel:
         async with asyncio.timeout(10):
             answer = await ask(channel, 1)
             assert isinstance(answer, JsonRpcResponse)
@@ -261,7 +220,7 @@ async def test_an_event_of_15_mb_is_delivered_and_one_over_16_mb_ends_the_connec
 
 
 async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> None:
-    class Slow(Server):
+    class Slow(ScriptedSseServer):
         async def _post(self, head: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()  # until the client closes
 
@@ -276,7 +235,7 @@ async def test_messages_that_the_server_does_not_take_are_bounded_in_bytes() -> 
             await anyio.lowlevel.checkpoint()
             sent += 1
 
-    async with connected(Slow(STREAM + event("/m", "endpoint"))) as channel:
+    async with connected(Slow(SSE_HEAD + format_event("/m", "endpoint"))) as channel:
         with pytest.raises(ConnectionLost, match="no longer accepts messages"):
             await send()
     assert most - 2 <= sent <= most + 2

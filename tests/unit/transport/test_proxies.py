@@ -21,7 +21,8 @@ from mcphost.transport import http_client
 from mcphost.transport.http import HttpConnector
 from mcphost.transport.http_client import proxy_for
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import done, modern, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import stateless_server, text_answer
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve
 
@@ -189,12 +190,12 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
     tunnel: Tunnel, tmp_path: Path
 ) -> None:
     authority = CertificateAuthority(tmp_path)
-    handler = modern(lambda one: one.result(done("tunnelled")))
+    handler = stateless_server(lambda one: one.result(text_answer("tunnelled")))
     async with serve(handler, authority.context()) as server:
         config = ServerConfig(name="peer", url=server.url, ca_file=authority.file, headers={"X-Key": "secret"})
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
             for _ in range(3):
-                assert words(await session.request(CallTool("x"))) == "tunnelled"
+                assert single_text(await session.request(CallTool("x"))) == "tunnelled"
         with pytest.raises(StartupError, match="certificate cannot be trusted"):
             async with ClientSessionOpener(expand=str).open(
                 replace(config, ca_file=""), FakeRequestHandler(), RecordingObserver()

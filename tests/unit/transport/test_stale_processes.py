@@ -16,9 +16,8 @@ from mcphost.transport.watchdog import (
     process_start_time,
     stop_stale_groups,
 )
-from tests.unit.transport.stubborn_process import group, is_alive, wait_until_gone
-
-__all__ = ["group"]
+from tests.processes import is_alive
+from tests.unit.transport.stubborn_process import wait_until_gone
 
 # A host without a guardian: writes the group of its argument down, says so, and waits to be killed.
 HOST = (

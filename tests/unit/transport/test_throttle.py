@@ -15,9 +15,10 @@ from mcphost.errors import ConnectionLost, MalformedMessage
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.throttle import LineBacklog
 from tests.unit.client.fakes import RecordingObserver
-from tests.unit.client.test_http_servers import legacy, modern, opened, words
-from tests.unit.client.test_stdio_servers import faulty
-from tests.unit.client.test_stdio_servers import opened as spawned
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import handshake_server, open_http_session, stateless_server
+from tests.unit.client.stdio_sessions import faulty_server
+from tests.unit.client.stdio_sessions import open_stdio_session as spawned
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
@@ -54,9 +55,9 @@ async def turns() -> AsyncIterator[list[float]]:
 @pytest.mark.parametrize("line", ["x", "", "{}", "[]", "\\xff"])
 async def test_a_flood_of_tiny_lines_on_a_pipe_holds_nothing_up(line: str) -> None:
     notes = RecordingObserver()
-    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+    async with spawned(faulty_server(era="handshake"), notes) as session, turns() as gaps:
         call = CallTool("flood", {"line": line, "count": 80_000})
-        assert words(await session.request(call)) == "flooded"
+        assert single_text(await session.request(call)) == "flooded"
     assert max(gaps) < LONGEST
     assert len(notes.warnings) <= 1
 
@@ -69,13 +70,13 @@ async def test_a_flood_is_slowed_where_pipes_do_not_tell_whether_they_are_read(m
         return not pipe._paused and not pipe._closing
 
     monkeypatch.setattr(vars(unix_events)["_UnixReadPipeTransport"], "is_reading", is_reading)
-    async with spawned(faulty(era="handshake"), RecordingObserver()) as session:
-        assert words(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
+    async with spawned(faulty_server(era="handshake"), RecordingObserver()) as session:
+        assert single_text(await session.request(CallTool("flood", {"line": "x", "count": 80_000}))) == "flooded"
 
 
 async def test_a_flood_of_tiny_lines_of_error_output_holds_nothing_up() -> None:
     notes = RecordingObserver()
-    async with spawned(faulty(era="handshake"), notes) as session, turns() as gaps:
+    async with spawned(faulty_server(era="handshake"), notes) as session, turns() as gaps:
         with pytest.raises(ConnectionLost, match=r"status 8; it last said: x \| x \| the end"):
             await session.request(CallTool("flood errors", {"count": 80_000}))
     assert max(gaps) < LONGEST
@@ -110,9 +111,9 @@ async def test_a_flood_of_tiny_events_holds_nothing_up(event: bytes, where: str)
 
     # Such a stream costs many times what it takes to send it, so it is given up: with its call, or by itself.
     answered = nullcontext() if where == "get" else pytest.raises(MalformedMessage, match="almost empty lines")
-    async with opened(legacy(call, on_get=get)) as (session, _), turns() as gaps:
+    async with open_http_session(handshake_server(call, on_get=get)) as (session, _), turns() as gaps:
         with answered:
-            assert words(await session.request(CallTool("x"), deadline=20)) == "ok"
+            assert single_text(await session.request(CallTool("x"), deadline=20)) == "ok"
     assert max(gaps) < LONGEST
 
 
@@ -125,7 +126,7 @@ async def test_a_flood_of_tiny_chunks_holds_nothing_up() -> None:
         await one.send(b"1\r\n:\r\n" * 100_000 + b"".join(b"1\r\n%c\r\n" % byte for byte in b"\n" + body))
         return False
 
-    async with opened(modern(call)) as (session, _), turns() as gaps:
+    async with open_http_session(stateless_server(call)) as (session, _), turns() as gaps:
         with pytest.raises(MalformedMessage, match="server 'peer' is broken: chunks of almost no bytes"):
             await session.request(CallTool("x"), deadline=20)
     assert max(gaps) < LONGEST

@@ -26,12 +26,13 @@ from mcphost.transport.http_client import create_client
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import done, modern, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import stateless_server, text_answer
 from tests.unit.transport.certificates import CertificateAuthority
 from tests.unit.transport.raw_http import serve
 
 pytestmark = pytest.mark.anyio
-SERVER = modern(lambda one: one.result(done("over TLS")))
+SERVER = stateless_server(lambda one: one.result(text_answer("over TLS")))
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def authority(tmp_path: Path) -> CertificateAuthority:
 async def connect(url: str, ca_file: str = "") -> str:
     config = ServerConfig(name="peer", url=url, ca_file=ca_file)
     async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
-        return words(await session.request(CallTool("x")))
+        return single_text(await session.request(CallTool("x")))
 
 
 @pytest.mark.req("http.tls")
@@ -145,7 +146,7 @@ async def test_only_the_certificates_that_were_approved_are_believed(authority: 
     async with serve(SERVER, authority.context()) as server:
         config = with_ca_digest(ServerConfig(name="peer", url=server.url, ca_file=authority.file, source="project"))
         async with ClientSessionOpener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()) as session:
-            assert words(await session.request(CallTool("x"))) == "over TLS"
+            assert single_text(await session.request(CallTool("x"))) == "over TLS"
         requests = OAuthHttpClient(UrlPolicy(server.url), ca_file=authority.file)
         requests.pin_ca_digest(config.ca_digest)
         await file.write_bytes(right)

@@ -19,7 +19,8 @@ from mcphost.protocol.revisions import Era, Revision
 from mcphost.protocol.tools import CallTool
 from mcphost.transport.channel import Connector
 from tests.unit.client.fakes import FakeRequestHandler, RecordingObserver
-from tests.unit.client.test_http_servers import DISCOVERY, words
+from tests.unit.client.results import single_text
+from tests.unit.client.scripted_http import DISCOVERY
 
 pytestmark = pytest.mark.anyio
 PAGE = Path(__file__).parents[3] / "docs" / "transports.md"
@@ -94,7 +95,7 @@ async def test_the_transport_of_the_page_carries_both_eras(era: Era, tmp_path: P
         async with anyio.create_task_group() as group:
 
             async def call() -> None:
-                results.append(words(await session.request(CallTool("x"))))
+                results.append(single_text(await session.request(CallTool("x"))))
 
             for _ in range(20):
                 group.start_soon(call)

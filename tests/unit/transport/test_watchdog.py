@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from mcphost.transport.watchdog import Watchdog
-from tests.unit.transport.stubborn_process import group, is_alive, wait_until_gone
+from tests.processes import is_alive
+from tests.unit.transport.stubborn_process import wait_until_gone
 
-__all__ = ["group"]
 pytestmark = pytest.mark.anyio
 
 # A host: watches the group of its argument, says so, and waits to be killed.

@@ -259,16 +259,16 @@ async def test_a_server_that_redirects_its_requests_elsewhere_takes_no_token_the
 @pytest.mark.req("auth.as.separate-state", "auth.ext.client-credentials")
 async def test_a_machine_s_key_signs_for_the_configured_issuer_and_no_other() -> None:
     """An assertion for one authorization server is of no use at another (RFC 7523, section 3: audience)."""
-    from tests.unit.auth.test_client_grants import Bank, decoded, pem
+    from tests.unit.auth.grant_servers import MachineTokenServer, create_private_key_pem, decode_jwt
 
-    async with forbidden_origin() as evil, run_peer(kind=Bank) as bank, run_peer() as one:
+    async with forbidden_origin() as evil, run_peer(kind=MachineTokenServer) as bank, run_peer() as one:
         one.resource = {"authorization_servers": [evil.origin, bank.origin]}
         target = SignInTarget(server="peer", url=one.url, client_id="me", issuer=bank.origin)
-        made = ClientGrant(grant="client_credentials", target=target, key=pem())
+        made = ClientGrant(grant="client_credentials", target=target, key=create_private_key_pem())
         auth = OAuthProvider(target, OAuthHttpClient(UrlPolicy(one.url)), TokenStore(MemoryBackend(), None), None, made)
         with nobody_comes(evil):
             await auth.login()
-        assert decoded(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
+        assert decode_jwt(bank.forms[0]["client_assertion"])[1]["aud"] == bank.origin
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,14 @@ from mcphost.config import schema
 from mcphost.config.schema import OAuthConfig, ServerConfig
 from mcphost.errors import McpHostError
 from mcphost.serialization import Struct
+from tests.unit.auth.attacks.leaked_secrets import collect_secrets
+from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
+from tests.unit.auth.grant_servers import DpopServer, MachineTokenServer, create_private_key_pem
 from tests.unit.auth.oauth_peer import BrowserUser as Browsing
 from tests.unit.auth.oauth_peer import OAuthPeer, create_oauth, query, run_peer, send_request, send_with_sign_in
-from tests.unit.auth.test_client_grants import Bank, Bound, pem
-from tests.unit.auth.test_device_flow import Counter, Reader
 from tests.unit.transport.raw_http import ReceivedRequest
 
 pytestmark = pytest.mark.anyio
-SECRETS = {
-    "access_token", "refresh_token", "code", "code_verifier", "state", "client_secret", "assertion", "client_assertion",
-    "subject_token", "device_code", "token",
-}  # fmt: skip
-HEADERS = ("authorization", "dpop")
 
 
 class Browser(Browsing):
@@ -88,21 +84,9 @@ def sinks(caplog: pytest.LogCaptureFixture) -> Iterator[Sinks]:
     logging.getLogger().setLevel(logging.WARNING)
 
 
-def secrets_of(one: OAuthPeer) -> set[str]:
-    """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
-    found = {*one.valid, *one.families, *one.codes}
-    for seen in one.seen:
-        pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}
-        found |= {value for name, value in pairs.items() if name in SECRETS}
-        found |= {
-            seen.headers[name].partition(" ")[2] or seen.headers[name] for name in HEADERS if name in seen.headers
-        }
-    return {value for value in found if len(value) > 5}
-
-
 def nothing_leaked(sinks: Sinks, *peers: OAuthPeer, more: tuple[str, ...] = (), least: int) -> None:
     text = sinks.text()
-    secrets = {*more}.union(*(secrets_of(one) for one in peers))
+    secrets = {*more}.union(*(collect_secrets(one) for one in peers))
     assert len(secrets) >= least, secrets
     assert sorted(secret for secret in secrets if secret in text) == []
 
@@ -157,7 +141,7 @@ async def test_the_authorization_code_flow_with_renewal_and_sign_out(sinks: Sink
         assert await send_request(auth, one) in (200, 401)
         signed = await auth.login()
         sinks.show(*inside(auth, signed, keep), *warnings, person.page, person.notes)
-        secrets = secrets_of(one)
+        secrets = collect_secrets(one)
         one.answers["/token"] = (400, b'{"error": "invalid_grant"}', "application/json")
         with pytest.raises(McpHostError) as caught:
             await auth.login()
@@ -223,11 +207,11 @@ async def test_the_paste_flow(sinks: Sinks) -> None:
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
-    async with run_peer(kind=Counter) as one:
-        assert isinstance(one, Counter)
+    async with run_peer(kind=DeviceCodeServer) as one:
+        assert isinstance(one, DeviceCodeServer)
         one.said, one.code = ["authorization_pending"], {"device_code": "a-device-code-77"}
         keep = TokenStore(MemoryBackend(), None)
-        auth = create_oauth(one, Reader(), keep)
+        auth = create_oauth(one, DeviceCodeUser(), keep)
         sinks.show(*inside(auth, await auth.login(use_device_code=True), keep))
         code = device_flow.DeviceAuthorization("a-device-code-77", "AB-CD", one.origin, 1, 1)
         sinks.show(code)
@@ -237,8 +221,8 @@ async def test_the_device_flow(sinks: Sinks, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 @pytest.mark.parametrize("grant", ["secret", "key", "workload", "enterprise"])
 async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
-    key = pem()
-    async with run_peer(kind=Bank) as company, run_peer(kind=Bank) as one:
+    key = create_private_key_pem()
+    async with run_peer(kind=MachineTokenServer) as company, run_peer(kind=MachineTokenServer) as one:
         common = {"server": "peer", "url": one.url, "client_id": "me", "issuer": one.origin}
         target = SignInTarget(**common, client_secret="" if grant == "key" else "a-configured-secret")
         made: Any = {
@@ -277,7 +261,7 @@ async def test_every_flow_of_a_machine(sinks: Sinks, grant: str) -> None:
 @pytest.mark.req("auth.token.storage", "sec.logs-redact")
 async def test_a_token_that_is_bound_to_a_key(sinks: Sinks) -> None:
     keep = TokenStore(MemoryBackend(), None)
-    async with run_peer(kind=Bound) as one:
+    async with run_peer(kind=DpopServer) as one:
         auth = create_oauth(one, Browser(), keep, client_id="me")
         signed = await auth.login()
         assert await send_request(auth, one) == 200

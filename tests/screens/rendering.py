@@ -1,4 +1,4 @@
-"""When an app under test has nothing left to do, told from its event loop; and which of its frames are drawn."""
+"""Rendering of apps under test: when an app is idle, which frames are drawn, and style sheets parsed once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,9 +7,11 @@ from time import monotonic
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from textual._compositor import Compositor
 from textual._context import active_app
 from textual.app import App
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
 _FRAME_SECONDS = 1 / 50
@@ -73,3 +75,24 @@ def draw(app: App[object], *, behind: bool = False) -> None:
     if app._screen_stack and app.is_running:
         compositor: Any = app.screen._compositor
         compositor.render_update(screen_stack=app._background_screens if behind else None, now=True)
+
+
+_PARSED: dict[tuple[tuple[str, str], ...], dict[Any, Any]] = {}
+"""The rules of each source, by the values of the variables in it. Textual does not change rules that it has parsed."""
+
+
+def share_parsed_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let style sheets with the same variables use one cache."""
+    start, change = Stylesheet.__init__, Stylesheet.set_variables
+
+    def start_shared(self: Stylesheet, *, variables: dict[str, str] | None = None) -> None:
+        start(self, variables=variables)
+        self._parse_cache = _PARSED.setdefault(tuple((variables or {}).items()), {})  # type: ignore[assignment]
+
+    def change_shared(self: Stylesheet, variables: dict[str, str]) -> None:
+        self._parse_cache = {}  # type: ignore[assignment]
+        change(self, variables)
+        self._parse_cache = _PARSED.setdefault(tuple(variables.items()), {})  # type: ignore[assignment]
+
+    monkeypatch.setattr(Stylesheet, "__init__", start_shared)
+    monkeypatch.setattr(Stylesheet, "set_variables", change_shared)

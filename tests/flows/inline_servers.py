@@ -1,0 +1,40 @@
+"""Source code of small servers that run with python -c."""
+
+# A small server of the handshake era; CALL says what tools/call does, START what happens first.
+HANDSHAKE_SERVER = """
+import json, os, signal, sys, time
+def send(m): sys.stdout.write(json.dumps(m) + "\\n"); sys.stdout.flush()
+{start}
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    def answer(r): send({{"jsonrpc": "2.0", "id": m["id"], "result": r}})
+    if m["method"] == "initialize":
+        answer({{"protocolVersion": "2025-11-25", "capabilities": {{"tools": {{"listChanged": True}}}},
+                "serverInfo": {{"name": "s", "version": "1"}}}})
+    elif m["method"] == "tools/list":
+        answer({{"tools": [{{"name": "t", "inputSchema": {{"type": "object"}}}}]}})
+    elif m["method"] == "tools/call":
+        {call}
+    else:
+        send({{"jsonrpc": "2.0", "id": m["id"], "error": {{"code": -32601, "message": "no"}}}})
+"""
+
+
+CHANGING_TOOL_SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" not in m: continue
+    if m["method"] == "initialize":
+        r = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": ""}}
+    elif m["method"] == "tools/list":
+        words = open(os.environ["WORDS"]).read()
+        r = {"tools": [{"name": "t", "description": words, "inputSchema": {"type": "object"}, "x-odd": words}]}
+    elif m["method"] == "tools/call":
+        r = {"content": [{"type": "text", "text": "ran"}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": r}), flush=True)
+"""

@@ -1,0 +1,15 @@
+"""Servers that several tests with other people's programs share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.flows.program import Program
+from tests.peers import node
+
+
+@pytest.fixture
+def everything(program: Program, npm_peers: Path) -> str:
+    """The configuration file with server-everything over stdio."""
+    command, *arguments = node.everything_command()
+    return program.servers(everything={"command": command, "args": arguments})

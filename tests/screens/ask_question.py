@@ -1,0 +1,90 @@
+"""Ask a question on the screen and answer it by keyboard."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from mcphost.host.questions.questions import ApproveTool, TrustServer
+from mcphost.serialization import Raw, encode
+from tests.screens.example_questions import EXAMPLE_QUESTIONS
+
+
+def tool_question(**more: Any) -> ApproveTool:
+    arguments = more.pop("arguments", {"path": "/tmp/x", "text": "hello"})
+    return ApproveTool(
+        server="files",
+        why="asked by the model, turn 3",
+        call=more.pop("call", "c1"),
+        tool="write_file",
+        arguments=arguments,
+        **more,
+    )
+
+
+def trust_question(**more: Any) -> TrustServer:
+    return TrustServer(server="files", why="It was never used before.", **more)
+
+
+class PendingQuestion:
+    """A question asked on behalf of a host task."""
+
+    def __init__(self, it: Any, question: Any) -> None:
+        self.answer: Any = None
+        # A function, not its coroutine: one whose app ends first is never begun.
+        self.worker = it.app.run_worker(partial(self._ask, it.front, question), group="ask", exit_on_error=False)
+
+    async def _ask(self, front: Any, question: Any) -> None:
+        self.answer = await front.ask(question)
+
+
+async def ask_and_press(it: Any, question: Any, *keys: str) -> Any:
+    asked = PendingQuestion(it, question)
+    await it.enter_question()
+    await it.pilot.press(*keys)
+    await it.until(lambda: asked.answer is not None, "an answer")
+    return asked.answer
+
+
+each_example_question = pytest.mark.parametrize("question", EXAMPLE_QUESTIONS, ids=lambda question: question.KIND)
+
+
+async def open_guarded_dialog(it: Any, question: Any) -> tuple[Any, Any]:
+    """The question and its dialog, on the screen and still deaf."""
+    asked = PendingQuestion(it, question)
+    await it.until(
+        lambda: getattr(it.app.screen, "guard", None) is not None and it.app.screen.guard.is_shown, "the dialog"
+    )
+    return asked, it.app.screen
+
+
+EDITABLE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "minLength": 2, "pattern": "^(/|\\./)"},
+        "limit": {"type": "integer", "maximum": 100, "default": 10, "description": "How many"},
+        "mode": {"type": "string", "enum": ["r", "w"]},
+        "deep": {"anyOf": [{"type": "boolean"}, {"type": "null"}], "default": None},
+        "sort": {"type": "array", "items": {"type": "object", "properties": {"by": {"type": "string"}}}},
+    },
+    "required": ["path"],
+}
+
+
+EDITABLE_ARGUMENTS = {"path": "/tmp/x", "sort": [{"by": "name"}], "extra": None}
+
+
+async def open_argument_editor(it: Any, arguments: dict[str, Any] | None = None, schema: Any = EDITABLE_SCHEMA) -> Any:
+    """A call whose arguments are being edited."""
+    it.host.schema = Raw(encode(schema))
+    asked = PendingQuestion(
+        it, tool_question(arguments=EDITABLE_ARGUMENTS if arguments is None else arguments, schema=it.host.schema)
+    )
+    question = await it.enter_question()
+    await it.pilot.press("e")
+    await it.until(lambda: it.app.screen is not question, "the editor")
+    await it.pilot.pause()
+    return asked
+
+
+LONG_ARGUMENTS = {"body": "\n".join(f"line {n}" for n in range(60))}

@@ -1,0 +1,87 @@
+"""Examples of what lists show: grants, audit records and accounts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import time
+from typing import Any
+
+from mcphost.auth.accounts import Account, StoredAccount
+from mcphost.config.rules import Rule, exact_pattern, parse_rule
+from mcphost.config.schema import AuditConfig
+from mcphost.host.audit.audit_log import AuditLog
+from mcphost.host.consent.grants import GrantStatus
+from mcphost.serialization import replace
+from mcphost.store.audit_store import AuditRecord, AuditStore
+from mcphost.store.grants import CHANGED_REASON, Grant
+
+EXAMPLE_TIME = 1_790_000_000.0
+
+
+def example_grants() -> list[GrantStatus]:
+    rule = replace(parse_rule("files/read*?path=under:~/proj"), scope="project", expires=EXAMPLE_TIME + 3600)
+    tools = {"read_file": "d", "read_folder": "d"}
+    one = Grant(
+        id="4f2a91c0", rule=rule, server_digest="s", tools=tools, place="/home/me/proj", created=EXAMPLE_TIME, uses=12
+    )
+    evil = Rule(server="github", tool=exact_pattern("get\x1b[2J\u202e[/bold]"))
+    return [
+        GrantStatus(one, "counts"),
+        GrantStatus(
+            Grant(id="77", rule=evil, server_digest="s", tools={"get\x1b[2J\u202e[/bold]": "d"}, created=EXAMPLE_TIME),
+            "suspended",
+            CHANGED_REASON,
+        ),
+    ]
+
+
+HOSTILE_TEXT = "get\x1b[2J\u202e[/bold]"
+
+
+def create_audit_log(folder: Path, records: Sequence[AuditRecord]) -> AuditLog:
+    """A journal whose ledger holds these."""
+    journal = AuditLog(AuditStore(folder / "l.db", folder / "l.head"), AuditConfig())
+    for one in records:
+        journal.queue_record(lambda one=one: one)
+    return journal
+
+
+def example_audit_records() -> list[AuditRecord]:
+    at = round(EXAMPLE_TIME * 1_000_000)
+    grant = example_grants()[0].grant.id
+    return [
+        AuditRecord(at=at, kind="process", event="started", server="files", subject="npx -y files-server",
+                    who="always"),
+        AuditRecord(at=at, kind="tool", event="answered", server="files", subject="read_file", decision="always",
+               who="person", call="c1", shown="ab" * 32, arguments="cd" * 32, duration=4_200,
+               detail='{"question":"approve_tool","why":"asked by the model, turn 1"}'),
+        AuditRecord(at=at, kind="tool", event="started", server="files", subject="read_file", who="grant", grant=grant,
+               call="c1", arguments="cd" * 32, definition="ef" * 32),
+        AuditRecord(at=at, kind="tool", event="ended", server="files", subject="read_file", decision="ok",
+                    who="mcphost",
+               size=5_120, duration=31),
+        AuditRecord(at=at, kind="tool", event="answered", server="github", subject=HOSTILE_TEXT, decision="deny",
+                    who="person"),
+        AuditRecord(at=at, kind="tool", event="ended", server="github", subject="create_issue", decision="failed",
+               who="mcphost", duration=60_000),
+    ]  # fmt: skip
+
+
+def example_account(**more: Any) -> Account:
+    given: dict[str, Any] = {
+        "scopes": ("issues:read", "repo"),
+        "is_renewable": True,
+        "client_kind": "registered",
+        **more,
+    }
+    return Account(server="hub", url="https://hub.example/mcp", issuer="https://login.example", account="work", **given)
+
+
+def example_accounts() -> list[StoredAccount]:
+    """Two at one server, one at another that ended, one whose server is gone."""
+    ended = example_account(is_renewable=False, expires=time() - 60)
+    return [
+        StoredAccount(account=replace(example_account(), account=""), servers=("hub",)),
+        StoredAccount(account=example_account(), servers=("hub",), used_by=("hub",)),
+        StoredAccount(account=replace(ended, server="slack", url="https://slack.example/mcp"), servers=("slack",)),
+        StoredAccount(account=replace(example_account(), server="old\x1b[2Jone", url="https://old.example/mcp")),
+    ]

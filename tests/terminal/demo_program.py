@@ -1,0 +1,38 @@
+"""The demo in a terminal: open it, ask it, quit it."""
+
+import sys
+from pathlib import Path
+
+from tests.terminal.terminal import Terminal, wait_gone
+
+MCPHOST_PATH = str(Path(sys.executable).with_name("mcphost"))
+
+
+GREETING = "demo (not an AI)"
+
+
+TOOL_QUESTION = "wants to run"
+
+
+def open_demo(terminal: Terminal) -> None:
+    terminal.run(MCPHOST_PATH, "demo")
+    terminal.wait_for(GREETING, "what is 2 + 40?", "1/1 server", seconds=20)
+
+
+def ask_demo(terminal: Terminal, text: str) -> str:
+    """Type a message, wait for the question it leads to and for the moment it heeds keys."""
+    terminal.wait_for_turn_end()
+    terminal.type(text)
+    terminal.wait_for(text)
+    terminal.press("Enter")
+    return terminal.wait_for_question(TOOL_QUESTION, "Deny", "esc/d deny")
+
+
+def quit_program(terminal: Terminal) -> None:
+    """Ctrl+Q: the terminal is itself again within a second, and no process stays."""
+    processes = terminal.processes()
+    assert len(processes) >= 2, "the program and its server"
+    terminal.press("C-q")
+    terminal.wait_until(lambda _: terminal.is_plain(), "the terminal as it was", seconds=10)
+    terminal.wait_for_shell(seconds=10)
+    wait_gone(processes, seconds=10)

@@ -1,0 +1,25 @@
+"""The secrets that went over the wire."""
+
+from tests.unit.auth.oauth_peer import OAuthPeer, query
+
+SECRET_FIELDS = {
+    "access_token", "refresh_token", "code", "code_verifier", "state", "client_secret", "assertion", "client_assertion",
+    "subject_token", "device_code", "token",
+}  # fmt: skip
+
+
+SECRET_HEADERS = ("authorization", "dpop")
+
+
+def collect_secrets(one: OAuthPeer) -> set[str]:
+    """All that went over the wire and must be nowhere else: what we sent, and what the peer gave out."""
+    found = {*one.valid, *one.families, *one.codes}
+    for seen in one.seen:
+        pairs = {**query(seen.path), **query(f"?{seen.body.decode('latin-1')}")}
+        found |= {value for name, value in pairs.items() if name in SECRET_FIELDS}
+        found |= {
+            seen.headers[name].partition(" ")[2] or seen.headers[name]
+            for name in SECRET_HEADERS
+            if name in seen.headers
+        }
+    return {value for value in found if len(value) > 5}

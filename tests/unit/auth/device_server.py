@@ -1,0 +1,48 @@
+"""An authorization server of the device flow, and its user."""
+
+from typing import Any
+
+from tests.unit.auth.oauth_peer import OAuthPeer
+from tests.unit.transport.raw_http import ReceivedRequest
+
+
+class DeviceCodeServer(OAuthPeer):
+    """Answers polls with what is in `said`, then with a token."""
+
+    said: list[str]
+    code: dict[str, Any]
+
+    async def handle(self, one: ReceivedRequest) -> None:
+        if one.path == "/device":
+            standard = {
+                "device_code": "the-device-code",
+                "user_code": "ABCD-1234",
+                "verification_uri": f"{self.origin}/enter",
+            }
+            await self.json(one, standard | {"expires_in": 60, "interval": 0} | self.code)
+        else:
+            await super().handle(one)
+
+    def metadata(self) -> dict[str, Any]:
+        return super().metadata() | {"device_authorization_endpoint": f"{self.origin}/device"}
+
+    async def token(self, one: ReceivedRequest) -> None:
+        if self.said:
+            await self.json(one, {"error": self.said.pop(0)}, 400)
+        else:
+            await self.grant(one, "family", "tools:read")
+
+
+class DeviceCodeUser:
+    """Somebody who reads the code; their answer is "I see"."""
+
+    def __init__(self, answer: str | None = "") -> None:
+        self.answer = answer
+        self.shown: list[dict[str, Any]] = []
+
+    async def ask_client_id(self, **asked: str) -> None:
+        """Registers nothing by hand."""
+
+    async def sign_in(self, **shown: Any) -> str | None:
+        self.shown.append(shown)
+        return self.answer

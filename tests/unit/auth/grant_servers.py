@@ -1,0 +1,89 @@
+"""Authorization servers for client grants, and their keys."""
+
+import base64
+import hashlib
+import json
+from typing import Any
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from mcphost.auth.client_grants import ID_JAG_TOKEN_TYPE
+from tests.unit.auth.oauth_peer import OAuthPeer
+from tests.unit.transport.raw_http import ReceivedRequest
+
+
+class MachineTokenServer(OAuthPeer):
+    """Grants tokens to machines, and vouches for users as an identity provider does."""
+
+    async def token(self, one: ReceivedRequest) -> None:
+        form = self.form(one)
+        if form.get("error"):
+            await self.json(one, {"error": "invalid_grant", "error_description": "no"}, 400)
+        elif form["grant_type"].endswith("token-exchange"):
+            jag = {"access_token": "the-id-jag-assertion", "issued_token_type": ID_JAG_TOKEN_TYPE, "token_type": "N_A"}
+            await self.json(one, jag | self.registration)
+        else:
+            await self.grant(one, "machine", form.get("scope", ""))
+
+    def form(self, one: ReceivedRequest) -> dict[str, str]:
+        from urllib.parse import parse_qsl
+
+        form = dict(parse_qsl(one.body.decode()))
+        self.forms.append(form | {"authorization": one.headers.get("authorization", "")})
+        return form
+
+
+def decode_jwt(jwt: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    head, body, _ = (base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)) for part in jwt.split("."))
+    return json.loads(head), json.loads(body)
+
+
+class DpopServer(OAuthPeer):
+    """Wants proofs, with a nonce of its own at each of the two servers."""
+
+    def good(self, one: ReceivedRequest, nonce: str, token: str = "") -> bool:
+        import jwt
+
+        proof = one.headers.get("dpop", "")
+        if not proof:
+            return False
+        head, _ = decode_jwt(proof)
+        key = jwt.PyJWK(head["jwk"])
+        claims = jwt.decode(proof, key, algorithms=["ES256"], options={"verify_aud": False})
+        assert head["typ"] == "dpop+jwt"
+        assert "d" not in head["jwk"]
+        assert claims["htm"] == "POST"
+        assert claims["htu"] == f"{self.origin}{one.path}"
+        assert claims["jti"] not in self.live
+        self.live[claims["jti"]] = ""
+        if token:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(token.encode()).digest()).rstrip(b"=").decode()
+            assert claims["ath"] == digest
+        return claims.get("nonce") == nonce
+
+    async def token(self, one: ReceivedRequest) -> None:
+        if not self.good(one, "nonce-as"):
+            await one.reply(400, b'{"error": "use_dpop_nonce"}', dpop_nonce="nonce-as")
+            return
+        access = f"bound-{len(self.valid)}-token"
+        self.valid[access] = set()
+        await self.json(
+            one, {"access_token": access, "token_type": "DPoP", "expires_in": 3600, "refresh_token": "rrrrrrr"}
+        )
+
+    async def mcp(self, one: ReceivedRequest) -> None:
+        scheme, _, token = one.headers.get("authorization", "").partition(" ")
+        if token not in self.valid:
+            await one.reply(401, b"", www_authenticate='DPoP algs="ES256"')
+        elif scheme != "DPoP" or not self.good(one, "nonce-rs", token):
+            await one.reply(401, b"", www_authenticate='DPoP error="use_dpop_nonce"', dpop_nonce="nonce-rs")
+        else:
+            await one.result({})
+
+
+def create_private_key_pem() -> str:
+    """A private key as users have them."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    kind = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()

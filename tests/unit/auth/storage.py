@@ -1,0 +1,55 @@
+"""Places for secrets, and users who choose one."""
+
+from pathlib import Path
+from typing import Any
+
+from mcphost.auth.keyring_backend import MemoryBackend
+from mcphost.auth.token_store import TokenStore
+from mcphost.serialization import replace
+
+
+class StorageUser:
+    """Answers from lists and remembers what it was asked."""
+
+    def __init__(self, *places: tuple[str, str], phrases: tuple[str | None, ...] = ()) -> None:
+        self.places, self.phrases = list(places), list(phrases)
+        self.asked: list[dict[str, Any]] = []
+
+    async def choose_storage(self, **asked: Any) -> tuple[str, str]:
+        self.asked.append(asked)
+        return self.places.pop(0)
+
+    async def ask_passphrase(self, **asked: Any) -> str | None:
+        self.asked.append(asked)
+        return self.phrases.pop(0)
+
+
+def read_all_files(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+async def age_sign_in(auth: Any, keep: TokenStore, seconds: float = 4000) -> None:
+    """Let the sign-in be that much older."""
+    signed = auth._current_sign_in
+    tokens = replace(signed.tokens, issued=signed.tokens.issued - seconds, expires=signed.tokens.expires - seconds)
+    auth._current_sign_in = replace(signed, tokens=tokens)
+    await keep.save(auth._current_sign_in)
+
+
+class SharedFolderBackend(MemoryBackend):
+    """A vault that processes share, as they do a keyring."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+
+    async def get(self, name: str) -> str | None:
+        path = self.folder / name
+        return path.read_text() if path.exists() else None
+
+    async def set(self, name: str, secret: str) -> None:
+        (self.folder / name).write_text(secret)
+
+    async def delete(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)

@@ -1,0 +1,16 @@
+"""What tests of the host share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcphost.host.consent.rule_matching import RuleMatcher
+from mcphost.sandbox.schema_validator import SchemaValidator
+
+
+@pytest.fixture
+async def matching() -> AsyncIterator[RuleMatcher]:
+    """A matcher with a validator process of its own."""
+    checker = SchemaValidator()
+    yield RuleMatcher(checker)
+    await checker.close()

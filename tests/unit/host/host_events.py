@@ -1,0 +1,17 @@
+"""Wait for an event of the host."""
+
+from typing import Any
+
+from mcphost.host.events import EventQueue, HostEvent
+
+
+async def wait_for_event(feed: EventQueue, kind: type[HostEvent]) -> Any:
+    """The next event of that kind."""
+    async for event in feed:
+        if isinstance(event, kind):
+            return event
+    raise AssertionError("the feed ended")
+
+
+LIST_RESULT_KEYS = {"tools/list": "tools", "prompts/list": "prompts", "resources/list": "resources",
+         "resources/templates/list": "resourceTemplates"}  # fmt: skip

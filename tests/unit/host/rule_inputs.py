@@ -1,0 +1,9 @@
+"""Tool calls as permission rules see them."""
+
+from typing import Any
+
+from mcphost.host.consent.rule_matching import RuleInput
+
+
+def rule_input(folder: str | None = "/", **arguments: Any) -> RuleInput:
+    return RuleInput(server="fs", tool="t", arguments=arguments, folder=folder)

@@ -1,0 +1,26 @@
+"""Results of a tool as the model and the user get them."""
+
+from pathlib import Path
+from typing import Any
+
+from mcphost.host.events import ToolFinished
+from mcphost.host.questions.questions import AllowOnce
+from mcphost.llm.messages import ToolReturnPart
+from tests.fakes.frontend import ScriptedFrontend
+from tests.fakes.model import ScriptedModel, text_round, tool_round
+from tests.unit.host.scripted_host import create_peer, open_host_with, tool_definition, tools_result
+
+
+async def call_tool_once(
+    folder: Path, answer: Any, revision: str = "2026-07-28"
+) -> tuple[ToolReturnPart, ToolFinished]:
+    """What model and user get when the model calls a tool that answers so."""
+    peer = create_peer(revision, tools__list=tools_result(tool_definition("it")), tools__call=answer)
+    model = ScriptedModel(tool_round(("peer__it", {})), text_round("ok"))
+    async with open_host_with(folder, peer, model, ScriptedFrontend(AllowOnce())) as host:
+        feed = host.events.subscribe()
+        await host.conversation.send("go")
+        finished = next(event for event in feed.drain() if isinstance(event, ToolFinished))
+    (part,) = model.requests[-1].messages[-1].parts
+    assert isinstance(part, ToolReturnPart)
+    return part, finished

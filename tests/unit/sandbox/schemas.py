@@ -1,0 +1,9 @@
+"""Schemas as the validator gets them."""
+
+from typing import Any
+
+from mcphost.serialization import Raw, encode
+
+
+def encode_schema(schema: Any) -> Raw:
+    return Raw(encode(schema))
