@@ -1,1 +1,1 @@
-"""What the user wrote: servers in mcp.json, settings in config.toml; every mistake names file, key and fix."""
+"""Configuration: servers in mcp.json, settings in config.toml; every error names file, key and fix."""

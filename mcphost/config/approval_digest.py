@@ -1,4 +1,4 @@
-"""What an approval of a server is bound to: a digest, and the same in words for comparing before and after."""
+"""The digest of a server that its approval is bound to, and a description of the same facts for comparison."""
 
 import hashlib
 import json
@@ -14,21 +14,20 @@ from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConfigError
 from mcphost.sanitize import sanitize
 
-_DIGEST_VERSION = 2  # goes up when other facts are bound, so that no approval covers more than what was shown
+_DIGEST_VERSION = 2  # changes with the covered facts, so that no approval covers more than what was shown
 _UNREADABLE = "cannot be read"
 MAX_COMPARED_LINES = 500
-"""Lines; comparing takes time that grows with the square of their number."""
+"""Lines; the time of a comparison grows with the square of their number."""
 
 
 def server_digest(server: ServerConfig) -> str:
-    """SHA-256 (hex) of what would be started or reached, and with what.
+    """Return the SHA-256 (hex) of everything that decides what is started or reached.
 
-    That is the command, its arguments, the folder it runs in, the address, whose certificates are believed, every
-    environment variable and header with its value, and what is written about signing in. References (`${env:NAME}`)
-    count as they are written, not by what they stand for. A value that is hidden when it is shown counts by its
-    fingerprint; one in the user's own file does not count, so that a renewed token is the same server. Of a project's
-    entry its restrictions count (reviews, disabled tools, never-rules), and the content of its file of certificates.
-    The server's name is left out: it grants nothing.
+    It covers the command, its arguments and working directory, the URL, the trusted certificates, every environment
+    variable and header with its value, and the sign-in settings. References (`${env:NAME}`) are not expanded. A value
+    that is hidden on display is covered by its fingerprint, or not at all in the user's own file, so that a renewed
+    token is the same server. Of a project's entry, the restrictions (reviews, disabled tools, never-rules) and the
+    content of its certificate file are covered. The server's name is not covered: it grants nothing.
     """
     facts: dict[str, object] = {"form": _DIGEST_VERSION}
     sharing = _hidden_count(server)
@@ -54,7 +53,7 @@ def server_digest(server: ServerConfig) -> str:
 
 
 def describe_server(server: ServerConfig) -> tuple[str, ...]:
-    """Return the same facts as lines a person can read and compare; without secrets, nothing shortened."""
+    """Return the facts of `server_digest` as readable lines, without secrets and not truncated."""
     lines: list[str] = []
     if server.is_stdio:
         lines.append(f"command: {_quote(server.command)}")
@@ -73,7 +72,7 @@ def describe_server(server: ServerConfig) -> tuple[str, ...]:
 
 
 def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
-    """Return what restricts a project's server, a line for each; nothing of it is bound for the user's own."""
+    """Return a line for each restriction of a project's server; the digest of the user's own does not cover them."""
     if server.source != "project":
         return ()
     lines = [f"same server as yours: {_quote(name)}" for name in server.matching_servers]
@@ -84,17 +83,17 @@ def describe_restrictions(server: ServerConfig) -> tuple[str, ...]:
 
 
 def _restriction_facts(server: ServerConfig) -> dict[str, object]:
-    """Only what is there, so that an entry without any keeps the approval it has."""
-    found = {
+    """Return the restrictions that are set, so that an entry without any keeps its approval."""
+    restrictions = {
         "review": server.review_results,
         "disabled": list(server.disabled_tools),
         "never": list(server.never_rules),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in restrictions.items() if value}
 
 
 def describe_ca_file(server: ServerConfig) -> str:
-    """Return the file of certificates; a project's with its digest, so that another content is another line."""
+    """Return the certificate file; a project's with its digest, so that other content makes another line."""
     if server.source != "project" or not server.ca_file:
         return server.ca_file
     content = _ca_content_digest(server)
@@ -102,7 +101,7 @@ def describe_ca_file(server: ServerConfig) -> str:
 
 
 def _ca_content_digest(server: ServerConfig) -> str:
-    """SHA-256 (hex) of its file of certificates; without one a constant that nothing approves."""
+    """Return the SHA-256 (hex) of the certificate file; if unreadable, a constant that no approval covers."""
     try:
         return server.ca_digest or ca_file_digest(server.ca_file)
     except ConfigError:
@@ -110,20 +109,20 @@ def _ca_content_digest(server: ServerConfig) -> str:
 
 
 def masked_environment(server: ServerConfig) -> dict[str, str]:
-    """Return the variables that a program is given, by name; what looks like a secret is hidden."""
+    """Return the environment variables by name; probable secrets are hidden."""
     sharing = _hidden_count(server)
     return {name: _display_value(server, name, text, sharing) for name, text in sorted(server.env.items())}
 
 
 def masked_headers(server: ServerConfig) -> dict[str, str]:
-    """Return the headers that are sent, by name; what looks like a secret is hidden."""
+    """Return the request headers by name; probable secrets are hidden."""
     sharing = _hidden_count(server)
     ordered = sorted(server.headers.items(), key=lambda pair: (pair[0].lower(), pair[0]))
     return {name: _display_value(server, name, text, sharing) for name, text in ordered}
 
 
 def masked_sign_in(server: ServerConfig) -> dict[str, str]:
-    """Return what is written in `mcphost.oauth`, by key; secrets are hidden, unless they are references."""
+    """Return the values of `mcphost.oauth` by key; secrets are hidden unless they are references."""
     sharing = _hidden_count(server)
     return {
         key: _display_value(server, key, text, sharing, is_secret=hides)
@@ -132,19 +131,19 @@ def masked_sign_in(server: ServerConfig) -> dict[str, str]:
 
 
 def describe_references(server: ServerConfig) -> tuple[str, ...]:
-    """Return which values of this machine it is given, by their names, each on a line of its own; safe to print."""
+    """Return a printable line for each reference to an environment variable or a keyring entry."""
     return tuple(f"{_quote(place)}: {_quote(what)}" for place, what in list_references(server))
 
 
 def _mask_value(server: ServerConfig, name: str, text: str, is_secret: bool) -> str:
-    """The text without secrets; `hides`: it is a secret whatever it looks like, unless it is a reference."""
+    """Return the text without secrets; with *is_secret*, everything but references is hidden."""
     if is_secret:
         return "".join(part if REFERENCE.fullmatch(part) else HIDDEN for part in REFERENCE.split(text) if part)
     return mask_secrets(name, text, is_foreign=server.is_stdio and server.source in ("project", "flag"))
 
 
 def _hidden_count(server: ServerConfig) -> int:
-    """How many values of the entry are hidden, all or in part."""
+    """Return the number of values that are hidden, in whole or in part."""
     pairs = [(name, text, False) for name, text in (*server.env.items(), *server.headers.items())]
     return sum(
         _mask_value(server, name, text, hides) != text for name, text, hides in (*pairs, *list_configured(server.oauth))
@@ -154,7 +153,7 @@ def _hidden_count(server: ServerConfig) -> int:
 def _bound_value(
     server: ServerConfig, name: str, text: str, hidden_count: int, *, is_secret: bool = False
 ) -> list[str]:
-    """What of a value counts: the value itself, or what stands for it when it is hidden."""
+    """Return what the digest covers of a value: the value itself, or a substitute if it is hidden."""
     seen = _mask_value(server, name, text, is_secret)
     if seen == text:
         return ["value", text]
@@ -171,7 +170,7 @@ def _display_value(server: ServerConfig, name: str, text: str, hidden_count: int
 
 
 def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
-    """All lines of both, in order: "- " before what is gone, "+ " before what is new, "  " before what stayed."""
+    """Return the lines of both in order, with the prefix "- " if removed, "+ " if added, and "  " if unchanged."""
     if len(before) + len(after) > MAX_COMPARED_LINES:
         return (*(f"- {line}" for line in before), *(f"+ {line}" for line in after))
     lines: list[str] = []
@@ -185,6 +184,6 @@ def diff_lines(before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
 
 
 def _quote(text: str) -> str:
-    """One line; quoted when it is empty or its ends would not be seen."""
+    """Return the text on one line, quoted if it is empty or begins or ends with white space."""
     shown = sanitize(text, keep_newlines=False)
     return f'"{shown}"' if shown != text or not text or text != text.strip() else shown

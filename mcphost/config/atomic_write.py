@@ -1,4 +1,4 @@
-"""Changes a file that people write by hand, or one of ours: whole or not at all, and only if nobody else just did."""
+"""Atomic replacement of files, optionally only if the file has not changed since it was read."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from mcphost.serialization import Struct
 
 
 class FileSnapshot(Struct, frozen=True):
-    """A file as it was read, for whoever wants to replace it; `mode` is its permissions."""
+    """The content and metadata of a file when it was read; `mode` has its permissions."""
 
     content: bytes
     mode: int
@@ -20,12 +20,12 @@ class FileSnapshot(Struct, frozen=True):
 
 
 def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
-    """A regular file that is no symbolic link.
+    """Return a regular file of at most *limit* bytes.
 
-    Raises FileNotFoundError, or ConfigError for a link, anything but a file, one over `limit` bytes, one unreadable.
+    Raises FileNotFoundError, or ConfigError if it is a symbolic link, no regular file, too large or unreadable.
     """
     try:
-        raw, found = read_regular_file(path, limit, follow=False)
+        raw, status = read_regular_file(path, limit, follow_links=False)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -34,14 +34,14 @@ def read_snapshot(path: Path, limit: int = MAX_FILE_BYTES) -> FileSnapshot:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
     if len(raw) > limit:
         raise ConfigError(f"{path} is over {limit} bytes.", "Is it the right file?")
-    return FileSnapshot(raw, stat.S_IMODE(found.st_mode), found.st_uid)
+    return FileSnapshot(raw, stat.S_IMODE(status.st_mode), status.st_uid)
 
 
 def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, *, mode: int | None = None) -> None:
-    """Replace the file by `after` if it still is what was read (`before`; None: not there). It keeps its permissions,
-    or gets `mode`; a new one has 0600. The old or the new content is there at every moment, also after a crash.
+    """Replace the content of a file if it is still *before*; None means that the file must not exist.
 
-    Raises ConfigError, also when somebody changed it meanwhile: then nothing was written.
+    The file keeps its permissions unless *mode* is given; a new one gets 0600. A crash leaves the old or the new
+    content. Raises ConfigError, also if the file has changed; then nothing is written.
     """
     fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}")
     rights = mode if mode is not None else (before.mode if before else 0o600)
@@ -69,10 +69,10 @@ def replace_if_unchanged(path: Path, before: FileSnapshot | None, after: bytes, 
 
 
 def replace_file(path: Path, content: bytes, mode: int) -> None:
-    """Put a file with this content and these permissions at `path`, at once or not at all. Raises OSError.
+    """Create or replace a file atomically. Raises OSError.
 
-    It is written beside it first, under a name that nobody can guess and that no symbolic link stands at; a link at
-    `path` is replaced, not followed.
+    A symbolic link at *path* is replaced, not followed. The content is first written to an unpredictable name in the
+    same folder.
     """
     fresh = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.part")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -88,8 +88,8 @@ def replace_file(path: Path, content: bytes, mode: int) -> None:
 
 def _check_unchanged(path: Path, before: FileSnapshot | None) -> None:
     try:
-        now = read_snapshot(path, max(MAX_FILE_BYTES, len(before.content) if before else 0))
+        current = read_snapshot(path, max(MAX_FILE_BYTES, len(before.content) if before else 0))
     except FileNotFoundError:
-        now = None
-    if (now and now.content) != (before and before.content):
-        raise ConfigError(f"{path} was changed by somebody else meanwhile; nothing was written.", "Try again.")
+        current = None
+    if (current and current.content) != (before and before.content):
+        raise ConfigError(f"{path} was changed by another program; nothing was written.", "Try again.")

@@ -1,4 +1,4 @@
-"""The file of certificate authorities that an entry names: read whole within a bound, and held to what was approved."""
+"""Certificate authority files of servers: read within a size limit, and checked against the approved digest."""
 
 import hashlib
 from pathlib import Path
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     import ssl
 
 MAX_CA_FILE_BYTES = 4_000_000
-"""Bytes; all the authorities that a system comes with take 250 kB."""
+"""Bytes; all the authorities of an operating system take 250 kB."""
 
 
 def ca_file_digest(path: str) -> str:
-    """SHA-256 (hex) of the file's content. Raises ConfigError for what cannot be read whole."""
+    """Return the SHA-256 (hex) of the file's content. Raises ConfigError if it is unreadable or too large."""
     return hashlib.sha256(_read_ca_file(path)).hexdigest()
 
 
 def with_ca_digest(server: ServerConfig) -> ServerConfig:
-    """Return a project's server with the digest of its certificates as they are now; others are returned as they are.
+    """Return a project's server with the current digest of its certificate file; return others unchanged.
 
-    An approval of that covers this content, and a connection with it believes no other. Raises ConfigError.
+    The approval of the returned server covers this content, and its connections accept no other. Raises ConfigError.
     """
     if server.source != "project" or not server.ca_file or server.ca_digest:
         return server
@@ -32,14 +32,14 @@ def with_ca_digest(server: ServerConfig) -> ServerConfig:
 
 
 def load_authorities(context: "ssl.SSLContext", path: str, digest: str = "") -> None:
-    """Make `context` believe the authorities in this file, besides those it does.
+    """Add the authorities in a file to those that *context* trusts.
 
-    The file is read once: with a `digest` these very bytes must have it. Raises ConfigError, ssl.SSLError, ValueError.
+    The file is read once and must have *digest*, if given. Raises ConfigError, ssl.SSLError or ValueError.
     """
     content = _read_ca_file(path)
     if digest and hashlib.sha256(content).hexdigest() != digest:
-        raise ConfigError("it is not what was approved", "Restart the server; you are asked about what it is now.")
-    # Comments between certificates may hold any letters; what OpenSSL takes as text is ASCII.
+        raise ConfigError("it has changed since it was approved", "Restart the server to approve its present content.")
+    # Comments between certificates may have any characters; OpenSSL accepts only ASCII text.
     context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
 
 
@@ -47,6 +47,4 @@ def _read_ca_file(path: str) -> bytes:
     try:
         return read_bytes(Path(path), MAX_CA_FILE_BYTES)
     except FileNotFoundError as error:
-        raise ConfigError(
-            f"The file of certificates {path!r} does not exist.", 'Correct "caFile" in mcp.json.'
-        ) from error
+        raise ConfigError(f"The certificate file {path!r} does not exist.", 'Correct "caFile" in mcp.json.') from error

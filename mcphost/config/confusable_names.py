@@ -1,4 +1,4 @@
-"""Names of servers that look like others: letters of several alphabets, and signs that are drawn alike."""
+"""Detection of server names that look like others: mixed scripts and confusable characters."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -15,39 +15,39 @@ _CONFUSABLES = {
     "Y": "УΥ", "Z": "Ζ",
     "-": "‐‑‒–—−", ".": "․·", "_": "＿ߺ", "/": "⁄∕",
 }  # fmt: skip
-"""Letters and signs of other alphabets that most fonts draw like one of ASCII (a part of confusables.txt of UTS 39)."""
+"""Characters that most fonts draw like an ASCII character (a part of confusables.txt of UTS 39)."""
 _TO_ASCII = str.maketrans({sign: plain for plain, signs in _CONFUSABLES.items() for sign in signs})
 _ASCII_CONFUSABLES = str.maketrans("01i|", "olll")
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 
 
 def ascii_skeleton(text: str) -> str:
-    """Return `text` with the letters and signs of ASCII that its own are drawn like."""
+    """Return *text* with each confusable character replaced by its ASCII look-alike."""
     return text if text.isascii() else normalize("NFKC", text.translate(_TO_ASCII))
 
 
 @lru_cache(1024)
 def describe_name_risk(name: str) -> str:
-    """Return a half sentence that continues "It" when the name can be read as another one; empty otherwise."""
+    """Return the rest of a sentence that begins with "It" if the name can be taken for another one, else ""."""
     if name.isascii():
         return ""
-    read = ascii_skeleton(name)
+    skeleton = ascii_skeleton(name)
     odd = next((sign for sign in name if not sign.isascii() and unicodedata.category(sign)[0] != "M"), name[0])
     which = f"{odd} (U+{ord(odd):04X} {unicodedata.name(odd, 'a sign without a name')})"
-    if read.isascii():
-        return f'has a name that is drawn like "{read}" and is another one: {which}.'
+    if skeleton.isascii():
+        return f'has a name that looks like "{skeleton}" but is another one: {which}.'
     alphabets = {word for sign in name for word in _SCRIPTS if unicodedata.name(sign, "").startswith(word)}
     if len(alphabets) > 1:
         names = " and ".join(sorted(word.capitalize() for word in alphabets))
-        return f"has letters of several alphabets in its name ({names}), which can look like another name."
+        return f"has a name with letters of several scripts ({names}), which can look like another name."
     return ""
 
 
 def confusable_pairs(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each two of the names that most fonts draw alike."""
+    """Yield each pair of names that look alike in most fonts."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        read = ascii_skeleton(name).casefold()
-        groups.setdefault(read.translate(_ASCII_CONFUSABLES), []).append(name)
+        skeleton = ascii_skeleton(name).casefold()
+        groups.setdefault(skeleton.translate(_ASCII_CONFUSABLES), []).append(name)
     for group in groups.values():
         yield from combinations(group[:5], 2)

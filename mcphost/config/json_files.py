@@ -1,4 +1,4 @@
-"""Reads a configuration file within bounds, and its JSON with line and column for every mistake."""
+"""Bounded reading of configuration files, and parsing of JSON with line and column in every error."""
 
 import errno
 import json
@@ -11,37 +11,37 @@ from typing import Any
 from mcphost.errors import ConfigError
 
 MAX_FILE_BYTES = 256_000
-"""Bytes; nobody writes a megabyte of configuration by hand."""
+"""Bytes; hand-written configuration is smaller."""
 
 _MAX_COMMENTS = 10_000
 _MAX_QUOTES = 100_000
 
-# Each pass steps over whole texts first, so that "//" or ",}" inside one is left alone. A text
-# that does not end is one too: otherwise each of its quotes would be tried as the beginning of another.
+# Each pattern matches whole strings first, so that "//" or ",}" inside one is left alone. An unterminated string
+# matches too: otherwise each later quote would be tried as the beginning of another.
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*[\]}])')
 
 
-def read_regular_file(path: Path, limit: int, *, follow: bool) -> tuple[bytes, os.stat_result]:
-    """A regular file, at most one byte more than `limit`, and what it was when it was read.
+def read_regular_file(path: Path, limit: int, *, follow_links: bool) -> tuple[bytes, os.stat_result]:
+    """Return at most *limit* + 1 bytes of a regular file, and its status.
 
-    Raises OSError, also for a symbolic link unless `follow`, and ConfigError for what is no regular file.
+    Raises OSError, also for a symbolic link unless *follow_links*, and ConfigError if it is no regular file.
     """
-    # Not blocking: it may be a FIFO, also one that was put there a moment ago.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    # Non-blocking, because it may be a FIFO, even if a check just saw a regular file.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
     with open(os.open(path, flags), "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise ConfigError(f"{path} is not a file.", "Put a file there.")
-        return file.read(limit + 1), found
+        return file.read(limit + 1), status
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
-    """The whole file. Raises FileNotFoundError, or ConfigError for anything but a regular file of at most `limit`."""
+    """Return a file's content. Raises FileNotFoundError, or ConfigError unless it is a regular file within *limit*."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ConfigError(f"{path} is not a file.", f"Put a file there or remove the {_file_kind(path)}.")
-        raw, _ = read_regular_file(path, limit, follow=True)
+        raw, _ = read_regular_file(path, limit, follow_links=True)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -55,7 +55,7 @@ def read_bytes(path: Path, limit: int = MAX_FILE_BYTES) -> bytes:
 
 
 def decode_text(raw: bytes, name: str) -> str:
-    """The text, with or without a byte order mark. Raises ConfigError naming the line when it is not UTF-8."""
+    """Decode UTF-8 with or without a byte order mark. Raises ConfigError naming the line."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -64,25 +64,23 @@ def decode_text(raw: bytes, name: str) -> str:
 
 
 class DuplicateKeyDict(dict[str, Any]):
-    """A JSON object in which some keys came twice; the first of each counts."""
+    """A JSON object with duplicate keys; it has the first value of each."""
 
     duplicate_keys: tuple[str, ...] = ()
 
 
 def parse_json(text: str, name: str) -> Any:
-    """The value of JSON text; comments and commas before a closing bracket are allowed, as in VS Code.
+    """Parse JSON with comments and trailing commas, as in VS Code.
 
-    Raises ConfigError with line and column. An object with repeated keys becomes Repeated.
+    An object with duplicate keys becomes a DuplicateKeyDict. Raises ConfigError with line and column.
     """
     if text.count("//") + text.count("/*") > _MAX_COMMENTS or text.count('"') > _MAX_QUOTES:
-        raise ConfigError(f"{name} has more comments or texts than are read.", "Is it the right file?")
+        raise ConfigError(f"{name} has too many comments or strings.", "Is it the right file?")
     try:
         return json.loads(strip_comments(text), object_pairs_hook=_make_object)
     except json.JSONDecodeError as error:
-        said = error.msg[0].lower() + error.msg[1:]
-        raise ConfigError(
-            f"{name}, line {error.lineno}, column {error.colno}: not valid JSON ({said}).", "Correct the file there."
-        ) from error
+        place, reason = f"line {error.lineno}, column {error.colno}", error.msg[0].lower() + error.msg[1:]
+        raise ConfigError(f"{name}, {place}: not valid JSON ({reason}).", "Correct the file there.") from error
     except RecursionError as error:
         raise ConfigError(f"{name} is nested too deep.", "Servers are plain objects under mcpServers.") from error
     except ValueError as error:
@@ -90,7 +88,7 @@ def parse_json(text: str, name: str) -> Any:
 
 
 def describe_type(value: object) -> str:
-    """What a JSON or TOML value is called in messages to people."""
+    """Return the name of a JSON or TOML value's type for messages."""
     match value:
         case None:
             return "null"
@@ -109,28 +107,28 @@ def describe_type(value: object) -> str:
 
 
 def strip_comments(text: str) -> str:
-    """JSON without comments and trailing commas; every character keeps its line and column."""
+    """Return JSON with comments and trailing commas blanked out, so that lines and columns stay the same."""
     return _TRAILING_COMMA.sub(_blank_out, _COMMENT.sub(_blank_out, text))
 
 
 def _blank_out(match: re.Match[str]) -> str:
-    found = match.group()
-    return found if found[0] == '"' else re.sub(r"[^\n]", " ", found)
+    text = match.group()
+    return text if text[0] == '"' else re.sub(r"[^\n]", " ", text)
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    twice: list[str] = []
+    members: dict[str, Any] = {}
+    duplicates: list[str] = []
     for key, value in pairs:
-        if key in made:
-            twice.append(key)
+        if key in members:
+            duplicates.append(key)
         else:
-            made[key] = value
-    if not twice:
-        return made
-    repeated = DuplicateKeyDict(made)
-    repeated.duplicate_keys = tuple(dict.fromkeys(twice))
-    return repeated
+            members[key] = value
+    if not duplicates:
+        return members
+    result = DuplicateKeyDict(members)
+    result.duplicate_keys = tuple(dict.fromkeys(duplicates))
+    return result
 
 
 def _file_kind(path: Path) -> str:

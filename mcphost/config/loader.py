@@ -1,4 +1,4 @@
-"""Finds, reads and merges what the user wrote; every mistake names file, place and fix, and costs only itself."""
+"""Loading and merging of the configuration files; an invalid part is reported and left out."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ PROJECT_FILE = ".mcp.json"
 
 
 class ProjectFile(Struct, frozen=True):
-    """A folder's own list of servers: written by whoever wrote that folder, so it counts only once trusted.
+    """A project's own list of servers, which is used only if the user trusts it.
 
-    `digest` is the SHA-256 of exactly these bytes, in hex; trust is given to it, never to the path alone.
+    `digest` is the SHA-256 (hex) of `content`; trust is bound to it, never to the path alone.
     """
 
     path: str
@@ -31,14 +31,12 @@ class ProjectFile(Struct, frozen=True):
 
 
 class _FileContent(Struct, frozen=True):
-    """What one file names."""
-
     servers: tuple[ServerConfig, ...] = ()
     roots: tuple[RootConfig, ...] = ()
 
 
 def read_project_file(directory: Path) -> ProjectFile | None:
-    """The `.mcp.json` of that directory, unparsed, or None. Raises ConfigError when it is there but unreadable."""
+    """Return the unparsed `.mcp.json` of a directory, or None. Raises ConfigError if it is unreadable."""
     path = directory / PROJECT_FILE
     try:
         content = read_bytes(path)
@@ -56,12 +54,12 @@ def load_config(
     environ: Mapping[str, str] | None = None,
     strict: bool = False,
 ) -> HostConfig:
-    """Everything merged: `config.toml` and `mcp.json` of `directory`, or `files` instead of the latter.
+    """Return the merged configuration of `config.toml` and `mcp.json` in *directory*, or of *files* for the latter.
 
-    `files` are those of `--mcp-config`: their servers are approved by having been named, and they replace the user's
-    and the project's. `project` is passed only when the user trusted exactly that content. What is broken is left out
-    and named in `problems`; with `strict` a broken or missing one of `files` raises ConfigError instead, and so does
-    always a `config.toml` that has a never-list which cannot be read.
+    *files* are those of `--mcp-config`; their servers are approved by naming them, and replace the user's and the
+    project's. *project* is passed only if the user trusted exactly that content. Invalid parts are left out and
+    reported in `problems`. Raises ConfigError for a `config.toml` with an invalid never-list and, with *strict*, for
+    an invalid or missing one of *files*.
     """
     problems: list[str] = []
     settings = directory / SETTINGS_FILE
@@ -72,23 +70,23 @@ def load_config(
     if named:
         for name in named:
             try:
-                found = _load_named_file(Path(name).expanduser(), problems)
+                content = _load_named_file(Path(name).expanduser(), problems)
             except ConfigError as error:
                 if strict:
                     raise
                 problems.append(str(error))
             else:
-                _add_servers(servers, found.servers, problems)
-                roots += found.roots
+                _add_servers(servers, content.servers, problems)
+                roots += content.roots
     else:
         _add_servers(servers, _load_user_file(directory / SERVERS_FILE, problems).servers, problems)
         if project is not None:
-            found = _parse_or_report(project.content, project.path, "project", problems)
-            _add_servers(servers, found.servers, problems)
-            roots += found.roots
-    for one, other in confusable_pairs(server.name for server in servers):
+            content = _parse_or_report(project.content, project.path, "project", problems)
+            _add_servers(servers, content.servers, problems)
+            roots += content.roots
+    for name, other in confusable_pairs(server.name for server in servers):
         problems.append(
-            f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{one}". Rename one of them.'
+            f'{SERVERS_FILE}: server "{other}" has a name that looks like that of "{name}". Rename one of them.'
         )
     restricted, never = apply_restrictions(servers, config.never_rules, config.sampling.limits)
     merged = replace(
@@ -102,13 +100,13 @@ def load_config(
 
 
 def find_server_problem(config: HostConfig, server: str) -> str:
-    """What was wrong with the entry of that name; empty when nothing was."""
+    """Return the first problem of a server's entry, or ""."""
     mark = f'server "{server}"'
     return next((problem for problem in config.problems if mark in problem), "")
 
 
 def add_file_name(error: McpHostError, server: ServerConfig) -> None:
-    """Name the file of the server's entry: in place of "mcp.json", and where a ConfigError names no file at all."""
+    """Replace "mcp.json" in an error's hint by the server's file, and add the file to a ConfigError without one."""
     if not server.file:
         return
     file = sanitize(server.file, keep_newlines=False)
@@ -118,9 +116,9 @@ def add_file_name(error: McpHostError, server: ServerConfig) -> None:
 
 
 def find_file_problem(config: HostConfig) -> str:
-    """What was wrong with a whole file of servers; empty when each could be read."""
-    whole = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
-    return next((problem for problem in whole if SERVERS_FILE in problem), "")
+    """Return the first problem that concerns a whole file of servers, or ""."""
+    problems = (problem for problem in config.problems if 'server "' not in problem and "is not used" not in problem)
+    return next((problem for problem in problems if SERVERS_FILE in problem), "")
 
 
 def _load_settings(path: Path, problems: list[str]) -> HostConfig:
@@ -132,7 +130,7 @@ def _load_settings(path: Path, problems: list[str]) -> HostConfig:
         return HostConfig()
     except ConfigError as error:
         if b"never" in raw:
-            # To go on without it would allow what the user meant to forbid.
+            # Going on without it would allow what the user meant to forbid.
             raise
         problems.append(str(error))
         return HostConfig()
@@ -173,7 +171,7 @@ def _parse_file(raw: bytes, file: str, source: Source, problems: list[str]) -> _
 
 
 def _add_servers(servers: list[ServerConfig], more: Iterable[ServerConfig], problems: list[str]) -> None:
-    """Names are unique: what was read first stays, so a project cannot take the name of a server of the user's."""
+    """Add servers with new names; the first of a name wins, so a project cannot replace a server of the user."""
     taken = {server.name: server for server in servers}
     for server in more:
         other = taken.get(server.name)

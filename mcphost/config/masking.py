@@ -1,11 +1,11 @@
-"""Values of a server's entry as a person may see them: what looks like a secret is hidden, everything else is shown.
+"""Masking of probable secrets in the values of a server's entry, for display.
 
-A hidden value is still bound by an approval. `fingerprint` stands for it: a slow digest, because a short secret could
-be guessed from a fast one that is kept in a database or exported with the audit.
+An approval covers hidden values too, by their `fingerprint`: a slow digest, because a short secret could be guessed
+from a fast one in a database or an exported audit log.
 
-In the environment of a program that somebody else configured, hiding is the worse error: a secret that is shown was in
-a file that its reader has anyway, code that is hidden is approved unseen. So such a value is hidden only when it is one
-word without anything that shells and other interpreters act on; in a longer one only a password in an address is.
+In the environment of a program that somebody else configured, hiding too much is worse than showing too much: the
+user has the file with the secret anyway, but hidden code is approved unseen. Such a value is therefore hidden only if
+it is one word without shell metacharacters; in a longer one, only a password in a URL is hidden.
 """
 
 import hashlib
@@ -32,14 +32,14 @@ _FULL_COST_VALUES = 16
 
 @lru_cache(1_024)
 def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
-    """Return `value` with `[hidden]` for each part that looks like a secret; references stay as they are written.
+    """Return *value* with `[hidden]` for each probable secret; references are kept.
 
-    A variable that decides which code is loaded is never hidden, and of one that decides where packages and
-    connections go only what has the form of a secret. `is_foreign`: it is for a program's environment, and not the user
-    wrote it; then a value that can be code is shown.
+    A variable that decides which code is loaded is never hidden; one that decides where packages come from or
+    connections go is hidden only where it matches the pattern of a secret. With *is_foreign*, for a program's
+    environment that the user did not write, a value that may be code is shown.
     """
     risk = classify_variable(name)
-    # Every second part is a reference; what stands between them is literal text.
+    # Every second part is a reference; the others are literal text.
     parts = REFERENCE.split(value)
     literal = "".join(parts[0::2])
     if risk in ("code", "settings"):
@@ -53,17 +53,17 @@ def mask_secrets(name: str, value: str, *, is_foreign: bool = False) -> str:
 
 
 def _can_be_code(literal: str) -> bool:
-    """Whether a text has what commands, scripts and paths have, and a secret hardly ever: see the top of this file."""
+    """Return whether a text has characters that commands, scripts and paths have, but secrets hardly ever."""
     scheme = _SCHEME.match(literal)
     word = literal[scheme.end() if scheme else 0 :]
     return any(char in _CODE_CHARACTERS or char.isspace() for char in word)
 
 
 def fingerprint(name: str, value: str, hidden_count: int = 1) -> str:
-    """Return 64 hex digits that stand for a hidden value of that name.
+    """Return a digest (64 hex digits) of a hidden value.
 
-    `sharing` is how many hidden values the same entry has: many share the work, so that an entry with thousands of
-    them holds up nobody.
+    *hidden_count* is the number of hidden values in the entry: with many, each gets fewer iterations, so that an
+    entry with thousands of them does not block the program.
     """
     return _derive_fingerprint(
         name, value, max(1, _PBKDF2_ITERATIONS * _FULL_COST_VALUES // max(_FULL_COST_VALUES, hidden_count))
@@ -77,7 +77,7 @@ def _derive_fingerprint(name: str, value: str, iterations: int) -> str:
 
 
 def _is_no_secret(name: str, literal: str) -> bool:
-    """Whether a value under a secret's name is plainly none: a switch, a limit of tokens, a path, an address."""
+    """Return whether a value is no secret despite its name: a boolean, a token limit, a path or a URL."""
     text = literal.strip()
     if text.lower() in {"", "true", "false", "none", "enabled", "disabled", "0", "1"}:
         return True
@@ -93,7 +93,7 @@ def _hide_secret(literal: str) -> str:
 
 
 def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
-    """`words`: words that look drawn at random are hidden, too."""
+    """Hide what matches the pattern of a secret and, with *hide_random_words*, random-looking words."""
     known = redact_patterns(literal) if len(literal) < 1_000_000 else HIDDEN
     if known != literal:
         known = known.replace(PLACEHOLDER, HIDDEN)
@@ -103,7 +103,7 @@ def _hide_patterns(literal: str, *, hide_random_words: bool) -> str:
 
 
 def _is_random(text: str, min_length: int) -> bool:
-    """Whether a word looks drawn at random: long, of several kinds of characters, none of them frequent."""
+    """Return whether a word looks random: long, with several kinds of characters and high entropy."""
     if len(text) < min_length:
         return False
     if len(text) > _MAX_WORD_LENGTH or _HEX.fullmatch(text):

@@ -1,6 +1,6 @@
-"""Turns the `mcpServers` of a file (the format of Claude Desktop, Cursor and VS Code) into ServerConfig values.
+"""Parsing of `mcpServers` (the format of Claude Desktop, Cursor and VS Code) to ServerConfig values.
 
-A broken entry is left out and named; the others stay. Keys we do not know are ignored: other hosts have their own.
+An invalid entry is reported and left out. Unknown keys are ignored, because other hosts have their own.
 """
 
 import os
@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from mcphost.config.json_files import DuplicateKeyDict, describe_type
 from mcphost.config.oauth import FIELD_BY_KEY, SECRET_FIELDS, parse_oauth
 from mcphost.config.roots import WORKSPACE_FOLDER, parse_roots
-from mcphost.config.sampling import parse_sampling
-from mcphost.config.schema import OAuthConfig, RootConfig, ServerConfig, Source
+from mcphost.config.schema import OAuthConfig, RootConfig, SamplingLimits, ServerConfig, Source
+from mcphost.config.validation import InvalidValue, Meta, convert_value, settable_fields
 from mcphost.errors import ConfigError
 from mcphost.protocol.logging import LEVELS
 from mcphost.protocol.revisions import Revision, parse_revision
@@ -31,25 +31,36 @@ _TRANSPORTS: dict[str, Literal["auto", "streamable-http", "sse"]] = {
     "sse": "sse",
     "stdio": "auto",
 }
-_ERAS = ("auto", "stateless", "handshake")
+_SAMPLING_FIELD_BY_KEY = {
+    "requestsPerMinute": "requests_per_minute",
+    "requestsPerSession": "requests_per_session",
+    "tokensPerMinute": "tokens_per_minute",
+    "tokensPerSession": "tokens_per_session",
+    "depth": "depth",
+}
 _MAX_NAME_LENGTH = 128
 _MAX_SERVERS = 1000
+_MAX_DISABLED_TOOLS = 1000
 _MAX_PAIRS = 500
 """Variables or headers of one server."""
 _MAX_PROJECT_ARGUMENTS = 1_000
-"""Arguments of all servers of a project's file: each may be a path, which is followed."""
+"""Arguments of all servers of a project's file; each may be a path that is resolved."""
 OWN_KEY = "mcphost"
 _REFERENCE = re.compile(r"\$\{([^}]{0,200})\}")
 _WORKSPACE_REFERENCE = re.compile(r"\$\{env:\s*PWD\s*\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 ProblemCallback = Callable[[str], None]
+_Era = Literal["auto", "stateless", "handshake"]
+_LogLevel = Literal["", *LEVELS]
+_Texts = tuple[str, ...] | None
+_Timeout = Annotated[float, Meta(gt=0, le=86_400)] | None
 
 
 def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[ServerConfig, ...]:
-    """Every usable server of one document, in its order; `problem` hears one sentence for each that is not.
+    """Return the valid servers of a document in order; *on_problem* receives a sentence for each invalid one.
 
-    Raises ConfigError when the document as a whole is not what it should be.
+    Raises ConfigError if the document itself is invalid.
     """
     if not isinstance(document, dict):
         raise ConfigError(
@@ -58,7 +69,7 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     members = cast("dict[str, Any]", document)
     key = next((key for key in ("mcpServers", "servers") if key in members), None)
     if isinstance(document, DuplicateKeyDict) and key in document.duplicate_keys:
-        on_problem(f'{file}: the key "{key}" is there twice; only the first one counts. Merge them.')
+        on_problem(f'{file}: it has the key "{key}" twice; only the first one counts. Merge them.')
     if key is None:
         if set(members) - {OWN_KEY}:
             on_problem(f'{file}: there is no "mcpServers" in it, so it names no server. Add {{"mcpServers": {{…}}}}.')
@@ -78,26 +89,26 @@ def parse_servers(document: Any, file: str, source: Source, on_problem: ProblemC
     servers = list(cast("dict[str, Any]", entries).items())
     if len(servers) > _MAX_SERVERS:
         on_problem(f"{file}: it has {len(servers):,} servers; only the first {_MAX_SERVERS:,} are read.")
-    made: list[ServerConfig] = []
+    configs: list[ServerConfig] = []
     arguments = 0
     for name, entry in servers[:_MAX_SERVERS]:
         try:
-            one = _ServerEntry(name, entry, file, source, on_problem).build()
-            if source == "project" and arguments + len(one.args) > _MAX_PROJECT_ARGUMENTS:
-                why = (
+            config = _ServerEntry(name, entry, file, source, on_problem).build()
+            if source == "project" and arguments + len(config.args) > _MAX_PROJECT_ARGUMENTS:
+                what = (
                     f"{_entry_location(file, name)}: the servers of the file have more than "
                     f"{_MAX_PROJECT_ARGUMENTS:,} arguments."
                 )
-                raise ConfigError(why, "It is left out; move it into your own mcp.json.")
-            arguments += len(one.args)
-            made.append(one)
+                raise ConfigError(what, "It is left out; move it into your own mcp.json.")
+            arguments += len(config.args)
+            configs.append(config)
         except ConfigError as error:
             on_problem(str(error))
-    return tuple(made)
+    return tuple(configs)
 
 
 def parse_file_roots(document: Any, file: str, source: Source, on_problem: ProblemCallback) -> tuple[RootConfig, ...]:
-    """The folders under `mcphost.roots` of one document; the user's own are in config.toml and not there."""
+    """Return the folders under `mcphost.roots` of a document; the user's own must be in config.toml."""
     own = cast("dict[str, Any]", document).get(OWN_KEY) if isinstance(document, dict) else None
     if not isinstance(own, dict) or "roots" not in own:
         return ()
@@ -112,7 +123,7 @@ def _entry_location(file: str, name: str) -> str:
 
 
 class _ServerEntry:
-    """One entry while it is checked; every method raises ConfigError naming file, server, key and fix."""
+    """An entry of `mcpServers`; every method may raise ConfigError naming file, server, key and fix."""
 
     def __init__(self, name: str, entry: Any, file: str, source: Source, on_problem: ProblemCallback) -> None:
         self.name, self.file, self.on_problem = name, file, on_problem
@@ -125,18 +136,18 @@ class _ServerEntry:
         self.entry = cast("dict[str, Any]", entry)
 
     def build(self) -> ServerConfig:
-        """The checked value."""
+        """Return the checked server."""
         self._check_name()
         command, url = self._get_text("command"), self._get_text("url")
         if bool(command) == bool(url):
             what = 'both "command" and "url"' if command else 'neither "command" nor "url"'
             raise ConfigError(f"{self.location} has {what}.", "A server is either a program or an address.")
-        ours = self.entry.get("mcphost", {})
-        if not isinstance(ours, dict):
+        own = self.entry.get(OWN_KEY, {})
+        if not isinstance(own, dict):
             raise ConfigError(
-                f'{self.location}: "mcphost" is {describe_type(ours)}, not an object.', "Correct or remove it."
+                f'{self.location}: "mcphost" is {describe_type(own)}, not an object.', "Correct or remove it."
             )
-        own = cast("dict[str, Any]", ours)
+        self.own = own = cast("dict[str, Any]", own)
         if command:
             self._check_command(command)
         else:
@@ -144,7 +155,7 @@ class _ServerEntry:
         cwd = self._get_text("cwd")
         oauth = self._parse_oauth(own)
         for key in (key for key, field in FIELD_BY_KEY.items() if field in SECRET_FIELDS):
-            if (written := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in written:
+            if (secret := str(getattr(oauth, FIELD_BY_KEY[key]))) and "${" not in secret:
                 self._warn_about_secret(f"mcphost.oauth.{key}", "${env:NAME} or ${keyring:NAME}")
         env = self._get_pairs("env")
         return ServerConfig(
@@ -158,27 +169,28 @@ class _ServerEntry:
             transport=self._parse_transport(url),
             headers=self._parse_headers(),
             oauth=oauth,
-            era=self._parse_era(own),
-            revision=self._parse_revision(own),
-            disabled=self._get_flag(own, "disabled") or self._get_flag(self.entry, "disabled"),
-            timeout=self._parse_timeout(own),
-            ca_file=self._parse_ca_file(own, url),
-            log_level=self._parse_log_level(own),
-            trust_annotations=self._parse_trust_annotations(own),
-            disabled_tools=(*self._get_texts("disabledTools"), *self._get_texts("disabledTools", own))[:_MAX_SERVERS],
-            review_results=self._get_flag(own, "reviewResults"),
+            era=self._get_own("era", _Era, "auto"),
+            revision=self._parse_revision(),
+            disabled=self._get_own("disabled", bool, False) or self._get("disabled", bool, False),
+            timeout=self._get_own("timeout", _Timeout, None),
+            ca_file=self._parse_ca_file(url),
+            log_level=self._get_own("logLevel", _LogLevel, ""),
+            trust_annotations=self._parse_trust_annotations(),
+            disabled_tools=(*self._get_texts("disabledTools"), *(self._get_own("disabledTools", _Texts, ()) or ()))[
+                :_MAX_DISABLED_TOOLS
+            ],
+            review_results=self._get_own("reviewResults", bool, False),
             sampling_limits=parse_sampling(own.get("sampling"), self.location, self.source, self.on_problem),
             source=self.source,
             file=self.file,
         )
 
     def _resolve_cwd(self, cwd: str) -> str:
-        """Return where the program starts: the folder of the file that names it, unless the entry says otherwise.
+        """Return the real working directory: the folder of the configuration file, unless the entry has another.
 
-        It is never by chance where mcphost was started. A folder that somebody else wrote may hold programs of the
-        names that npx, python -m and others look for where they are started; so whoever wants a server to run there
-        says so, and approves it for each folder. Symbolic links are followed here: the folder that is approved is the
-        one that the program starts in, and a link that points elsewhere later is another folder.
+        It is never implicitly the folder mcphost was started in: an untrusted folder may have programs with the names
+        that npx, python -m and others look up in their working directory. A server that is to run there must say so,
+        and is approved for each folder. Symbolic links are resolved so that a changed link needs a new approval.
         """
         if "\0" in cwd:
             raise ConfigError(f'{self.location}: "cwd" has a NUL character in it.', "Remove it.")
@@ -187,7 +199,7 @@ class _ServerEntry:
         return os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(cwd)))
 
     def _parse_oauth(self, own: dict[str, Any]) -> OAuthConfig:
-        """Return what is written about signing in; whoever wrote a folder's file cannot widen where that may lead."""
+        """Return the sign-in settings; only the user's own file can allow private addresses."""
         oauth = parse_oauth(own.get("oauth"), self.location)
         if oauth.private and self.source != "user":
             self.on_problem(
@@ -235,81 +247,53 @@ class _ServerEntry:
             )
 
     def _parse_transport(self, url: str) -> Literal["auto", "streamable-http", "sse"]:
-        wanted = self._get_text("type") or self._get_text("transport")
-        if not wanted:
+        transport = self._get_text("type") or self._get_text("transport")
+        if not transport:
             return "auto"
-        if wanted not in _TRANSPORTS:
+        if transport not in _TRANSPORTS:
             raise ConfigError(
-                f'{self.location}: "type" is {sanitize(wanted[:40], keep_newlines=False)!r}.',
+                f'{self.location}: "type" is {sanitize(transport[:40], keep_newlines=False)!r}.',
                 'Use "stdio", "http" or "sse".',
             )
-        if (wanted == "stdio") == bool(url):
+        if (transport == "stdio") == bool(url):
             raise ConfigError(
-                f'{self.location}: "type" is "{wanted}" but it has a "{"url" if url else "command"}".',
+                f'{self.location}: "type" is "{transport}" but it has a "{"url" if url else "command"}".',
                 "Make them agree.",
             )
-        return _TRANSPORTS[wanted]
+        return _TRANSPORTS[transport]
 
-    def _parse_era(self, own: dict[str, Any]) -> Any:
-        era = own.get("era", "auto")
-        if era not in _ERAS:
-            raise ConfigError(
-                f'{self.location}: "mcphost.era" is not one of auto, stateless, handshake.', "Choose one."
-            )
-        return era
-
-    def _parse_revision(self, own: dict[str, Any]) -> Revision | None:
-        wanted = own.get("revision")
-        if wanted is None:
+    def _parse_revision(self) -> Revision | None:
+        text = self.own.get("revision")
+        if text is None:
             return None
-        revision = parse_revision(wanted) if isinstance(wanted, str) else None
+        revision = parse_revision(text) if isinstance(text, str) else None
         if revision is None:
-            raise ConfigError(
-                f'{self.location}: "mcphost.revision" is not one of {", ".join(one.value for one in Revision)}.',
-                "Choose one.",
-            )
-        if self._parse_era(own) not in ("auto", revision.era):
+            known = ", ".join(revision.value for revision in Revision)
+            raise ConfigError(f'{self.location}: "mcphost.revision" is not one of {known}.', "Choose one.")
+        if self.own.get("era", "auto") not in ("auto", revision.era):
             raise ConfigError(
                 f'{self.location}: "mcphost.revision" is {revision.value}, which is not of the era in "mcphost.era".',
                 "Remove one of them.",
             )
         return revision
 
-    def _parse_timeout(self, own: dict[str, Any]) -> float | None:
-        value = own.get("timeout")
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
-            raise ConfigError(
-                f'{self.location}: "mcphost.timeout" is not a number of seconds above 0.', "Write 120, say."
-            )
-        return float(value)
-
-    def _parse_ca_file(self, own: dict[str, Any], url: str) -> str:
-        value = own.get("caFile", "")
-        if not isinstance(value, str) or "\0" in value:
-            raise ConfigError(
-                f'{self.location}: "mcphost.caFile" is {describe_type(value)}, not a path.', "Put it in quotes."
-            )
-        if value and not url:
+    def _parse_ca_file(self, url: str) -> str:
+        path: str = self._get_own("caFile", str, "")
+        if "\0" in path:
+            raise ConfigError(f'{self.location}: "mcphost.caFile" has a NUL character in it.', "Remove it.")
+        if path and not url:
             raise ConfigError(f'{self.location}: "mcphost.caFile" is for servers with a "url".', "Remove it.")
-        return os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(value)) if value else ""
+        return os.path.join(os.path.dirname(os.path.abspath(self.file)), _expand_home(path)) if path else ""
 
-    def _parse_log_level(self, own: dict[str, Any]) -> str:
-        level = own.get("logLevel", "")
-        if level not in ("", *LEVELS):
-            raise ConfigError(f'{self.location}: "mcphost.logLevel" is not one of {", ".join(LEVELS)}.', "Choose one.")
-        return level
-
-    def _parse_trust_annotations(self, own: dict[str, Any]) -> bool:
-        """Whether claims of the server count; whoever wrote a folder's file cannot vouch for its own servers."""
-        wanted = self._get_flag(own, "trustAnnotations")
-        if wanted and self.source != "user":
+    def _parse_trust_annotations(self) -> bool:
+        """Return whether the server's annotations are trusted; only the user's own file can say so."""
+        is_trusted: bool = self._get_own("trustAnnotations", bool, False)
+        if is_trusted and self.source != "user":
             self.on_problem(
                 f'{self.location}: "mcphost.trustAnnotations" counts only in your own mcp.json; '
                 "its tools are asked about."
             )
-        return wanted and self.source == "user"
+        return is_trusted and self.source == "user"
 
     def _parse_headers(self) -> dict[str, str]:
         headers = self._get_pairs("headers")
@@ -319,38 +303,29 @@ class _ServerEntry:
                 raise ConfigError(f"{self.location}: the header {shown!r} cannot be sent.", "Check its name and value.")
         return headers
 
+    def _get(self, key: str, kind: Any, default: Any) -> Any:
+        """Return the value of a key of the entry, checked against a type."""
+        return self._convert(self.entry, key, key, kind, default)
+
+    def _get_own(self, key: str, kind: Any, default: Any) -> Any:
+        """Return the value of a key under "mcphost", checked against a type."""
+        return self._convert(self.own, key, f"{OWN_KEY}.{key}", kind, default)
+
+    def _convert(self, table: dict[str, Any], key: str, path: str, kind: Any, default: Any) -> Any:
+        try:
+            return convert_value(table[key], kind) if key in table else default
+        except InvalidValue as error:
+            raise ConfigError(f'{self.location}: "{path}" {error}.', "Correct it.") from error
+
     def _get_text(self, key: str) -> str:
-        value = self.entry.get(key)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise ConfigError(f'{self.location}: "{key}" is {describe_type(value)}, not text.', "Put it in quotes.")
-        return value.strip() if key in {"command", "url"} else value
+        text: str = self._get(key, str | None, "") or ""
+        return text.strip() if key in {"command", "url"} else text
 
-    def _get_flag(self, table: dict[str, Any], key: str) -> bool:
-        value = table.get(key, False)
-        if not isinstance(value, bool):
-            raise ConfigError(
-                f'{self.location}: "{key}" is {describe_type(value)}, not true or false.', "Write true or false."
-            )
-        return value
-
-    def _get_texts(self, key: str, table: dict[str, Any] | None = None) -> tuple[str, ...]:
-        value = (self.entry if table is None else table).get(key)
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            raise ConfigError(
-                f'{self.location}: "{key}" is {describe_type(value)}, not a list of texts.', 'Write ["…", "…"].'
-            )
-        for number, member in enumerate(cast("list[Any]", value), 1):
-            if not isinstance(member, str):
-                raise ConfigError(
-                    f'{self.location}: "{key}" number {number} is {describe_type(member)}.', "Put it in quotes."
-                )
-        return tuple(cast("list[str]", value))
+    def _get_texts(self, key: str) -> tuple[str, ...]:
+        return self._get(key, _Texts, ()) or ()
 
     def _get_pairs(self, key: str) -> dict[str, str]:
+        # Not by msgspec: it does not name the key of a wrong value of a mapping.
         value = self.entry.get(key)
         if value is None:
             return {}
@@ -361,10 +336,10 @@ class _ServerEntry:
         if len(cast("dict[str, Any]", value)) > _MAX_PAIRS:
             raise ConfigError(f'{self.location}: "{key}" has more than {_MAX_PAIRS} entries.', "Remove some.")
         pairs: dict[str, str] = {}
-        for name, written in cast("dict[str, Any]", value).items():
+        for name, member in cast("dict[str, Any]", value).items():
             shown = sanitize(name[:60], keep_newlines=False)
-            number = isinstance(written, int | float) and not isinstance(written, bool)
-            content = str(cast("object", written)) if number else written
+            is_number = isinstance(member, int | float) and not isinstance(member, bool)
+            content = str(cast("object", member)) if is_number else member
             if not isinstance(content, str):
                 raise ConfigError(
                     f'{self.location}: "{key}.{shown}" is {describe_type(content)}, not text.', "Put it in quotes."
@@ -376,12 +351,12 @@ class _ServerEntry:
         return pairs
 
     def _check_value(self, key: str, name: str, content: str) -> None:
-        """Say what is odd about a value, without ever showing it."""
+        """Report a suspicious value, without showing it."""
         for reference in _REFERENCE.findall(content):
             if not reference.startswith(("env:", "keyring:")):
                 shown = sanitize(reference, keep_newlines=False)
                 self.on_problem(
-                    f'{self.location}: "{key}.{name}" has ${{{shown}}}, which is passed on as it stands. '
+                    f'{self.location}: "{key}.{name}" has ${{{shown}}}, which is passed on unchanged. '
                     "Only ${env:NAME} and ${keyring:NAME} are filled in."
                 )
         if is_probable_secret(name, content):
@@ -402,13 +377,38 @@ class _ServerEntry:
         return f", and others can read the file (mode {mode:04o})" if mode & 0o077 else ""
 
 
+def parse_sampling(value: Any, location: str, source: Source, on_problem: ProblemCallback) -> dict[str, int]:
+    """Return the limits by field of SamplingLimits; a project's file cannot change them."""
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        on_problem(f'{location}: "mcphost.sampling" is {describe_type(value)}, not an object; it is not used.')
+        return {}
+    members = cast("dict[str, Any]", value)
+    if members and source == "project":
+        on_problem(f'{location}: "mcphost.sampling" counts only in your own mcp.json; the usual limits apply.')
+        return {}
+    fields, limits = settable_fields(SamplingLimits), dict[str, int]()
+    for key, member in members.items():
+        if key not in _SAMPLING_FIELD_BY_KEY:
+            shown = sanitize(key[:60], keep_newlines=False)
+            known = ", ".join(_SAMPLING_FIELD_BY_KEY)
+            on_problem(f'{location}: "mcphost.sampling.{shown}" is not known. There are: {known}.')
+            continue
+        try:
+            limits[_SAMPLING_FIELD_BY_KEY[key]] = convert_value(member, fields[_SAMPLING_FIELD_BY_KEY[key]].type)
+        except InvalidValue as error:
+            on_problem(f'{location}: "mcphost.sampling.{key}" {error}; the usual limit applies.')
+    return limits
+
+
 def _is_in_workspace(cwd: str) -> bool:
-    """Whether that folder is below the one mcphost was started in, by its name."""
+    """Return whether a folder is named as below the one mcphost was started in."""
     return cwd == WORKSPACE_FOLDER or cwd.startswith(f"{WORKSPACE_FOLDER}/")
 
 
 def _uses_workspace(env: dict[str, str]) -> bool:
-    """Whether a variable is filled with the folder mcphost was started in."""
+    """Return whether a variable refers to the folder mcphost was started in."""
     return any(_WORKSPACE_REFERENCE.search(text) for text in env.values())
 
 
@@ -418,5 +418,5 @@ def _variable_name(name: str) -> str:
 
 
 def _expand_home(path: str) -> str:
-    """`~` and `~/…` as the shell would; everything else as it is."""
+    """Return the path with a leading `~` or `~/` expanded; `~user` is not."""
     return str(Path(path).expanduser()) if path == "~" or path.startswith("~/") else path

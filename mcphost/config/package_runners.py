@@ -1,9 +1,9 @@
-"""Commands that fetch a program before they run it: their first start takes longer than that of others."""
+"""Commands that download a program before they run it, so that their first start takes longer."""
 
 from collections.abc import Sequence
 
 INSTALLER_START_TIMEOUT = 120.0
-"""How long such a command may take until its server answers."""
+"""Seconds that such a command may take until its server answers."""
 
 _INSTALLERS = frozenset({"npx", "pnpx", "bunx", "uvx", "dlx"})
 _INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
@@ -20,16 +20,16 @@ _INSTALLER_SUBCOMMANDS: dict[str, frozenset[str]] = {
     "go": frozenset({"run"}),
     "cargo": frozenset({"run"}),
 }
-_MAX_SUBCOMMAND_POSITION = 6  # arguments; options of the program itself may come before its subcommand
+_MAX_SUBCOMMAND_POSITION = 6  # the program's own options may come before its subcommand
 _EXECUTABLE_SUFFIXES = (".exe", ".cmd", ".bat")
 
 
 def is_installer(argv: Sequence[str]) -> bool:
-    """Whether the command is known to fetch what it runs, such as `npx`, `uvx` or `docker run`."""
+    """Return whether a command is known to download what it runs, such as `npx`, `uvx` or `docker run`."""
     if not argv:
         return False
     name = argv[0].replace("\\", "/").rsplit("/", 1)[-1].lower()
-    for ending in _EXECUTABLE_SUFFIXES:
-        name = name.removesuffix(ending)
+    for suffix in _EXECUTABLE_SUFFIXES:
+        name = name.removesuffix(suffix)
     subcommands = _INSTALLER_SUBCOMMANDS.get(name, frozenset())
     return name in _INSTALLERS or not subcommands.isdisjoint(argv[1 : 1 + _MAX_SUBCOMMAND_POSITION])

@@ -1,4 +1,4 @@
-"""Secrets that somebody wrote into mcp.json: which there are, and the same file with a reference in their place."""
+"""Detection of plaintext secrets in mcp.json, and their replacement by keyring references."""
 
 import json
 import re
@@ -16,12 +16,12 @@ _WHITESPACE = re.compile(r"\s*")
 
 
 class PlaintextSecret(Struct, frozen=True):
-    """One secret in plain text: where it is below its server, as keys, and what of the value is secret."""
+    """A plaintext secret; `keys` is its path in the server's entry, `secret` the secret part of `value`."""
 
     keys: tuple[str, ...]
     value: str
     prefix: str
-    """What stands before the secret and stays in the file, such as `Bearer `."""
+    """The text before the secret that stays in the file, such as `Bearer `."""
 
     secret: str
 
@@ -30,29 +30,29 @@ class PlaintextSecret(Struct, frozen=True):
 
     @property
     def location(self) -> str:
-        """Its place in words."""
+        """The path of the value, with dots."""
         return ".".join(self.keys)
 
 
 def find_plaintext_secrets(server: ServerConfig) -> tuple[PlaintextSecret, ...]:
-    """The secrets that are written out in the entry of a server."""
-    found = [_make_secret((kind, name), value)
-             for kind, pairs in (("env", server.env), ("headers", server.headers))
-             for name, value in pairs.items() if is_probable_secret(name, value)]  # fmt: skip
+    """Return the plaintext secrets in the entry of a server."""
+    pairs = [(("env", name), value) for name, value in server.env.items()]
+    pairs += [(("headers", name), value) for name, value in server.headers.items()]
+    secrets = [_make_secret(keys, value) for keys, value in pairs if is_probable_secret(keys[1], value)]
     for key, field in FIELD_BY_KEY.items():
         if field in SECRET_FIELDS and (value := cast("str", getattr(server.oauth, field))) and "${" not in value:
-            found.append(_make_secret(("mcphost", "oauth", key), value))
-    return tuple(found)
+            secrets.append(_make_secret(("mcphost", "oauth", key), value))
+    return tuple(secrets)
 
 
 def keyring_entry_name(server: str, plaintext: PlaintextSecret) -> str:
-    """What the secret is called in the keyring, unless that name is taken."""
+    """Return the preferred name of the keyring entry for a secret."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", f"{server}-{plaintext.keys[-1]}").strip("-").lower()[:80]
     return plain if plain and not plain.startswith("sign-in") else f"server-{plain}"
 
 
 def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: str) -> ServerConfig:
-    """The server as it is configured once `${keyring:NAME}` stands there for that secret."""
+    """Return the server with `${keyring:NAME}` in place of a secret."""
     new = f"{plaintext.prefix}${{keyring:{name}}}"
     match plaintext.keys:
         case ("env", key):
@@ -66,36 +66,36 @@ def replace_in_config(server: ServerConfig, plaintext: PlaintextSecret, name: st
 
 
 def replace_in_text(text: str, file: str, server: str, plaintext: PlaintextSecret, name: str) -> str:
-    """The text of the file with `${keyring:NAME}` for that secret, and not one other character changed.
+    """Return the file's text with `${keyring:NAME}` in place of a secret and no other change.
 
-    Raises ConfigError when the file is not what it was, or something else would change.
+    Raises ConfigError if the file no longer has the secret, or if another value would change.
     """
-    was = parse_json(text, file)
-    root = next((key for key in ("mcpServers", "servers") if key in was), "")
+    before = parse_json(text, file)
+    root = next((key for key in ("mcpServers", "servers") if key in before), "")
     path = (root, server, *plaintext.keys)
     new = f"{plaintext.prefix}${{keyring:{name}}}"
     start, end = _find_value(strip_comments(text), path)
     if str(json.loads(text[start:end])) != plaintext.value:
-        raise ConfigError(f"{file} was changed meanwhile; nothing was written.", "Try again.")
-    made = f"{text[:start]}{json.dumps(new, ensure_ascii=False)}{text[end:]}"
-    wanted = json.loads(json.dumps(was))
-    inner: Any = wanted
+        raise ConfigError(f"{file} was changed by another program; nothing was written.", "Try again.")
+    edited = f"{text[:start]}{json.dumps(new, ensure_ascii=False)}{text[end:]}"
+    expected = json.loads(json.dumps(before))
+    parent: Any = expected
     for key in path[:-1]:
-        inner = inner[key]
-    inner[path[-1]] = new
-    if parse_json(made, file) != wanted:
+        parent = parent[key]
+    parent[path[-1]] = new
+    if parse_json(edited, file) != expected:
         raise ConfigError(f"{file} cannot be changed without changing more.", f"Write {new!r} there yourself.")
-    return made
+    return edited
 
 
 def _make_secret(keys: tuple[str, ...], value: str) -> PlaintextSecret:
-    # A header's scheme is no secret, and the file stays readable with it.
+    # A header's scheme is no secret and keeps the file readable.
     match = _SCHEME.fullmatch(value) if keys[0] == "headers" else None
     return PlaintextSecret(keys, value, match[1], match[2]) if match else PlaintextSecret(keys, value, "", value)
 
 
 def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
-    """Where the value of those keys is, in JSON without comments. Raises ConfigError."""
+    """Return start and end of the value at *path* in JSON without comments. Raises ConfigError."""
     decoder = json.JSONDecoder()
     at = _skip_whitespace(plain, 0)
     for key in path:
@@ -104,7 +104,7 @@ def _find_value(plain: str, path: tuple[str, ...]) -> tuple[int, int]:
 
 
 def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> int:
-    """Where the value of the first such key begins, in the object that begins at `at`."""
+    """Return where the value of the first *key* begins, in the object that begins at *at*."""
     at = _skip_whitespace(plain, at + 1)
     while plain[at] == '"':
         name, at = decoder.raw_decode(plain, at)
@@ -115,9 +115,9 @@ def _find_member(decoder: json.JSONDecoder, plain: str, at: int, key: str) -> in
         if plain[at] != ",":
             break
         at = _skip_whitespace(plain, at + 1)
-    raise ConfigError(f"The key {key!r} is not in the file any more; nothing was written.", "Try again.")
+    raise ConfigError(f"The key {key!r} is no longer in the file; nothing was written.", "Try again.")
 
 
 def _skip_whitespace(plain: str, at: int) -> int:
-    found = _WHITESPACE.match(plain, at)
-    return found.end() if found else at
+    match = _WHITESPACE.match(plain, at)
+    return match.end() if match else at

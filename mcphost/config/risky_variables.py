@@ -1,4 +1,4 @@
-"""Environment variables that decide which code a program loads, where its code comes from, or whom it believes."""
+"""Environment variables that decide which code a program loads, where it comes from, or whom the program trusts."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -7,8 +7,8 @@ from mcphost.serialization import Struct
 
 Risk = Literal["code", "packages", "network", "settings"]
 
-# Names as interpreters, loaders, shells and build tools document them. A * at the end stands for any ending, one at the
-# beginning for any beginning: programs call what they run NAME_COMMAND or NAME_HELPER, and no list knows them all.
+# Names from the documentation of interpreters, loaders, shells and build tools. A * stands for any suffix or prefix:
+# many programs have a NAME_COMMAND or NAME_HELPER, and no list is complete.
 _NAMES_BY_RISK: dict[Risk, str] = {
     "code": """
         PATH LD_* DYLD_* GCONV_PATH LOCPATH GLIBC_TUNABLES PYTHON* NODE_OPTIONS NODE_PATH NODE_REPL_EXTERNAL_MODULE
@@ -46,7 +46,7 @@ _NAMES_BY_RISK: dict[Risk, str] = {
         *_CONFIG_DIR *_RCFILE
     """,
 }
-# Often set, and no such power.
+# Common, and without these effects.
 _HARMLESS_TEXT = """
     PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONFAULTHANDLER
     PYTHONOPTIMIZE PYTHONDEVMODE PYTHONLEGACYWINDOWSSTDIO NPM_CONFIG_LOGLEVEL NPM_CONFIG_YES NPM_CONFIG_FUND
@@ -55,14 +55,14 @@ _HARMLESS_TEXT = """
 
 
 class _NamePatterns(Struct, frozen=True):
-    """Names in upper case: some as they are, others by how they begin or end."""
+    """Names in upper case: exact ones, prefixes and suffixes."""
 
     exact: frozenset[str]
     prefixes: tuple[str, ...]
     suffixes: tuple[str, ...]
 
     def matches(self, name: str) -> bool:
-        """Whether that name, in upper case, is one of them."""
+        """Return whether a name in upper case matches."""
         return name in self.exact or name.startswith(self.prefixes) or name.endswith(self.suffixes)
 
 
@@ -80,9 +80,9 @@ _HARMLESS_PATTERNS = _parse_patterns(_HARMLESS_TEXT)
 
 
 def classify_variable(name: str) -> Risk | None:
-    """Return what a variable of that name can change; None for one that is not known to be risky.
+    """Return the risk of a variable, or None if it is not known to be risky.
 
-    Upper and lower case are the same: `http_proxy` and `npm_config_registry` are read in both. So are `-` and `_`.
+    Case does not matter, nor `-` for `_`: `http_proxy` and `npm_config_registry` are read in both cases.
     """
     upper = name.strip().upper().replace("-", "_")
     if _HARMLESS_PATTERNS.matches(upper):
@@ -91,9 +91,9 @@ def classify_variable(name: str) -> Risk | None:
 
 
 def group_by_risk(names: Iterable[str]) -> dict[Risk, tuple[str, ...]]:
-    """Group the risky ones of `names`, sorted; a risk that none of them has is left out."""
+    """Return the sorted risky names of *names* by risk; a risk without names is left out."""
     ordered = sorted(names)
-    found: dict[Risk, tuple[str, ...]] = {
+    groups: dict[Risk, tuple[str, ...]] = {
         risk: tuple(name for name in ordered if classify_variable(name) == risk) for risk in _PATTERNS_BY_RISK
     }
-    return {risk: members for risk, members in found.items() if members}
+    return {risk: members for risk, members in groups.items() if members}

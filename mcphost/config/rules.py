@@ -1,8 +1,7 @@
-"""Rules about tool calls as a person writes them: `server/tool?path=under:/home/me/proj&n=<10`, to values and back.
+"""Rules about tool calls and their text form, such as `server/tool?path=under:/home/me/proj&n=<10`.
 
-What the signs of the form mean literally is written with percent codes, as in an address: `%2A` is a star in a tool's
-name, `%2E` a dot in an argument's, `%26` an ampersand in a value. Matching is in
-`host/consent/rule_matching.py`.
+Special characters are percent-encoded to be taken literally: `%2A` is a star in a tool's name, `%2E` a dot in an
+argument's, `%26` an ampersand in a value. Matching is in `host/consent/rule_matching.py`.
 """
 
 import json
@@ -35,11 +34,10 @@ SYNTAX_HINT = (
 
 
 class Condition(Struct, frozen=True):
-    """What must hold for one argument. `argument` is the way to it, a name for each level of nested objects.
+    """A condition on one argument. `argument` is its path: a name for each level of nested objects.
 
-    `values` holds one value, several for "in". A number is compared with numbers only, true and false with themselves
-    only, and text with text: `1`, `true` and `"1"` are three values. "under" names a folder, absolute or below `~`;
-    "re" is a pattern for the whole text.
+    `values` has one value, or several for "in". Values of different types are never equal: `1`, `true` and `"1"` are
+    three values. "under" has a folder, absolute or below `~`; "re" has a pattern for the whole text.
     """
 
     argument: tuple[str, ...]
@@ -48,11 +46,11 @@ class Condition(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True, kw_only=True):
-    """Which calls are meant: all conditions must hold.
+    """A rule for the calls that meet all its conditions.
 
-    `tool` is a pattern: empty for the whole server, `*` stands for any text, `exact(name)` is one name and nothing
-    else. `account` None means any; `expires` is seconds since 1970, None for never. The text form holds neither these
-    nor the scope.
+    `tool` is a pattern: empty for the whole server, `*` for any text, `exact_pattern(name)` for exactly one name.
+    `account` None means any; `expires` is in seconds since 1970, None for never. The text form has neither these nor
+    the scope.
     """
 
     server: str
@@ -63,17 +61,17 @@ class Rule(Struct, frozen=True, kw_only=True):
     expires: float | None = None
 
     def covers(self, server: str, tool: str) -> bool:
-        """Whether it is about that tool of that server. Names are compared exactly: case and look-alikes differ."""
+        """Return whether the rule covers a tool of a server; names are compared exactly, including case."""
         return self.server == server and pattern_covers(self.tool, tool)
 
     @property
     def exact_tool(self) -> str | None:
-        """The one tool it is about; None for a pattern or a whole server."""
+        """The only tool that the rule covers; None for a pattern or a whole server."""
         return None if not self.tool or "*" in self.tool else decode_percent(self.tool)
 
 
 def pattern_covers(pattern: str, name: str) -> bool:
-    """Whether the pattern of a rule covers that name of a tool."""
+    """Return whether a rule's pattern covers the name of a tool."""
     if not pattern:
         return True
     first, *parts = [decode_percent(part) for part in pattern.split("*")]
@@ -81,54 +79,54 @@ def pattern_covers(pattern: str, name: str) -> bool:
         return name == first
     if not name.startswith(first):
         return False
-    # By hand: a regular expression with many stars takes exponential time.
+    # Not a regular expression: many stars would take exponential time.
     at = len(first)
     for part in parts[:-1]:
-        found = name.find(part, at)
-        if found < 0:
+        start = name.find(part, at)
+        if start < 0:
             return False
-        at = found + len(part)
+        at = start + len(part)
     return len(name) - at >= len(parts[-1]) and name.endswith(parts[-1])
 
 
 def exact_pattern(name: str) -> str:
-    """The pattern that covers this name and no other, whatever is in it. Raises ValueError for an empty one."""
+    """Return the pattern that covers only this name. Raises ValueError for an empty name."""
     if not name:
-        raise ValueError("no tool is without a name")
+        raise ValueError("a tool's name cannot be empty")
     return _encode_percent(name, "%?*")
 
 
 def parse_rule(text: str) -> Rule:
-    """The rule that the text stands for; its server ends at the first slash. Raises UsageError saying what is wrong."""
+    """Parse a rule; its server's name ends at the first slash. Raises UsageError."""
     return parse_alternatives(text)[0]
 
 
 def parse_alternatives(text: str) -> tuple[Rule, ...]:
-    """Every rule a text can stand for: as a server's name may hold a slash itself, one for each place to split it.
+    """Return every possible reading of a rule: one for each slash, since a server's name may have one.
 
-    Raises UsageError saying what is wrong.
+    Raises UsageError.
     """
     if len(text) > MAX_TEXT_LENGTH:
         raise UsageError(f"The rule is over {MAX_TEXT_LENGTH:,} characters.", SYNTAX_HINT)
-    head, asks, tail = text.partition("?")
+    head, mark, tail = text.partition("?")
     server, slash, tool = head.partition("/")
     if not server.strip() or (slash and not tool):
         raise _syntax_error(text, f"names no {'tool' if server.strip() else 'server'}")
     if "*" in server:
         raise _syntax_error(text, "has a * in the server's name: name each server")
-    conditions = _parse_conditions(text, tail) if asks else ()
+    conditions = _parse_conditions(text, tail) if mark else ()
     _decode_or_raise(text, head)
     ends = [at for at, char in enumerate(head) if char == "/" and "*" not in head[:at]]
     split = [(head[:at], head[at + 1 :]) for at in ends] + ([] if "*" in head else [(head, "")])
     return tuple(
-        Rule(server=decode_percent(name), tool=exact_or_pattern, conditions=conditions)
-        for name, exact_or_pattern in split
-        if exact_or_pattern or name == head
+        Rule(server=decode_percent(name), tool=pattern, conditions=conditions)
+        for name, pattern in split
+        if pattern or name == head
     )
 
 
 def format_rule(rule: Rule) -> str:
-    """The text form; `parse` gives the same rule again, apart from account, scope and expiry."""
+    """Return the text form of a rule, which `parse_rule` reads; it lacks account, scope and expiry."""
     head = _encode_percent(rule.server, "%/?*") + (f"/{rule.tool}" if rule.tool else "")
     if not rule.conditions:
         return head
@@ -136,21 +134,21 @@ def format_rule(rule: Rule) -> str:
 
 
 def format_condition(condition: Condition) -> str:
-    """One condition in the text form."""
+    """Return the text form of a condition."""
     name = ".".join(_encode_percent(part, "%.=&") for part in condition.argument)
     sign = next((sign for sign, test in _OPERATOR_PREFIXES if test == condition.operator), "")
     match condition.operator:
         case "is":
             value = _encode_percent(_format_literal(condition.values[0]), "%&")
         case "in":
-            value = ",".join(_encode_percent(_format_literal(one), "%&,") for one in condition.values)
+            value = ",".join(_encode_percent(_format_literal(item), "%&,") for item in condition.values)
         case _:
             value = _encode_percent(_format_value(condition.values[0]), "%&")
     return f"{name}={sign}{value}"
 
 
 def decode_percent(text: str) -> str:
-    """`text` with its percent codes resolved; it was checked before."""
+    """Decode the percent codes of a checked text."""
     raw = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogatepass"))
     return raw.decode("utf-8", "surrogatepass")
 
@@ -187,17 +185,18 @@ def _parse_condition(rule: str, text: str) -> Condition:
         raise _syntax_error(rule, f"has a condition that is not ARGUMENT=…: {_quote(text)}")
     if value.startswith("="):
         raise _syntax_error(rule, f"has two equals signs: write {_quote(f'{name}={value[1:]}')}")
-    usual: tuple[str, Operator] = ("", "is")
-    sign, test = next((one for one in _OPERATOR_PREFIXES if value.startswith(one[0])), usual)
+    default: tuple[str, Operator] = ("", "is")
+    sign, operator = next((pair for pair in _OPERATOR_PREFIXES if value.startswith(pair[0])), default)
     rest = value[len(sign) :]
-    listed = rest.split(",") if test == "in" else [rest]
-    if len(listed) > MAX_VALUES:
+    items = rest.split(",") if operator == "in" else [rest]
+    if len(items) > MAX_VALUES:
         raise _syntax_error(rule, f"lists over {MAX_VALUES} values")
-    return Condition(argument, test, tuple(_parse_value(rule, test, _decode_or_raise(rule, one)) for one in listed))
+    values = tuple(_parse_value(rule, operator, _decode_or_raise(rule, item)) for item in items)
+    return Condition(argument, operator, values)
 
 
 def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
-    """What an argument is compared with; a folder and a pattern are text, whatever they look like."""
+    """Return the value that an argument is compared with; a folder and a pattern are always text."""
     match operator:
         case "is" | "in":
             return _parse_literal(rule, plain)
@@ -217,7 +216,7 @@ def _parse_value(rule: str, operator: Operator, plain: str) -> Value:
 
 
 def _parse_literal(rule: str, text: str) -> Value:
-    """`true`, `false`, a number, text in quotes as in JSON, or any other text as it is."""
+    """Parse `true`, `false`, a number or a JSON string; any other text stands for itself."""
     if text in ("true", "false"):
         return text == "true"
     if _NUMBER.fullmatch(text):

@@ -1,46 +1,49 @@
-"""HostConfig, ServerConfig (stdio or http) and ModelConfig as frozen values."""
+"""The configuration as frozen values, with the types and bounds that files are checked against."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from mcphost.config.rules import Rule
+from mcphost.config.validation import Meta
 from mcphost.protocol.revisions import Era, Revision
 from mcphost.serialization import Struct
 
+_Count = Annotated[int, Meta(ge=0, le=10**9)]
+_Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
 ModelApi = Literal["auto", "chat", "responses"]
 OAuthGrant = Literal["person", "client_credentials", "enterprise", "workload"]
 Source = Literal["user", "project", "flag", "demo"]
 RootSource = Literal["started", "user", "project", "flag", "demo", "added"]
 SecretStore = Literal["", "keyring", "file", "encrypted", "session"]
-"""Where sign-ins are kept; "": in the keyring, and the user is asked when there is none."""
+"""Where sign-ins are stored; "" means in the keyring, and the user is asked if there is none."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """What the user knows about signing in to a server; empty means: found out.
+    """Settings of the sign-in to a server; empty values are discovered.
 
-    `client_secret`, `key`, `assertion` and `idp_token` may hold references, as `env` and `headers` of a server do.
+    `client_secret`, `key`, `assertion` and `idp_token` may have references, as a server's `env` and `headers` do.
     """
 
     client_id: str = ""
     client_secret: str = ""
     issuer: str = ""
-    """The authorization server that the client id belongs to; it is sent to no other."""
+    """Authorization server of the client id, which is sent to no other."""
 
-    port: int = 0
-    """The loopback port of the registered redirect address; 0: any."""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    """Loopback port of the registered redirect URI; 0 means any."""
 
     client_metadata_url: str = ""
-    """Where a client metadata document for mcphost is published."""
+    """URL of a published client metadata document for mcphost."""
 
     account: str = ""
     seconds: float = 0
-    """How long a person may take to sign in; 0: as long as usual."""
+    """Time limit for the user to sign in, 1 to 3600; 0 means the default."""
 
     private: bool = False
-    """The authorization server may be at a private address though the MCP server is not."""
+    """Whether the authorization server may be at a private address although the MCP server is not."""
 
     grant: OAuthGrant = "person"
     scopes: tuple[str, ...] = ()
-    """For grants without a person: what to ask for when the server does not say."""
+    """Scopes to request, for grants without a user, if the server names none."""
 
     key: str = ""
     algorithm: str = "ES256"
@@ -54,10 +57,10 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(Struct, frozen=True, kw_only=True):
-    """One server. `command` set means stdio, `url` set means HTTP; exactly one of them is.
+    """One server: `command` is set for stdio, `url` for HTTP, and never both.
 
-    Values of `env` and `headers` may hold `${env:NAME}` and `${keyring:NAME}`; they are expanded when connecting.
-    `revision` demands one protocol revision and no other; `era` is then its era or "auto".
+    Values of `env` and `headers` may have `${env:NAME}` and `${keyring:NAME}`, which are expanded when connecting.
+    `revision` allows only one protocol revision; `era` is then its era or "auto".
     """
 
     name: str
@@ -66,7 +69,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     env: dict[str, str] = {}  # noqa: RUF012 - msgspec copies mutable defaults
     cwd: str = ""
     startup_folder: str = ""
-    """The folder mcphost was started in, when what runs depends on it; "" when it runs the same from everywhere."""
+    """The folder mcphost was started in if the server depends on it, else ""."""
 
     url: str = ""
     transport: Literal["auto", "streamable-http", "sse"] = "auto"
@@ -78,28 +81,28 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     ca_file: str = ""
     ca_digest: str = ""
-    """SHA-256 (hex) of the content that `ca_file` must have; set when an approval that covers it was found."""
+    """SHA-256 (hex) of the approved content of `ca_file`."""
 
     trust_annotations: bool = False
-    """Tools that the server claims only to read run unasked; only the user's own file can say so."""
+    """Whether tools that the server declares read-only run without asking; only the user's own file can set it."""
 
     disabled_tools: tuple[str, ...] = ()
-    """Names of tools, or patterns with `*`, that the model is not told of."""
+    """Names of tools, or patterns with `*`, that the model does not see."""
 
     review_results: bool = False
-    """The model gets nothing that came from this server before the user has read it."""
+    """Whether the user reviews every result of this server before the model gets it."""
 
     log_level: str = ""
-    """The least severe log messages to ask for (protocol.logging.LEVELS); empty: none are asked for."""
+    """Minimum severity of requested log messages (protocol.logging.LEVELS); empty requests none."""
 
     matching_servers: tuple[str, ...] = ()
-    """Servers of the user's that this entry of a project leads to as well; what restricts those is in here, too."""
+    """The user's servers that this project entry also leads to; their restrictions are applied to it."""
 
     never_rules: tuple[str, ...] = ()
-    """The never-rules that hold for it because of those, as text; they are also in `HostConfig.never_rules`."""
+    """Never-rules of `matching_servers` as text; they are also in `HostConfig.never_rules`."""
 
     sampling_limits: dict[str, int] = {}  # noqa: RUF012
-    """What of SamplingLimits is another number for this server; only the user's own file can raise one."""
+    """Fields of SamplingLimits with another value for this server; only the user's own file can raise one."""
 
     source: Source = "user"
     file: str = ""
@@ -114,44 +117,50 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The exact command, as shown in the trust dialog."""
+        """The exact command, as shown for approval."""
         return (self.command, *self.args)
 
 
 class ModelConfig(Struct, frozen=True, kw_only=True):
-    """Which model, and how to reach it; `name` is litellm's `provider/model`, or `demo`."""
+    """A model and how to reach it; `name` is litellm's `provider/model`, or `demo`."""
 
-    name: str = ""
-    api_base: str = ""
-    api_key_env: str = ""
+    name: Annotated[str, Meta(max_length=200)] = ""
+    api_base: Annotated[str, Meta(max_length=2_000)] = ""
+    api_key_env: Annotated[str, Meta(max_length=200)] = ""
     api: ModelApi = "auto"
-    reasoning_effort: str = ""
-    context_window: int = 0
-    max_output_tokens: int = 0
+    reasoning_effort: Annotated[str, Meta(max_length=40)] = ""
+    context_window: _Count = 0
+    max_output_tokens: _Count = 0
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds; seconds and counts. `ping_interval` 0 means that no server is pinged; `task_timeout` is for a call that
-    its server made a task of, which is asked for its state all the while. `hard`: the time a person is asked counts.
-    `server_wait`: how long a turn waits for a server that is starting, counted from the beginning of its start."""
+    """Limits in seconds, and counts."""
 
-    request_timeout: float = 60
-    request_timeout_max: float = 600
-    task_timeout: float = 3_600
-    connect_timeout: float = 30
-    server_wait: float = 2
+    request_timeout: _Seconds = 60
+    request_timeout_max: _Seconds = 600
+    task_timeout: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] = 3_600
+    """Limit of a call that the server turned into a task."""
+
+    connect_timeout: Annotated[float, Meta(ge=0.1, le=3_600)] = 30
+    server_wait: Annotated[float, Meta(ge=0, le=3_600)] = 2
+    """How long a turn waits for a starting server, from the beginning of its start."""
+
     includes_user_time: bool = False
-    ping_interval: float = 60
-    max_rounds: int = 25
-    parallel_calls: int = 8
-    tools_to_model: int = 128
+    """Whether the time that a user takes to answer counts; set by --timeout only."""
+
+    ping_interval: Annotated[float, Meta(ge=0, le=86_400)] = 60
+    """0 disables pings."""
+
+    max_rounds: Annotated[int, Meta(ge=1, le=1_000)] = 25
+    parallel_calls: Annotated[int, Meta(ge=1, le=64)] = 8
+    tools_to_model: Annotated[int, Meta(ge=1, le=1_000)] = 128
 
 
 class RootConfig(Struct, frozen=True):
-    """A folder servers may be told of, when the user agrees; `name` may be empty.
+    """A folder that may be shared with servers if the user agrees; `name` may be empty.
 
-    `source` says who named it: "started" is the folder mcphost was started in, "added" what the user added on the
-    screen or the pipe; `file` is the file that did, unless it is the user's config.toml.
+    `source` is "started" for the folder mcphost was started in, and "added" for folders that the user added on the
+    screen or the pipe. `file` is the file that has the folder, unless it is the user's config.toml.
     """
 
     path: str
@@ -161,44 +170,45 @@ class RootConfig(Struct, frozen=True):
 
 
 class SamplingLimits(Struct, frozen=True, kw_only=True):
-    """What one server may use of the user's model: requests and tokens (what goes in and what comes out), in any minute
-    and in one run of mcphost. 0: none."""
+    """Limits of one server's sampling requests and their input and output tokens; a session is one run of mcphost."""
 
-    requests_per_minute: int = 30
-    requests_per_session: int = 500
-    tokens_per_minute: int = 200_000
-    tokens_per_session: int = 2_000_000
-    depth: int = 2
-    """How many samplings may be nested: 2 lets a tool that a sampling calls ask the model, and no tool of that one."""
+    requests_per_minute: _Count = 30
+    requests_per_session: _Count = 500
+    tokens_per_minute: _Count = 200_000
+    tokens_per_session: _Count = 2_000_000
+    depth: _Count = 2
+    """Allowed nesting: with 2, a tool that a sampling calls may request sampling, but not a tool of that one."""
 
 
 class SamplingConfig(Struct, frozen=True, kw_only=True):
-    """Servers that ask the user's model. `models` may answer beside the one that was chosen, the most capable first."""
+    """Settings of sampling. `models` may answer in addition to the selected model, the most capable first."""
 
     limits: SamplingLimits = SamplingLimits()
     models: tuple[ModelConfig, ...] = ()
 
 
 class AuditConfig(Struct, frozen=True, kw_only=True):
-    """What the audit ledger keeps. `content`: words and arguments too, without secrets; `required`: nothing is allowed
-    that cannot be recorded on the disk first."""
+    """Settings of the audit log."""
 
     content: bool = False
+    """Whether to store texts and arguments too, with secrets redacted."""
+
     required: bool = False
+    """Whether to refuse every action that cannot be recorded on disk first."""
 
 
 class ResultsConfig(Struct, frozen=True, kw_only=True):
-    """How much of the results that were too big for a model is kept on the disk, all together, and for how long."""
+    """Limits on the total size and the age of stored tool results."""
 
-    megabytes: int = 1_000
-    days: int = 30
+    megabytes: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
+    days: Annotated[int, Meta(ge=0, le=36_500)] = 30
 
 
 class HostConfig(Struct, frozen=True, kw_only=True):
-    """Everything the user wrote, merged. `problems` are mistakes that did not stop us, each one readable sentence.
+    """The merged configuration. `problems` are the errors that were skipped, each one a readable sentence.
 
-    `roots` is None when nothing was written about them: then it is the folder mcphost was started in. `more_roots` are
-    those of a project's file that the user trusted, or of one named on the command line.
+    `roots` is None if not configured; it is then the folder mcphost was started in. `project_roots` are those of a
+    project's trusted file, or of a file named on the command line.
     """
 
     servers: tuple[ServerConfig, ...] = ()
@@ -207,21 +217,21 @@ class HostConfig(Struct, frozen=True, kw_only=True):
     audit: AuditConfig = AuditConfig()
     sampling: SamplingConfig = SamplingConfig()
     results: ResultsConfig = ResultsConfig()
-    theme: str = ""
-    system_prompt: str = ""
+    theme: Annotated[str, Meta(max_length=64)] = ""
+    system_prompt: Annotated[str, Meta(max_length=200_000)] = ""
     roots: tuple[RootConfig, ...] | None = None
     project_roots: tuple[RootConfig, ...] = ()
     allow_rules: tuple[Rule, ...] = ()
-    """Calls that may run unasked in this run."""
+    """Calls that run without asking in this session."""
 
     pass_rules: tuple[Rule, ...] = ()
-    """Calls whose results the model may have unread in this run, whatever their servers say of reviewing."""
+    """Calls whose results the model gets without review in this session, whatever `review_results` says."""
 
     never_rules: tuple[Rule, ...] = ()
     """Calls that no grant, no mode and no answer allows."""
 
     secret_store: SecretStore = ""
     settings_file: str = "config.toml"
-    """The path of the user's config.toml, whether there is such a file or not; for hints."""
+    """Path of the user's config.toml, whether it exists or not; for hints."""
 
     problems: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""Reads `config.toml`: model, limits, theme, system prompt; and what flags and environment change in it."""
+"""The settings of `config.toml`, and their overrides by flags and environment variables."""
 
 import tomllib
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar, cast
 
 from mcphost.config.json_files import describe_type
 from mcphost.config.roots import parse_roots
@@ -17,20 +17,26 @@ from mcphost.config.schema import (
     SamplingLimits,
     SecretStore,
 )
+from mcphost.config.validation import InvalidValue, convert_value, settable_fields
 from mcphost.errors import ConfigError, UsageError
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct, replace
 
 ProblemCallback = Callable[[str], None]
+S = TypeVar("S", bound=Struct)
 
-_MAX_PROMPT_LENGTH = 200_000
-MAX_SAMPLING_LIMIT = 1_000_000_000
 MAX_MODELS = 20
-SECRET_STORES = ("keyring", "file", "encrypted", "session")
+_GENERAL = ("theme", "system_prompt")
+_TABLES = ("model", "limits", "roots", "secrets", "consent", "ledger", "sampling", "results")
+_COUNTED_CHARACTERS = "=[{,.\n\\"
+_MAX_COUNTED_CHARACTERS = 12_000
+_MAX_KEY_PARTS = 50
+_MAX_UNKNOWN_KEYS_SHOWN = 20
+"""Unknown keys of one table that are named; the others are counted."""
 
 
 class Overrides(Struct, frozen=True, kw_only=True):
-    """What flags and environment say; empty and None mean that the file decides."""
+    """Values of flags; empty and None leave the file's values."""
 
     model: str = ""
     api_base: str = ""
@@ -40,11 +46,8 @@ class Overrides(Struct, frozen=True, kw_only=True):
     max_rounds: int | None = None
 
 
-_COUNTED_CHARACTERS = "=[{,.\n\\"
-_MAX_COUNTED_CHARACTERS = 12_000
-_MAX_KEY_PARTS = 50
-_MAX_UNKNOWN_KEYS_SHOWN = 20
-"""Unknown keys of one table that are named; the others are counted."""
+class _SecretsTable(Struct, frozen=True):
+    store: SecretStore = ""
 
 
 def _check_size(text: str, file: str) -> None:
@@ -60,54 +63,41 @@ def _check_size(text: str, file: str) -> None:
 
 
 def _possible_keys(line: str) -> list[str]:
-    """Return what may be keys in a line: whatever stands before an equals sign, and all of a table's head."""
+    """Return the possible keys of a line: the parts before equals signs, or a table's header."""
     return [line] if line.lstrip().startswith("[") else line.split("=")[:-1]
 
 
 def parse_settings(text: str, file: str, on_problem: ProblemCallback) -> HostConfig:
-    """The settings, without servers; a wrong value is named and its default used.
+    """Return the settings of a config.toml; a wrong value is reported and its default used.
 
-    Raises ConfigError with line and column when it is not TOML at all.
+    Raises ConfigError for invalid TOML, with line and column, and for an invalid never-list.
     """
     _check_size(text, file)
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        said = str(error)[:300] or type(error).__name__
-        raise ConfigError(f"{file}: not valid TOML: {said}.", "Correct the file there.") from error
-    table = _Table(document, file, "", on_problem)
-    model_entry = document.get("model")
-    if isinstance(model_entry, str):
-        model = ModelConfig(name=model_entry)
-    else:
-        model = _parse_model(_Table(table.get_table("model"), file, "model.", on_problem))
-    limits = _parse_limits(_Table(table.get_table("limits"), file, "limits.", on_problem))
-    ledger = _parse_audit(_Table(table.get_table("ledger"), file, "ledger.", on_problem))
-    sampling = _parse_sampling(_Table(table.get_table("sampling"), file, "sampling.", on_problem))
-    results = _parse_results(_Table(table.get_table("results"), file, "results.", on_problem))
-    theme, system_prompt = table.get_text("theme", 64), table.get_text("system_prompt", _MAX_PROMPT_LENGTH)
-    roots = parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None
-    store = _parse_secret_store(_Table(table.get_table("secrets"), file, "secrets.", on_problem))
-    never = _parse_never_rules(_Table(table.get_table("consent"), file, "consent.", on_problem))
-    table.report_unknown(
-        {"model", "limits", "theme", "system_prompt", "roots", "secrets", "consent", "ledger", "sampling", "results"}
-    )
-    return HostConfig(
+        reason = str(error)[:300] or type(error).__name__
+        raise ConfigError(f"{file}: not valid TOML: {reason}.", "Correct the file there.") from error
+    top = _Table(document, file, "", on_problem)
+    name = document.get("model")
+    model = ModelConfig(name=name) if isinstance(name, str) else top.get_table("model").read(ModelConfig)
+    config = HostConfig(
+        **top.read_values(HostConfig, _GENERAL),
         model=model,
-        limits=limits,
-        audit=ledger,
-        sampling=sampling,
-        results=results,
-        theme=theme,
-        system_prompt=system_prompt,
-        roots=roots,
-        secret_store=store,
-        never_rules=never,
+        limits=_parse_limits(top.get_table("limits")),
+        audit=top.get_table("ledger").read(AuditConfig),
+        sampling=_parse_sampling(top.get_table("sampling")),
+        results=top.get_table("results").read(ResultsConfig),
+        roots=parse_roots(document["roots"], file, "user", on_problem) if "roots" in document else None,
+        secret_store=top.get_table("secrets").read(_SecretsTable).store,
+        never_rules=_parse_never_rules(top.get_table("consent")),
     )
+    top.report_unknown((*_GENERAL, *_TABLES))
+    return config
 
 
 def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[str, str]) -> HostConfig:
-    """Flags over environment over file; `given.timeout` becomes the hard limit of every request."""
+    """Return *config* with flags applied over the environment; a timeout limits every request."""
     name = overrides.model or environ.get("MCPHOST_MODEL", "")
     model = config.model
     if name and name != model.name:
@@ -138,186 +128,100 @@ def apply_overrides(config: HostConfig, overrides: Overrides, environ: Mapping[s
     return replace(config, model=model, limits=limits, servers=servers)
 
 
-def _parse_model(table: "_Table") -> ModelConfig:
-    api = table.get_text("api", 20) or "auto"
-    if api not in {"auto", "chat", "responses"}:
-        table.on_problem(f'{table.file}: "model.api" is not one of auto, chat, responses; auto is used.')
-        api = "auto"
-    made = ModelConfig(
-        name=table.get_text("name", 200),
-        api_base=table.get_text("api_base", 2000),
-        api_key_env=table.get_text("api_key_env", 200),
-        api=cast("Any", api),
-        reasoning_effort=table.get_text("reasoning_effort", 40),
-        context_window=int(table.get_number("context_window", 0, 0, 1e9)),
-        max_output_tokens=int(table.get_number("max_output_tokens", 0, 0, 1e9)),
-    )
-    table.report_unknown(
-        {"name", "api_base", "api_key_env", "api", "reasoning_effort", "context_window", "max_output_tokens"}
-    )
-    return made
-
-
 def _parse_limits(table: "_Table") -> Limits:
-    usual = Limits()
-    made = Limits(
-        request_timeout=table.get_number("request_timeout", usual.request_timeout, 0.1, 86_400),
-        request_timeout_max=table.get_number("request_timeout_max", usual.request_timeout_max, 0.1, 86_400),
-        task_timeout=table.get_number("task_timeout", usual.task_timeout, 0.1, 30 * 86_400),
-        connect_timeout=table.get_number("connect_timeout", usual.connect_timeout, 0.1, 3_600),
-        server_wait=table.get_number("server_wait", usual.server_wait, 0, 3_600),
-        ping_interval=table.get_number("ping_interval", usual.ping_interval, 0, 86_400),
-        max_rounds=int(table.get_number("max_rounds", usual.max_rounds, 1, 1_000)),
-        parallel_calls=int(table.get_number("parallel_calls", usual.parallel_calls, 1, 64)),
-        tools_to_model=int(table.get_number("tools_to_model", usual.tools_to_model, 1, 1_000)),
-    )
-    table.report_unknown(
-        {
-            "request_timeout",
-            "request_timeout_max",
-            "task_timeout",
-            "connect_timeout",
-            "server_wait",
-            "ping_interval",
-            "max_rounds",
-            "parallel_calls",
-            "tools_to_model",
-        }
-    )
-    return made
-
-
-def _parse_secret_store(table: "_Table") -> SecretStore:
-    wanted = table.get_text("store", 20)
-    table.report_unknown({"store"})
-    if wanted not in {"", *SECRET_STORES}:
-        table.on_problem(
-            f'{table.file}: "secrets.store" is not one of {", ".join(SECRET_STORES)}; the keyring is used.'
-        )
-        return ""
-    return cast("Any", wanted)
-
-
-def _parse_audit(table: "_Table") -> AuditConfig:
-    made = AuditConfig(content=table.get_flag("content"), required=table.get_flag("required"))
-    table.report_unknown({"content", "required"})
-    return made
+    keys = [key for key in settable_fields(Limits) if key != "includes_user_time"]
+    table.report_unknown(keys)
+    return Limits(**table.read_values(Limits, keys))
 
 
 def _parse_sampling(table: "_Table") -> SamplingConfig:
-    """The limits, and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
-    usual = SamplingLimits()
-    names = usual.__struct_fields__
-    limits = SamplingLimits(
-        **{name: int(table.get_number(name, getattr(usual, name), 0, MAX_SAMPLING_LIMIT)) for name in names}
-    )
+    """Return the limits and `models = ["anthropic/claude-haiku-4-5", {name = "openai/x", api_base = "…"}]`."""
+    keys = tuple(settable_fields(SamplingLimits))
+    table.report_unknown((*keys, "models"))
     entries = table.values.get("models", [])
-    listed = cast("list[Any]", entries) if isinstance(entries, list) else [entries]
     models: list[ModelConfig] = []
-    for number, entry in enumerate(listed[:MAX_MODELS], 1):
-        written = {"name": entry} if isinstance(entry, str) else entry
-        if not isinstance(written, dict):
+    for number, entry in enumerate(cast("list[Any]", entries if isinstance(entries, list) else [entries]), 1):
+        if number > MAX_MODELS:
+            break
+        values = {"name": entry} if isinstance(entry, str) else entry
+        if not isinstance(values, dict):
             table.on_problem(
-                f'{table.file}: "sampling.models" is a list of models; {describe_type(written)} is left out.'
+                f'{table.file}: "sampling.models" is a list of models; {describe_type(values)} is left out.'
             )
             continue
-        made = _parse_model(
-            _Table(cast("dict[str, Any]", written), table.file, f"sampling.models[{number}].", table.on_problem)
-        )
-        if made.name:
-            models.append(made)
+        prefix = f"sampling.models[{number}]"
+        model = _Table(cast("dict[str, Any]", values), table.file, f"{prefix}.", table.on_problem).read(ModelConfig)
+        if model.name:
+            models.append(model)
         else:
-            table.on_problem(f'{table.file}: "sampling.models[{number}]" has no name and is left out.')
-    table.report_unknown({*names, "models"})
+            table.on_problem(f'{table.file}: "{prefix}" has no name and is left out.')
+    limits = SamplingLimits(**table.read_values(SamplingLimits, keys))
     return SamplingConfig(limits=limits, models=tuple(models))
 
 
-def _parse_results(table: "_Table") -> ResultsConfig:
-    usual = ResultsConfig()
-    made = ResultsConfig(
-        megabytes=int(table.get_number("megabytes", usual.megabytes, 0, 1_000_000)),
-        days=int(table.get_number("days", usual.days, 0, 36_500)),
-    )
-    table.report_unknown({"megabytes", "days"})
-    return made
-
-
 def _parse_never_rules(table: "_Table") -> tuple[Rule, ...]:
-    """`never = ["fs/delete*", "git/push?force=true"]`: calls that nothing allows.
+    """Return the rules of `never = ["fs/delete*", "git/push?force=true"]`: calls that nothing allows.
 
-    A rule that cannot be read raises ConfigError: to go on without it would allow what the user meant to forbid.
+    An invalid rule raises ConfigError: going on without it would allow what the user meant to forbid.
     """
-    entries = table.values.get("never", [])
-    texts = cast("list[Any]", entries) if isinstance(entries, list) else None
-    if texts is None or not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f'{table.file}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}")
-    table.report_unknown({"never"})
+    table.report_unknown(("never",))
     try:
+        texts = cast("tuple[str, ...]", convert_value(table.values.get("never", []), tuple[str, ...]))
         return tuple(rule for text in texts for rule in parse_alternatives(text))
+    except InvalidValue as error:
+        raise ConfigError(
+            f'{table.file}: "consent.never" is not a list of rules.', f"Correct it. {SYNTAX_HINT}"
+        ) from error
     except UsageError as error:
         raise ConfigError(f'{table.file}: in "consent.never": {error.message}', error.hint) from error
 
 
 class _Table:
-    """One TOML table while it is read; `prefix` is its name with a dot, for messages."""
+    """A TOML table; *prefix* is its name with a dot, for messages."""
 
     def __init__(self, values: Mapping[str, Any], file: str, prefix: str, on_problem: ProblemCallback) -> None:
         self.values, self.file, self.prefix, self.on_problem = values, file, prefix, on_problem
 
-    def _report_type(self, key: str, expected: str) -> None:
-        was = describe_type(self.values[key])
-        self.on_problem(f'{self.file}: "{self.prefix}{key}" is {was}, not {expected}; the default is used.')
-
-    def get_text(self, key: str, limit: int) -> str:
-        """A text, or empty."""
-        value = self.values.get(key, "")
-        if not isinstance(value, str):
-            self._report_type(key, "text in quotes")
-            return ""
-        if len(value) > limit:
-            self.on_problem(f'{self.file}: "{self.prefix}{key}" is over {limit} characters; it is not used.')
-            return ""
-        return value
-
-    def get_number(self, key: str, default: float, minimum: float, maximum: float) -> float:
-        """A number within its bounds, or the usual one."""
-        value = self.values.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self._report_type(key, "a number")
-            return default
-        if not minimum <= value <= maximum:
-            self.on_problem(
-                f'{self.file}: "{self.prefix}{key}" is not between {minimum:g} and {maximum:g}; {default:g} is used.'
-            )
-            return default
-        return value
-
-    def get_flag(self, key: str) -> bool:
-        """True or false; false when nothing is said."""
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            self._report_type(key, "true or false")
-            return False
-        return value
-
-    def get_table(self, key: str) -> Mapping[str, Any]:
-        """A table, or an empty one."""
+    def get_table(self, key: str) -> "_Table":
+        """Return the table with this key, or an empty one."""
         value = self.values.get(key, {})
-        if isinstance(value, dict):
-            return cast("dict[str, Any]", value)
-        if not (key == "model" and isinstance(value, str)):
-            self._report_type(key, f"a table; write [{key}]")
-        return {}
+        if not isinstance(value, dict):
+            if not (key == "model" and isinstance(value, str)):
+                self._report(key, f"is {describe_type(value)}, not a table; write [{key}]; the default is used.")
+            value = {}
+        return _Table(cast("dict[str, Any]", value), self.file, f"{self.prefix}{key}.", self.on_problem)
 
-    def report_unknown(self, known: set[str]) -> None:
-        """Name the keys nobody reads: most often they are misspelt."""
+    def read(self, kind: type[S]) -> S:
+        """Return the whole table as *kind* and report unknown keys; invalid values become defaults."""
+        keys = tuple(settable_fields(kind))
+        self.report_unknown(keys)
+        return kind(**self.read_values(kind, keys))
+
+    def read_values(self, kind: type[Struct], keys: Iterable[str]) -> dict[str, Any]:
+        """Return the valid values of *keys*, which are fields of *kind*; report the others."""
+        fields = settable_fields(kind)
+        values: dict[str, Any] = {}
+        for key in keys:
+            if key not in self.values:
+                continue
+            try:
+                values[key] = convert_value(self.values[key], fields[key].type)
+            except InvalidValue as error:
+                default = fields[key].default
+                self._report(key, f"{error}; the default{f' ({default})' if default else ''} is used.")
+        return values
+
+    def _report(self, key: str, what: str) -> None:
+        self.on_problem(f'{self.file}: "{self.prefix}{key}" {what}')
+
+    def report_unknown(self, known: Collection[str]) -> None:
+        """Report keys that have no meaning; most often they are misspelt."""
         unknown = [key for key in self.values if key not in known]
         for key in unknown[:_MAX_UNKNOWN_KEYS_SHOWN]:
             from difflib import get_close_matches
 
             near = get_close_matches(key[:60], known, 1)
             hint = f'did you mean "{self.prefix}{near[0]}"?' if near else "it does nothing."
-            shown = sanitize(key[:60], keep_newlines=False)
-            self.on_problem(f'{self.file}: "{self.prefix}{shown}" is not known: {hint}')
+            self._report(sanitize(key[:60], keep_newlines=False), f"is not known: {hint}")
         if len(unknown) > _MAX_UNKNOWN_KEYS_SHOWN:
             self.on_problem(f"{self.file}: {len(unknown) - _MAX_UNKNOWN_KEYS_SHOWN:,} more keys are not known.")

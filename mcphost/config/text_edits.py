@@ -1,4 +1,4 @@
-"""Small changes to files that people write by hand: one value changes, every other byte stays."""
+"""Edits of hand-written files that change one value and no other byte."""
 
 import re
 import tomllib
@@ -14,8 +14,8 @@ _SECRETS_TABLE = re.compile(r"(?m)^[ \t]*\[[ \t]*secrets[ \t]*\][ \t]*(?:#[^\n]*
 
 
 def save_secret_store(path: Path, store: SecretStore) -> None:
-    """Write `secrets.store` into that config.toml. Raises ConfigError, with the line to write by hand."""
-    by_hand = f'Write it yourself: [secrets] store = "{store}"'
+    """Add `secrets.store` to a config.toml. Raises ConfigError, with the line to add as the hint."""
+    hint = f'Add it yourself: [secrets] store = "{store}"'
     try:
         try:
             before = read_snapshot(path)
@@ -25,25 +25,28 @@ def save_secret_store(path: Path, store: SecretStore) -> None:
         raw = before.content if before else b""
         replace_if_unchanged(path, before, add_secret_store(decode_text(raw, str(path)), store).encode())
     except (ConfigError, ValueError, OSError) as error:
-        why = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
-        raise ConfigError(why, by_hand) from error
+        reason = error.message if isinstance(error, ConfigError) else f"{path} cannot be changed safely."
+        raise ConfigError(reason, hint) from error
 
 
 def add_secret_store(text: str, store: SecretStore) -> str:
-    """The text of a config.toml with `secrets.store` added. Raises ValueError when it has one, or would change else."""
-    was = tomllib.loads(text)
-    table = was.get("secrets", {})
+    """Return the text of a config.toml with `secrets.store` added.
+
+    Raises ValueError if it is already set, or if another value would change.
+    """
+    before = tomllib.loads(text)
+    table = before.get("secrets", {})
     if not isinstance(table, dict) or "store" in table:
-        raise ValueError("it is there already")
-    end = "\r\n" if "\r\n" in text else "\n"
-    found = _SECRETS_TABLE.search(text)
-    line = f'store = "{store}"{end}'
-    if found:
-        at = text.find("\n", found.end())
-        made = f"{text[: at + 1]}{line}{text[at + 1 :]}" if at >= 0 else f"{text}{end}{line}"
+        raise ValueError("secrets.store is already set")
+    newline = "\r\n" if "\r\n" in text else "\n"
+    header = _SECRETS_TABLE.search(text)
+    line = f'store = "{store}"{newline}'
+    if header:
+        at = text.find("\n", header.end())
+        edited = f"{text[: at + 1]}{line}{text[at + 1 :]}" if at >= 0 else f"{text}{newline}{line}"
     else:
-        joint = "" if not text or text.endswith("\n") else end
-        made = f"{text}{joint}{end if text else ''}[secrets]{end}{line}"
-    if tomllib.loads(made) != {**was, "secrets": {**table, "store": store}}:
-        raise ValueError("something else would change")
-    return made
+        joint = "" if not text or text.endswith("\n") else newline
+        edited = f"{text}{joint}{newline if text else ''}[secrets]{newline}{line}"
+    if tomllib.loads(edited) != {**before, "secrets": {**table, "store": store}}:
+        raise ValueError("another value would change")
+    return edited

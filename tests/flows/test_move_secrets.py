@@ -120,5 +120,5 @@ def test_a_configuration_cannot_refer_to_a_sign_in(tmp_path: Path) -> None:
         fine={"command": sys.executable, "args": ["-m", "mcphost.demo.server"], "env": {"A": "${keyring:mine}"}},
     )
     env = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    assert "which is not there" in program.error("tools", "thief", "--mcp-config", file, code=3, **env)
+    assert "which does not exist" in program.error("tools", "thief", "--mcp-config", file, code=3, **env)
     program.text("tools", "fine", "--mcp-config", file, **env)

@@ -13,7 +13,7 @@ from mcphost.host.servers.approval import server_warnings
 
 @pytest.mark.parametrize("name", ["gіthub", "ｇｉｔhub", "GITΗUB", "git‐hub", "ѕсоре"])
 def test_a_name_that_is_drawn_like_one_of_ascii_is_named_with_its_odd_sign(name: str) -> None:
-    assert "is drawn like" in describe_name_risk(name)
+    assert "looks like" in describe_name_risk(name)
     assert "U+" in describe_name_risk(name)
 
 
@@ -56,4 +56,4 @@ def test_a_name_with_white_space_that_is_no_blank_is_refused(blank: str) -> None
 
 def test_the_question_about_a_server_names_the_danger_of_its_name() -> None:
     (server,) = parse_servers({"mcpServers": {"gіthub": {"command": "x"}}}, "f", "user", [].append)
-    assert any('drawn like "github"' in warning for warning in server_warnings(server))
+    assert any('looks like "github"' in warning for warning in server_warnings(server))

@@ -136,6 +136,12 @@ def test_byte_order_mark_and_empty_file_are_fine(tmp_path: Path) -> None:
         ({"command": "x", "mcphost": {"timeout": 0}}, "mcphost.timeout"),
         ({"command": "x", "mcphost": {"timeout": True}}, "mcphost.timeout"),
         ({"command": "x", "disabled": "yes"}, '"disabled" is text'),
+        ({"command": "x", "mcphost": {"disabled": "yes"}}, '"mcphost.disabled" is text, not true or false'),
+        ({"command": "x", "mcphost": {"disabledTools": ["a", 5]}}, '"mcphost.disabledTools" number 2 is a number'),
+        ({"command": "x", "mcphost": {"timeout": 1e9}}, '"mcphost.timeout" is not above 0 and at most 86400'),
+        ({"url": "http://h", "mcphost": {"oauth": {"port": "80"}}}, '"mcphost.oauth.port" is text, not a whole number'),
+        ({"url": "http://h", "mcphost": {"oauth": {"port": 80_000}}}, "not between 0 and 65535"),
+        ({"url": "http://h", "mcphost": {"oauth": {"grant": "mine"}}}, "not one of person, client_credentials"),
     ],
 )
 def test_broken_entry_costs_itself_only_and_is_named(tmp_path: Path, entry: Any, said: str) -> None:
@@ -475,5 +481,5 @@ def test_a_trust_in_claims_that_is_no_truth_value_leaves_the_server_out(tmp_path
 
 @pytest.mark.parametrize("text", ["//\n" * 11_000 + "{}", "/**/" * 11_000 + "{}", '"' * 101_000])
 def test_a_file_of_very_many_comments_or_texts_is_refused_by_its_name(text: str) -> None:
-    with pytest.raises(ConfigError, match="the file has more comments or texts than are read"):
+    with pytest.raises(ConfigError, match="the file has too many comments or strings"):
         parse_json(text, "the file")

@@ -68,7 +68,7 @@ def test_a_number_in_place_of_a_text_is_moved_too() -> None:
 @pytest.mark.parametrize("change", ['"a-b-c-d-e-f"', "null"])
 def test_a_value_that_is_another_one_now_is_not_replaced(change: str) -> None:
     (literal,) = find_plaintext_secrets(servers(TEXT)["x"])
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="changed by another program"):
         replace_in_text(TEXT.replace('"first-tokén-😀"', change), "mcp.json", "x", literal, "n")
     with pytest.raises(ConfigError):
         replace_in_text(json.dumps({"mcpServers": {"x": {"command": "r"}}}), "mcp.json", "x", literal, "n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcphost.config.sampling import parse_sampling
+from mcphost.config.mcp_json import parse_sampling
 from mcphost.config.schema import ModelConfig, SamplingConfig, SamplingLimits
 from mcphost.config.settings import parse_settings
 from mcphost.errors import UsageError
