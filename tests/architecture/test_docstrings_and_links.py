@@ -27,7 +27,7 @@ def test_the_first_screen_of_the_readme_has_the_picture_and_the_two_commands() -
     assert (ROOT / picture).stat().st_size > 10_000
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
+def test_links_between_the_pages_have_targets() -> None:
     for page in ROOT.glob("*.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (ROOT / target).exists(), f"{page.name} points to {target}"

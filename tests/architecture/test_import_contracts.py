@@ -9,6 +9,6 @@ from tests.architecture.source_tree import ROOT
 LINT = str(Path(sys.executable).with_name("lint-imports"))
 
 
-def test_no_room_imports_what_is_above_or_beside_it() -> None:
+def test_no_package_imports_a_higher_layer_or_a_sibling() -> None:
     done = subprocess.run([LINT, "--no-logo", "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=50)
     assert done.returncode == 0, done.stdout + done.stderr

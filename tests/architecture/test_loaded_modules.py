@@ -142,12 +142,12 @@ def test_the_demo_server_needs_nothing_but_the_standard_library() -> None:
     assert json.loads(run_python("-c", IMPORT_ALL_WITHOUT, stdin=json.dumps([names, refused]))) == {}
 
 
-def test_the_version_is_told_without_loading_http_or_the_screen() -> None:
+def test_the_version_is_printed_without_loading_http_or_textual() -> None:
     loaded = loaded_by("--version")
     assert loaded.isdisjoint({"httpx", "textual", "rich", "msgspec", "anyio", *SCREEN_AND_MODELS}), loaded
 
 
-def test_help_is_told_without_loading_http_or_the_screen() -> None:
+def test_help_is_printed_without_loading_http_or_textual() -> None:
     assert loaded_by("--help").isdisjoint({"httpx", "textual", "rich", *SCREEN_AND_MODELS})
 
 

@@ -47,7 +47,7 @@ def test_its_servers_and_settings_are_read_without_a_complaint(tmp_path: Path) -
 SIGN_IN = (ROOT / "docs/sign-in.md").read_text(encoding="utf-8")
 
 
-def test_what_the_page_about_sign_in_tells_people_to_type_is_understood() -> None:
+def test_commands_on_the_sign_in_page_are_valid() -> None:
     from mcphost.cli.parser import COMMANDS as KNOWN
     from mcphost.cli.parser import command_parser
 

@@ -58,7 +58,7 @@ def test_the_command_is_repeated_right_above_the_question(program: Program) -> N
         assert last == f"Command: {command}"
 
 
-def test_a_changed_hidden_value_asks_again_and_is_nowhere_in_clear(program: Program) -> None:
+def test_a_changed_hidden_value_asks_again_and_is_never_shown_in_clear(program: Program) -> None:
     write_server(program.work)
     secrets = ["hunter2-is-the-first", "hunter2-is-the-second"]
     for secret in secrets:
@@ -148,7 +148,7 @@ def test_a_program_is_never_looked_for_where_mcphost_is_started(program: Program
     assert not mark.exists()
 
 
-def test_signing_out_reaches_no_server_that_nobody_approved(program: Program) -> None:
+def test_signing_out_contacts_no_unapproved_server(program: Program) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         program.configure(its={"url": f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"})

@@ -70,7 +70,7 @@ def test_words_are_kept_when_the_user_wants_it_and_never_a_secret(program: Progr
     assert "abcdef0123456789" not in str(started["detail"])
 
 
-def test_verify_says_where_somebody_changed_the_file_and_exits_with_5(program: Program) -> None:
+def test_verify_reports_where_the_file_was_changed_and_exits_with_5(program: Program) -> None:
     servers = program.servers(demo=DEMO)
     assert program.run("call", "--mcp-config", servers, "demo", "add", "a=2", "b=40").returncode == 0
     good = program.run("audit", "verify")
@@ -103,7 +103,7 @@ def test_rows_are_filtered_shown_and_exported(program: Program) -> None:
         assert program.run("audit", *wrong).returncode == 2
 
 
-def test_an_approval_on_the_command_line_is_recorded_and_an_empty_ledger_is_said(program: Program) -> None:
+def test_an_approval_on_the_command_line_is_recorded_and_an_empty_audit_log_is_reported(program: Program) -> None:
     assert b"Nothing is recorded" in program.run("audit").stderr
     program.configure(demo=DEMO)
     assert program.run("servers", "trust", "demo", "--yes").returncode == 0

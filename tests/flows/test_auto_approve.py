@@ -32,7 +32,7 @@ async def turn(host: Host, text: str = "go") -> list[tuple[str, str]]:
     return [(event.tool, event.by) for event in feed.drain() if isinstance(event, ToolStarted)]
 
 
-async def test_picked_tools_run_unasked_and_everything_else_is_asked_as_ever(open_host: OpenHost) -> None:
+async def test_auto_approved_tools_run_without_a_question_and_others_still_ask(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny())
     async with open_host(ScriptedModel(tool_round(ADD, NOTE), text_round("ok")), front) as host:
         await host.servers.ensure_ready("demo")
@@ -104,7 +104,7 @@ async def test_its_tokens_end_it(open_host: OpenHost) -> None:
         assert await turn(host) == [("add", "autonomy"), ("add", "once")]
 
 
-async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: OpenHost) -> None:
+async def test_auto_approval_expires_and_reports_it_while_idle(open_host: OpenHost) -> None:
     async with open_host(ScriptedModel()) as host:
         await host.servers.ensure_ready("demo")
         feed = host.events.subscribe()
@@ -116,7 +116,9 @@ async def test_its_time_ends_it_and_is_told_when_nothing_happens(open_host: Open
                     break
 
 
-async def test_its_time_goes_on_while_the_machine_sleeps(open_host: OpenHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_auto_approval_expires_while_the_machine_sleeps(
+    open_host: OpenHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     front, woken = ScriptedFrontend(Deny()), time.time() + 90
     async with open_host(ScriptedModel(tool_round(ADD), text_round("ok")), front) as host:
         await host.servers.ensure_ready("demo")
@@ -171,7 +173,7 @@ async def test_the_kill_key_ends_it_and_the_turn(open_host: OpenHost) -> None:
     assert results[0].outcome == "stopped"
 
 
-async def test_it_goes_on_past_the_rounds_without_a_question_while_it_lasts(open_host: OpenHost) -> None:
+async def test_auto_approval_continues_past_the_round_limit_without_a_question(open_host: OpenHost) -> None:
     front = ScriptedFrontend(Deny(), False)
     rounds = [tool_round(ADD)] * 6
     async with open_host(ScriptedModel(*rounds, text_round("ok")), front, limits=Limits(max_rounds=2)) as host:

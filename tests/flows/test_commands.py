@@ -69,7 +69,7 @@ def test_missing_command_exits_4_naming_it_before_the_connect_limit(program: Pro
     assert time.monotonic() - began < 25  # a wait for the server would be the connect limit, 30 s
 
 
-def test_server_that_dies_at_start_exits_4_with_its_last_words(program: Program) -> None:
+def test_server_that_dies_at_start_exits_4_with_its_last_output(program: Program) -> None:
     file = program.servers(bad=faulty_server("dies at start"))
     assert "cannot read licence.key" in program.error("--mcp-config", file, "call", "bad", "echo", code=4)
 
@@ -217,7 +217,7 @@ def test_call_works_over_http_in_both_eras(program: Program, way: str) -> None:
             server.kill()
 
 
-def test_address_nobody_listens_at_exits_4_naming_it(program: Program) -> None:
+def test_an_unreachable_address_exits_4_and_is_named(program: Program) -> None:
     file = program.servers(web={"url": "http://127.0.0.1:9/mcp"})
     assert "127.0.0.1:9" in program.error("--mcp-config", file, "call", "web", "add", code=4)
 
@@ -314,7 +314,7 @@ def test_what_is_not_utf8_is_carried_as_a_mark_and_breaks_nothing(program: Progr
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full is Linux's")
-def test_output_that_cannot_be_written_is_said_and_closed_streams_are_none(program: Program) -> None:
+def test_unwritable_output_is_reported_and_closed_streams_are_ignored(program: Program) -> None:
     command = " ".join([*MCPHOST, "--mcp-config", program.servers(demo=DEMO), "call", "demo", "list_notes"])
     for where, code, told in ((">/dev/full", 2, "No space left"), (">&-", 0, ""), ("<&- >&- 2>&-", 0, "")):
         done = subprocess.run(

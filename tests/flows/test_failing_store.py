@@ -14,7 +14,7 @@ from tests.flows.conftest import OpenHost
 pytestmark = pytest.mark.anyio
 
 
-async def test_always_in_a_store_that_fails_counts_for_this_run_and_is_said(
+async def test_always_allow_with_a_failing_store_lasts_for_this_run_and_is_reported(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     add = tool_round(("demo__add", {"a": 1, "b": 1}))

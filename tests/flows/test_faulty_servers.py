@@ -50,7 +50,7 @@ async def test_a_missing_command_is_named_before_the_connect_limit(open_host: Op
         assert host.servers.view("gone").state == "failed"
 
 
-async def test_a_server_that_dies_at_start_is_told_with_its_last_words(open_host: OpenHost) -> None:
+async def test_a_server_that_dies_at_start_is_reported_with_its_last_output(open_host: OpenHost) -> None:
     dying = inline_server("dying", "import sys; print('loading', file=sys.stderr); sys.exit('no licence found')")
     async with open_host(servers=(dying, DEMO)) as host:
         host.start()
@@ -88,7 +88,7 @@ async def test_garbage_on_standard_output_costs_a_warning_and_nothing_else(open_
 
 
 @pytest.mark.req("sec.size-limits")
-async def test_a_message_without_end_stops_the_server_and_says_so(open_host: OpenHost) -> None:
+async def test_an_endless_message_stops_the_server_and_is_reported(open_host: OpenHost) -> None:
     flood = server("flood", call='sys.stdout.write("x" * 100_000_000); sys.stdout.flush(); time.sleep(60)')
     async with open_host(servers=(flood, DEMO)) as host:
         await host.servers.ensure_ready("demo")
@@ -123,7 +123,7 @@ async def test_a_server_that_ignores_everything_is_gone_after_the_ladder_with_it
 
 
 @pytest.mark.req("tools.list-changed.legacy")
-async def test_a_burst_of_changes_is_one_look_and_says_what_changed(open_host: OpenHost) -> None:
+async def test_a_burst_of_changes_causes_one_listing_and_one_event(open_host: OpenHost) -> None:
     changing = inline_server(
         "changing",
         """
@@ -196,7 +196,7 @@ async def test_restarting_opens_a_new_process_and_finds_the_tools_again(open_hos
     assert not psutil.pid_exists(int(first))
 
 
-async def test_more_tools_than_the_model_takes_are_left_out_and_said(open_host: OpenHost) -> None:
+async def test_tools_beyond_the_model_limit_are_omitted_and_reported(open_host: OpenHost) -> None:
     model = ScriptedModel(text_round("ok"))
     async with open_host(model, limits=Limits(tools_to_model=3)) as host:
         await host.servers.ensure_ready("demo")
@@ -240,7 +240,7 @@ async def test_leaving_the_host_leaves_no_process(open_host: OpenHost) -> None:
 
 
 @pytest.mark.req("ping.timeout")
-async def test_a_process_that_stopped_answering_is_noticed_by_pings_told_and_started_again(
+async def test_pings_detect_a_stalled_process_which_is_reported_and_restarted(
     open_host: OpenHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is alive and its pipes are open: nothing but a ping finds out that it hangs."""

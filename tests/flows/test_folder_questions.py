@@ -118,7 +118,7 @@ def test_a_server_that_answers_nothing_before_it_knows_the_folders_starts_withou
         pipe.end()
 
 
-def test_a_restarted_server_is_told_what_was_agreed_to_and_a_waiting_one_does_not_hold_up_the_end(
+def test_a_restarted_server_gets_the_shared_folders_and_a_waiting_one_does_not_block_exit(
     program: Program,
 ) -> None:
     servers = program.servers(one=entry("start"), two=entry("start"))
@@ -133,7 +133,7 @@ def test_a_restarted_server_is_told_what_was_agreed_to_and_a_waiting_one_does_no
         pipe.end()
 
 
-def test_a_run_without_anybody_to_ask_tells_what_was_agreed_to_for_good_and_no_more(program: Program) -> None:
+def test_a_noninteractive_run_shares_only_permanently_shared_folders(program: Program) -> None:
     (program.work / "here").mkdir()
     servers, here = program.servers(one=entry("start")), f"file://{program.work}"
     assert told_alone(program, servers) is None, "without an answer on record nothing is declared"

@@ -116,7 +116,7 @@ def test_events_come_one_a_line_and_end_with_finished(program: Program) -> None:
         (["run", "hi", "--model", "openai/x"], 7, "OPENAI_API_KEY"),
     ],
 )
-def test_run_that_cannot_be_says_why(program: Program, arguments: list[str], code: int, said: str) -> None:
+def test_an_impossible_run_reports_why(program: Program, arguments: list[str], code: int, said: str) -> None:
     assert said in program.error(*arguments, code=code)
     if arguments != ["run"]:
         done = program.run(*arguments, "--output", "events")
@@ -165,7 +165,7 @@ def test_approved_server_is_used_until_it_changes(program: Program) -> None:
     assert "servers trust demo" in program.error("call", "demo", "add", "a=1", "b=2", code=5)
 
 
-def test_a_run_goes_on_with_the_conversation_that_is_named(program: Program) -> None:
+def test_a_run_continues_with_the_conversation_that_is_named(program: Program) -> None:
     flags = ("--model", "demo", "--mcp-config", program.servers(), "--output", "json")
     first = json.loads(program.text("run", "hello", *flags))["conversation"]
     assert json.loads(program.text("run", "again", *flags))["conversation"] != first

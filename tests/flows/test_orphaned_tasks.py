@@ -122,7 +122,7 @@ def test_a_task_whose_caller_was_killed_is_followed_by_the_next_run_and_by_one_o
         assert "tasks/cancel" not in server.seen
 
 
-def test_a_task_that_is_followed_again_goes_on_when_that_run_ends_too(program: Program) -> None:
+def test_a_task_that_is_followed_again_continues_when_that_run_ends_too(program: Program) -> None:
     with mine() as server:
         file = program.servers(mine={"url": server.url})
         with program.pipe("--mcp-config", file) as first:

@@ -133,7 +133,7 @@ def test_what_cannot_be_done_is_a_result_with_kind_and_exit(
     [b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": "x", "do": "dance"}', b'{"id": [], "do": "stop"}', b"\xff\xfe",
      b'{"id": 1, "do": 5}', b"[" * 100_000],
 )  # fmt: skip
-def test_bad_line_is_an_error_event_and_the_pipe_goes_on(program: Program, line: bytes) -> None:
+def test_bad_line_is_an_error_event_and_the_pipe_continues(program: Program, line: bytes) -> None:
     with program.pipe() as pipe:
         pipe.write(line + b"\n\n")
         assert pipe.event("error")["message"]
@@ -148,7 +148,7 @@ def test_an_unknown_command_with_an_id_has_a_result_too(program: Program) -> Non
         assert "There is no command 'dance'" in pipe.event("error")["message"]
 
 
-def test_line_over_the_limit_is_an_error_event_and_the_pipe_goes_on(program: Program) -> None:
+def test_line_over_the_limit_is_an_error_event_and_the_pipe_continues(program: Program) -> None:
     with program.pipe() as pipe:
         pipe.write(b'{"id": 1, "do": "' + b"x" * 17_000_000 + b'"}\n')
         assert "16 MB" in pipe.event("error")["message"]
@@ -227,7 +227,7 @@ def test_stop_ends_a_message_that_still_waits_for_the_servers_and_no_model_is_as
 
 
 @pytest.mark.parametrize("opens", [False, True])
-def test_an_address_is_told_of_and_opened_with_open_by_the_browser_that_is_named(program: Program, opens: bool) -> None:
+def test_a_url_is_reported_and_open_starts_the_configured_browser(program: Program, opens: bool) -> None:
     seen = program.home / "opened"
     browser = program.home / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{seen}"\n')
@@ -245,7 +245,7 @@ def test_an_address_is_told_of_and_opened_with_open_by_the_browser_that_is_named
     assert not opens or seen.read_text() == question["url"]
 
 
-def test_a_message_begins_without_a_server_that_hangs_and_says_so(program: Program) -> None:
+def test_a_message_starts_without_a_hanging_server_and_reports_it(program: Program) -> None:
     silent = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
     (program.home / "config").mkdir()
     (program.home / "config" / "config.toml").write_text("[limits]\nserver_wait = 0.1\n")
@@ -360,7 +360,7 @@ def test_broken_file_named_on_the_command_line_exits_3(program: Program) -> None
     assert "line 2, column 2" in program.error("pipe", "--mcp-config", str(path), code=3)
 
 
-def test_input_from_a_file_waits_where_it_is_told_to(program: Program) -> None:
+def test_input_from_a_file_waits_at_wait_lines(program: Program) -> None:
     lines = [
         {"id": 1, "do": "call", "server": "demo", "tool": "add", "arguments": {"a": 1, "b": 2}},
         {"id": 2, "do": "wait", "seconds": 0.2}, {"id": 3, "do": "stop"},
@@ -379,7 +379,7 @@ def gone(note: Path) -> None:
             os.kill(pid, 0)
 
 
-def test_tools_run_unasked_on_the_pipe_only_while_that_was_said(program: Program) -> None:
+def test_auto_approval_on_the_pipe_lasts_only_as_requested(program: Program) -> None:
     program.configure(demo=DEMO)
     program.text("servers", "trust", "demo", "--yes")
     with program.pipe() as pipe:
@@ -395,7 +395,7 @@ def test_tools_run_unasked_on_the_pipe_only_while_that_was_said(program: Program
         pipe.end()
 
 
-def test_folders_are_listed_added_and_taken_out_and_stay_as_it_was_said(program: Program) -> None:
+def test_folders_are_listed_added_and_removed_and_persist_as_requested(program: Program) -> None:
     with program.pipe("--mcp-config", program.servers()) as pipe:
         (first,) = pipe.ask("roots")["result"]["folders"]
         assert (first["path"], first["source"], first["uri"]) == (

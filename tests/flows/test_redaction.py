@@ -32,7 +32,7 @@ class _Echo(BaseHTTPRequestHandler):
 
 @pytest.mark.req("stdio.env-config")
 @pytest.mark.parametrize("name", ["telltale", "echo"])
-def test_a_secret_that_a_server_says_back_is_shown_nowhere(tmp_path: Path, name: str) -> None:
+def test_a_secret_echoed_by_a_server_is_never_shown(tmp_path: Path, name: str) -> None:
     program = Program(tmp_path)
     echo = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     Thread(target=echo.serve_forever, daemon=True).start()

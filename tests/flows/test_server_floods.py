@@ -80,7 +80,7 @@ async def call(host: Host, tool: str) -> str:
 
 
 @pytest.mark.req("prog.flood")
-async def test_of_a_hundred_thousand_values_of_progress_ten_a_second_are_told(open_host: OpenHost) -> None:
+async def test_progress_floods_are_reported_at_ten_a_second(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
         await host.servers.ensure_ready("flood")
         feed, before, begun = host.events.subscribe(), psutil.Process().memory_info().rss, time.monotonic()
@@ -117,7 +117,7 @@ async def test_of_fifty_thousand_log_lines_some_are_kept_and_the_rest_is_counted
         assert grown(before) < 60
 
 
-async def test_what_belongs_to_nothing_is_counted_and_said_once(open_host: OpenHost) -> None:
+async def test_unmatched_messages_are_counted_and_reported_once(open_host: OpenHost) -> None:
     async with open_host(servers=(flooding(),)) as host:
         await host.servers.ensure_ready("flood")
         before = psutil.Process().memory_info().rss
@@ -159,7 +159,7 @@ async def test_pings_without_end_stop_the_server_and_say_so(open_host: OpenHost)
 
 @pytest.mark.req("page.loop-guard")
 @pytest.mark.parametrize(("lists", "count", "said"), [("items", 10_000, "10,000"), ("pages", 0, "1,000 pages")])
-async def test_lists_without_end_are_cut_and_said(open_host: OpenHost, lists: str, count: int, said: str) -> None:
+async def test_endless_lists_are_truncated_and_reported(open_host: OpenHost, lists: str, count: int, said: str) -> None:
     async with open_host(servers=(flooding(lists),)) as host:
         with anyio.fail_after(20):
             view = await host.servers.ensure_ready("flood")

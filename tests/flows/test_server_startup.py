@@ -37,7 +37,7 @@ async def test_the_last_three_lines_of_a_failed_start_are_in_the_error(open_host
         assert host.servers.view("dying").detail.endswith(cause)
 
 
-async def test_a_server_that_never_answers_is_told_with_what_it_said_last(open_host: OpenHost) -> None:
+async def test_a_server_that_never_answers_is_reported_with_its_last_output(open_host: OpenHost) -> None:
     code = "import sys; print('waiting for the database', file=sys.stderr, flush=True); sys.stdin.read()"
     async with open_host(servers=(inline_server("stuck", code),), limits=Limits(connect_timeout=2)) as host:
         with anyio.fail_after(20), pytest.raises(RequestTimeout, match="it last said: waiting for the database"):

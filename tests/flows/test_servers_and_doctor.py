@@ -58,7 +58,7 @@ def test_trust_shows_everything_before_it_approves_and_what_changed(program: Pro
     assert "no server named" in program.error("servers", "trust", "y", code=2)
 
 
-def test_trust_asks_somebody_at_a_terminal_and_anything_but_yes_is_no(program: Program) -> None:
+def test_trust_asks_at_a_terminal_and_any_answer_but_yes_means_no(program: Program) -> None:
     program.configure(x={"command": "run"})
     for typed, code in ((b"\n", 5), (b"no\n", 5), (b"y\n", 0)):
         assert at_terminal(program, typed, "servers", "trust", "x") == code
@@ -282,7 +282,7 @@ def test_folders_that_are_files_cost_no_call(program: Program) -> None:
     assert program.text("--mcp-config", file, "call", "demo", "add", "a=1", "b=1", **places) == "1 + 1 = 2\n"
 
 
-def test_doctor_says_what_is_wrong_and_how_to_mend_it(program: Program) -> None:
+def test_doctor_reports_problems_and_their_fixes(program: Program) -> None:
     made = json.loads(program.text("doctor", "--json"))
     assert made["ok"]
     names = {check["name"]: check for check in made["checks"]}
@@ -318,7 +318,7 @@ def test_a_bug_exits_1_names_the_log_and_shows_no_traceback(program: Program) ->
     assert "ZeroDivisionError: oops" in log.read_text()
 
 
-def test_version_and_help_are_printed_and_chat_without_a_terminal_says_what_else(program: Program) -> None:
+def test_version_and_help_are_printed_and_chat_without_a_terminal_names_alternatives(program: Program) -> None:
     assert program.text("--version").startswith("mcphost 0.")
     assert "commands:" in program.text("--help")
     assert program.text("call", "--help").startswith("usage: mcphost call")

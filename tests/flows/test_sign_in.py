@@ -108,7 +108,7 @@ async def test_what_login_cannot_do_is_a_sentence_and_an_exit_code(
 
 
 @pytest.mark.req("auth.401-starts")
-async def test_the_pipe_asks_for_a_sign_in_and_goes_on_when_the_browser_answered(program: Program) -> None:
+async def test_the_pipe_asks_for_a_sign_in_and_continues_when_the_browser_answered(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         async with await start_program(program, "pipe", "--mcp-config", config) as process:
@@ -177,7 +177,7 @@ async def test_on_the_pipe_a_refusal_is_exit_code_6(program: Program) -> None:
             await process.wait()
 
 
-async def test_a_command_without_anybody_to_ask_says_how_to_sign_in(program: Program) -> None:
+async def test_a_noninteractive_command_explains_how_to_sign_in(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url})
         command = program.command("tools", "tracker", "--mcp-config", config)

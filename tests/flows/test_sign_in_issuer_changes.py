@@ -122,7 +122,7 @@ async def test_a_server_of_2025_03_26_is_signed_in_to_by_its_rules(commands: Com
     ],
     ids=["another", "none", "an error"],
 )
-async def test_an_answer_of_another_issuer_ends_login_and_its_code_goes_nowhere(
+async def test_a_response_from_another_issuer_ends_login_and_its_code_is_never_sent(
     commands: Commands, redirect: dict[str, str | None], promised: bool, said: str
 ) -> None:
     document = {"authorization_response_iss_parameter_supported": promised}
@@ -153,7 +153,7 @@ class Climbing(SignedInServer):
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-original")
-async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_goes_on(commands: Commands) -> None:
+async def test_the_pipe_asks_for_old_and_new_rights_together_and_the_same_call_continues(commands: Commands) -> None:
     async with run_peer(kind=Climbing) as one:
         config = ("--mcp-config", commands.program.servers(tracker={"url": one.url}))
         await commands.run("login", "tracker", *config)
@@ -206,9 +206,7 @@ async def test_a_sign_in_that_gets_a_foreign_answer_says_so_and_ends_within_the_
 
 
 @pytest.mark.req("auth.ext.client-credentials", "auth.token.storage")
-async def test_a_server_that_is_reached_without_a_person_says_so_and_keeps_nothing(
-    commands: Commands, tmp_path: Path
-) -> None:
+async def test_a_server_with_a_client_grant_is_reported_and_stores_nothing(commands: Commands, tmp_path: Path) -> None:
     class Bank(SignedInServer):
         async def token(self, one: ReceivedRequest) -> None:
             self.forms.append(query(f"?{one.body.decode()}"))

@@ -30,7 +30,7 @@ async def test_ctrl_c_ends_a_wait(npm_peers: Path, program: Program, how: str) -
                 assert await process.wait() == 130
 
 
-async def test_a_sign_in_that_nobody_answers_ends_at_its_bound_and_says_so(program: Program) -> None:
+async def test_an_unanswered_sign_in_times_out_and_is_reported(program: Program) -> None:
     async with run_peer(kind=SignedInServer) as one:
         config = program.servers(tracker={"url": one.url, "mcphost": {"oauth": {"seconds": 1}}})
         command = ("login", "tracker", "--no-browser", "--mcp-config", config)

@@ -174,7 +174,7 @@ async def test_always_is_remembered_by_the_next_host_until_the_definition_change
 
 
 @pytest.mark.req("tools.list-changed.review")
-async def test_a_tool_that_changed_since_it_was_allowed_is_held_back_until_it_is_kept(
+async def test_a_tool_that_changed_since_it_was_allowed_is_quarantined_until_it_is_kept(
     open_host: OpenHost, tmp_path: Path
 ) -> None:
     words = tmp_path / "words"
@@ -343,7 +343,7 @@ async def test_without_a_model_the_message_is_kept_and_the_way_out_is_named(open
         assert host.conversation.messages[0].text == "hi"
 
 
-async def test_a_call_by_hand_asks_nothing_and_is_told_as_the_users_own(open_host: OpenHost) -> None:
+async def test_a_manual_call_asks_nothing_and_is_reported_as_the_users_own(open_host: OpenHost) -> None:
     front = ScriptedFrontend()
     async with open_host(None, front) as host:
         feed = host.events.subscribe()

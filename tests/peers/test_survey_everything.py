@@ -199,7 +199,7 @@ def test_arguments_are_completed_with_what_is_filled_in_already(survey: PipeSurv
     assert values(template=template, argument="resourceId", value="x") == []
 
 
-def test_the_shared_folders_are_told(survey: PipeSurvey) -> None:
+def test_the_shared_folders_are_sent_to_the_server(survey: PipeSurvey) -> None:
     told = survey.call("get-roots-list", {"share_roots": "session"})["text"]
     assert told.startswith("Current MCP Roots (2 total)")
     assert "1. alpha" in told

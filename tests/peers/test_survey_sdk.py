@@ -121,7 +121,7 @@ def test_log_messages_come_once_a_level_is_set(survey: PipeSurvey, transport: st
     assert logged == ([] if transport == "http json" else [("warning", "look here")])
 
 
-def test_changes_of_lists_and_of_watched_resources_are_told(survey: PipeSurvey) -> None:
+def test_changes_of_lists_and_of_watched_resources_are_reported(survey: PipeSurvey) -> None:
     assert survey.run("subscribe", uri="demo://greeting")["ok"]
     survey.call("touch")
     told = survey.pipe.wait(lambda event: event["event"] == "resource_updated")

@@ -205,7 +205,7 @@ async def test_a_refused_sign_in_names_the_key_that_signs_in_and_the_command(run
         await it.until(lambda: said in [one.message for one in it.app._notifications], "the way to sign in")
 
 
-async def test_a_server_that_wants_a_sign_in_is_told_of_in_the_chat_with_the_key_for_it(run: Run) -> None:
+async def test_a_required_sign_in_is_shown_in_the_chat_with_its_key(run: Run) -> None:
     async with run(views=(web("hub", "sign_in"),), size=(80, 24)) as it:
         it.host.put(ServerState("hub", "sign_in", "It wants you to sign in.", hint="Do it with: mcphost login hub"))
         await it.until(lambda: "s on its page (F3) signs in." in it.transcript(), "the key")

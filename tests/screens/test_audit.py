@@ -40,9 +40,7 @@ async def test_rows_are_newest_first_explained_searched_and_nothing_is_drawn_as_
 
 
 @pytest.mark.parametrize(("decision", "mark"), [("held back", "○"), ("kept", "●")])
-async def test_tools_that_were_held_back_are_marked_as_refused(
-    run: Run, tmp_path: Path, decision: str, mark: str
-) -> None:
+async def test_quarantined_tools_are_marked_as_refused(run: Run, tmp_path: Path, decision: str, mark: str) -> None:
     row = AuditRecord(at=1, kind="drift", event="answered", server="files", decision=decision, who="person")
     async with run(size=(120, 40)) as it:
         it.host.audit = create_audit_log(tmp_path, [row])

@@ -97,7 +97,7 @@ async def test_escape_stops_the_turn(run: Run) -> None:
         await it.until(lambda: not it.host.conversation.is_busy)
 
 
-async def test_typing_goes_on_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
+async def test_typing_continues_while_an_answer_streams_and_the_text_stays(run: Run) -> None:
     release = asyncio.Event()
 
     async def slow(host: FakeHost, turn: int, text: str) -> str:
@@ -221,7 +221,7 @@ async def test_the_demo_says_all_the_time_that_it_is_no_ai(run: Run) -> None:
         await it.pilot.press("escape")
 
 
-async def test_a_failed_server_and_its_next_step_are_told(run: Run) -> None:
+async def test_a_failed_server_and_its_next_step_are_shown(run: Run) -> None:
     async with run() as it:
         it.host.put(events.ServerState("slack", "failed", "It ended with exit status 1.", "See its log with F3."))
         await it.until(lambda: "slack: It ended with exit status 1." in it.transcript())
@@ -302,7 +302,7 @@ async def test_a_new_conversation_starts_empty(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (99, False), (100, True), (160, True)])
-async def test_the_sidebar_is_there_where_there_is_room_and_f2_changes_that(run: Run, width: int, shown: bool) -> None:
+async def test_the_sidebar_is_shown_where_it_fits_and_f2_toggles_it(run: Run, width: int, shown: bool) -> None:
     async with run(size=(width, 30)) as it:
         sidebar = it.app.query_one(ServerList)
         assert sidebar.display is shown

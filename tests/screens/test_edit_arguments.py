@@ -104,7 +104,7 @@ async def test_what_a_form_cannot_say_is_json_that_the_schema_judges_below_its_f
         assert await taken(it, asked) == {**EDITABLE_ARGUMENTS, "sort": [{"by": "size"}]}
 
 
-async def test_a_value_the_schema_refuses_is_said_and_never_taken_over(run: Run) -> None:
+async def test_a_value_that_violates_the_schema_is_reported_and_never_applied(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         asked = await open_argument_editor(it)
         field = it.app.screen.form.current_row

@@ -54,9 +54,7 @@ async def test_keys_typed_before_a_question_was_read_do_nothing(run: Run, clock:
 
 
 @pytest.mark.req("ui.dialog-queue")
-async def test_a_key_counts_from_when_it_was_pressed_however_late_a_busy_screen_hears_of_it(
-    run: Run, clock: ManualClock
-) -> None:
+async def test_a_key_counts_from_when_it_was_pressed_even_on_a_busy_screen(run: Run, clock: ManualClock) -> None:
     async with run() as it:
         asked, dialog = await open_guarded_dialog(it, CALL)
         await it.pilot.press("f8")

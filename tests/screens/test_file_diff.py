@@ -59,7 +59,7 @@ async def test_the_file_that_is_there_is_compared_with_the_text(run: Run, tmp_pa
         await it.until(lambda: asked.answer == AllowOnce(), "the answer")
 
 
-async def test_a_file_that_is_not_there_is_said_to_be_new(run: Run, tmp_path: Path) -> None:
+async def test_a_missing_file_is_shown_as_new(run: Run, tmp_path: Path) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, tool_question(arguments={"path": "b/new.py", "content": "x\n"}, folder=str(tmp_path)))
         await it.until(lambda: "b/new.py does not exist yet" in it.text(), "that it is new")
@@ -112,7 +112,7 @@ async def test_a_text_that_is_just_being_put_in_place_does_not_count_as_read(
         assert not dialog.is_read
 
 
-async def test_a_file_that_nobody_may_compare_leaves_the_question_as_it_is(run: Run) -> None:
+async def test_an_unreadable_file_leaves_the_question_unchanged(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         question = tool_question(arguments={"path": "/proc/self/environ", "content": "x\ny"}, folder="/")
         assert await ask_and_press(it, question, "escape") == Deny()

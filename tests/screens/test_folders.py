@@ -106,7 +106,7 @@ async def test_a_folder_is_added_with_suggestions_and_for_as_long_as_the_person_
     await database.close()
 
 
-async def test_escape_changes_nothing_and_what_is_wrong_is_said_without_losing_it(run: Run, work: Path) -> None:
+async def test_escape_changes_nothing_and_errors_keep_the_input(run: Run, work: Path) -> None:
     async with run(size=(80, 24)) as it:
         roots = roots_of(it, work)
         before = await roots.refresh()
@@ -176,7 +176,7 @@ def test_only_folders_are_suggested_hidden_ones_when_their_dot_is_typed_and_neve
 
 
 @pytest.mark.req("roots.consent")
-async def test_no_key_tells_of_folders_before_all_of_them_were_on_the_screen(run: Run) -> None:
+async def test_no_key_shares_folders_before_all_of_them_were_on_the_screen(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         many = tuple(Root(f"file:///srv/{number}") for number in range(100))
         asked = PendingQuestion(it, ShareRoots(server="files", why="it asks", roots=many))
@@ -218,7 +218,7 @@ async def test_each_server_of_a_list_is_answered_by_itself_or_all_by_one_key(
         assert await ask_and_press(it, each("one", "two", "three"), *keys) == answer
 
 
-async def test_a_list_of_servers_says_why_each_asks_and_agrees_to_nothing_unread(run: Run) -> None:
+async def test_a_list_of_servers_shows_each_reason_and_approves_nothing_unread(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         names = ("one\x1b[2J", *(f"server{number}" for number in range(12)))
         asked = PendingQuestion(it, each(*names))

@@ -104,7 +104,7 @@ async def test_a_field_is_filled_in_by_keyboard_alone_and_sent_in_its_own_type(
         (replace(AGE_FIELD, default=None), "nan", "must be a number", "\b\b\b5"),
     ],
 )
-async def test_what_does_not_fit_is_said_below_the_field_while_it_is_typed(
+async def test_an_invalid_value_is_reported_below_the_field_while_typing(
     run: Run, field: Field, typed: str, problem: str, mended: str
 ) -> None:
     async with run(size=(80, 24)) as it:

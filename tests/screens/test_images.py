@@ -180,7 +180,7 @@ async def test_an_earlier_conversation_shows_its_pictures_again(run: Run) -> Non
 
 
 @pytest.mark.parametrize("how", ["no extra", "NO_COLOR", "256 colours"])
-async def test_where_none_can_be_drawn_they_are_named_and_the_way_to_see_them_is_said_once(
+async def test_images_that_cannot_be_drawn_are_named_and_the_hint_is_shown_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     if how == "no extra":
@@ -303,7 +303,7 @@ async def test_the_icon_of_a_tool_a_resource_a_prompt_and_a_server_is_drawn_on_i
 
 
 @pytest.mark.req("icon.content")
-async def test_an_icon_that_is_a_script_or_not_what_it_says_is_not_drawn(run: Run) -> None:
+async def test_a_script_or_mislabelled_icon_is_not_drawn(run: Run) -> None:
     script = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>").decode()
     icons = (Icon(f"data:image/svg+xml;base64,{script}"), Icon(f"data:image/png;base64,{script}"))
     async with run(size=(120, 40)) as it:

@@ -182,7 +182,7 @@ async def test_every_empty_list_says_what_would_fill_it(run: Run, key: str, word
         await it.until(lambda: words in it.text())
 
 
-async def test_pages_replace_each_other_and_escape_leads_back(run: Run) -> None:
+async def test_pages_replace_each_other_and_escape_goes_back(run: Run) -> None:
     async with run() as it:
         for key in ("f3", "f4", "f5", "f6", "f1"):
             await it.pilot.press(key)
@@ -194,7 +194,7 @@ async def test_pages_replace_each_other_and_escape_leads_back(run: Run) -> None:
 
 @pytest.mark.req("prompts.errors")
 @pytest.mark.parametrize("code", [-32602, -32603])
-async def test_a_prompt_the_server_refuses_is_said_at_the_form_which_keeps_what_was_typed(run: Run, code: int) -> None:
+async def test_a_refused_prompt_is_reported_on_its_form_which_keeps_the_input(run: Run, code: int) -> None:
     async def refuses(server: str, name: str, arguments: dict[str, str]) -> Any:
         raise RequestRefused(f"The path is {arguments['path']!r}\x1b[2J, not a file.", code=code)
 
@@ -239,7 +239,7 @@ async def test_what_a_resource_holds_is_shown_as_text_that_no_terminal_obeys(run
 
 
 @pytest.mark.req("res.updated")
-async def test_a_watched_resource_that_changes_is_read_again_and_said_once(run: Run) -> None:
+async def test_a_changed_watched_resource_is_read_again_and_reported_once(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         words = "as it was"
 
@@ -270,7 +270,7 @@ async def test_a_resource_that_cannot_be_watched_says_why(run: Run) -> None:
 
 
 @pytest.mark.req("res.size")
-async def test_a_big_resource_is_not_read_before_somebody_wants_it(run: Run) -> None:
+async def test_a_big_resource_is_not_read_before_it_is_requested(run: Run) -> None:
     big = sample_server("files")
     one = replace(big.catalog.resources[0], size=12_000_000)
     views = (replace(big, catalog=replace(big.catalog, resources=(one,))),)

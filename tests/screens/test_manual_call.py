@@ -77,7 +77,7 @@ async def test_escape_stops_a_call_by_hand(run: Run) -> None:
         await it.until(lambda: [card.state for card in cards(it)] == ["stopped"], "the end of the call")
 
 
-async def test_a_call_by_hand_goes_on_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
+async def test_a_call_by_hand_continues_when_a_turn_ends_or_another_conversation_begins(run: Run) -> None:
     async def says(host: Any, turn: int, text: str) -> str:
         del turn, text
         return "yes"

@@ -104,7 +104,7 @@ async def test_a_key_that_went_to_the_message_a_moment_ago_keeps_the_focus_there
 
 @pytest.mark.req("ui.confirm")
 @each_example_question
-async def test_no_letter_answers_a_question_that_nobody_entered(run: Run, clock: ManualClock, question: Any) -> None:
+async def test_no_letter_answers_a_question_that_was_not_entered(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
         known = create_dialog(question)
         for key in (one for one in (*"asogkefArp", "ctrl+s") if known.has_binding(one)):
@@ -136,7 +136,7 @@ async def test_a_letter_before_a_question_was_entered_is_forgotten_when_it_is(ru
 
 
 @each_example_question
-async def test_who_goes_on_typing_at_a_question_writes_a_message(run: Run, clock: ManualClock, question: Any) -> None:
+async def test_typing_on_during_a_question_writes_a_message(run: Run, clock: ManualClock, question: Any) -> None:
     async with run() as it:
         asked, _ = await open_guarded_dialog(it, question)
         clock.now += 60

@@ -181,7 +181,7 @@ def everything(real: Open, npm_peers: Path) -> Callable[..., AbstractAsyncContex
 
 @pytest.mark.peer
 @pytest.mark.req("roots.list.legacy")
-async def test_folders_are_told_to_the_reference_server_when_the_user_agrees(everything: Open, tmp_path: Path) -> None:
+async def test_folders_are_shared_with_the_reference_server_after_approval(everything: Open, tmp_path: Path) -> None:
     async with everything("s") as it:
         await it.call("get-roots-list")
         told = (await it.result()).text
@@ -302,7 +302,7 @@ async def test_the_reference_server_gets_its_own_defaults_and_no_number_that_bre
 
 @pytest.mark.peer
 @pytest.mark.req("elic.actions")
-async def test_the_reference_server_tells_a_declined_form_from_one_that_was_left(everything: Open) -> None:
+async def test_the_reference_server_distinguishes_declined_from_cancelled_forms(everything: Open) -> None:
     async with everything() as it:
         for keys, action, words in (
             (("ctrl+d",), "decline", "declined to provide"),

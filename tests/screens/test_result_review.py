@@ -139,7 +139,7 @@ async def test_parts_are_left_out_and_put_back(run: Run) -> None:
         assert dialog.editor is None
 
 
-async def test_what_has_become_no_json_is_not_taken_over(run: Run) -> None:
+async def test_invalid_json_is_not_applied(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         question, dialog = await asked(it, result_question(ResultPart(kind="structured", text='{"n": 1}', size=8)))
         await it.pilot.press("e")
@@ -215,7 +215,7 @@ async def test_hidden_characters_are_marks_and_an_untouched_text_goes_as_it_came
 
 
 @pytest.mark.parametrize("hidden", ["\u202e", "\x1b[8m", "ก" + "\u0e49" * 40])
-async def test_hidden_characters_far_into_a_long_text_are_told_of_too(run: Run, hidden: str) -> None:
+async def test_hidden_characters_far_into_a_long_text_are_reported_too(run: Run, hidden: str) -> None:
     async with run(size=(100, 30)) as it:
         await asked(it, result_question("b", "x" * 30_000 + hidden + "y"))
         await it.pilot.press("end")

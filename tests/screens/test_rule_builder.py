@@ -122,7 +122,7 @@ async def test_a_path_is_bound_to_its_folder_and_where_that_is_wide_to_itself(ru
         await it.pilot.press("escape", "escape")
 
 
-async def test_where_nobody_can_tell_what_a_folder_holds_the_path_itself_is_bound(run: Run) -> None:
+async def test_a_folder_of_unknown_contents_binds_the_path_itself(run: Run) -> None:
     async with run(size=(120, 40)) as it:
         await building(it, call(path="/home/me/proj/src/[id]/page.tsx"))
         await compared(it)

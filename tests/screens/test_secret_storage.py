@@ -84,7 +84,7 @@ async def test_a_file_stays_locked_unless_its_pass_phrase_is_typed(
         assert await ask_and_press(it, UNLOCK, *keys) == answer
 
 
-async def test_two_that_are_not_the_same_are_told_until_something_is_typed(run: Run) -> None:
+async def test_different_pass_phrases_are_reported_until_the_next_key(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, keep())
         await it.enter_question()

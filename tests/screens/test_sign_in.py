@@ -61,7 +61,7 @@ async def test_only_the_key_for_it_opens_a_browser(run: Run, keys: tuple[str, ..
         assert await ask_and_press(it, sign_in(), *keys) == answer
 
 
-async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
+async def test_warnings_about_the_address_come_first(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, sign_in(code="GITH-UBCD", warnings=("You sign in at \x1bevil.",)))
         await it.enter_question()
@@ -71,7 +71,7 @@ async def test_what_is_odd_about_the_place_is_said_first(run: Run) -> None:
 
 
 @pytest.mark.req("auth.callback.manual")
-async def test_who_else_is_signed_in_there_is_said_with_the_way_to_choose_them(run: Run) -> None:
+async def test_other_accounts_are_listed_with_how_to_choose_them(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, sign_in(account="work", others=("default", "h\x1bome")))
         await it.enter_question()
@@ -93,7 +93,7 @@ async def test_an_address_can_be_pasted_and_escape_goes_back_first(run: Run) -> 
 
 
 @pytest.mark.req("auth.scope.shown")
-async def test_rights_are_told_in_words_with_their_names_beside(run: Run) -> None:
+async def test_scopes_are_described_with_their_names(run: Run) -> None:
     async with run(size=(100, 40)) as it:
         PendingQuestion(it, sign_in())
         await it.enter_question()
@@ -230,7 +230,7 @@ async def test_a_qr_code_is_drawn_whole_in_black_on_white_whatever_the_theme(
         assert asked.answer is None, "the question waits under the code"
 
 
-async def test_a_window_too_small_for_a_qr_code_is_told_how_large_it_must_be(run: Run) -> None:
+async def test_a_window_too_small_for_a_qr_code_shows_the_needed_size(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, sign_in())
         await it.enter_question()

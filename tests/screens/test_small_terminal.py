@@ -55,7 +55,7 @@ async def test_a_difference_that_wraps_cannot_pass_for_another_line_of_it(run: R
         assert [row.split("│")[1].split(":")[0].strip() for row in marked] == ["+ description", "- title"]
 
 
-async def test_while_a_text_is_edited_nobody_is_told_to_read_it_to_its_end(run: Run) -> None:
+async def test_an_edited_text_shows_no_read_to_the_end_hint(run: Run) -> None:
     async with run(size=SMALL) as it:
         PendingQuestion(it, replace(SAMPLING, system=extreme_content.LINES))
         await it.enter_question()

@@ -22,7 +22,7 @@ def approve() -> ApproveTool:
     )
 
 
-async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Run) -> None:
+async def test_all_keys_of_a_question_are_shown_at_80_by_24(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         PendingQuestion(it, approve())
         await it.enter_question()
@@ -34,7 +34,7 @@ async def test_all_keys_of_a_question_are_told_at_80_by_24(run: Run) -> None:
     ("key", "told", "button"),
     [("e", "ctrl+s apply", "Apply"), ("r", "enter denies with this reason", "Allow once")],
 )
-async def test_what_is_open_tells_its_own_keys_and_leaves_the_buttons_in_view(
+async def test_an_open_panel_shows_its_keys_and_keeps_the_buttons_in_view(
     run: Run, key: str, told: str, button: str
 ) -> None:
     async with run(size=(80, 24)) as it:

@@ -115,7 +115,7 @@ async def test_escape_closes_the_suggestions_first_and_then_the_form(run: Run) -
 
 
 @pytest.mark.req("comp.max-100")
-async def test_more_than_is_shown_is_said_and_what_cannot_be_seen_is_not_offered(run: Run) -> None:
+async def test_hidden_suggestions_are_counted_and_not_offered(run: Run) -> None:
     async with run(size=(80, 24)) as it:
         it.host.features.suggestions = {"path": ["bad\x1b[31m", "rtl\u202e", "", *(f"p{n}" for n in range(150))]}
         await form(it)

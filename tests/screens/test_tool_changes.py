@@ -92,7 +92,7 @@ async def test_a_difference_too_long_for_the_question_is_kept_once_it_was_read_o
         await it.until(lambda: asked.answer == AcceptToolChanges(("read",)))
 
 
-async def test_some_are_kept_and_the_rest_is_held_back(run: Run) -> None:
+async def test_some_tools_are_kept_and_the_rest_is_quarantined(run: Run) -> None:
     async with run(size=(100, 30)) as it:
         asked = PendingQuestion(it, changed("read", "write"))
         await it.enter_question()

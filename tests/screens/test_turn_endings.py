@@ -34,7 +34,7 @@ async def test_a_turn_that_is_stopped_before_anything_came_says_so(run: Run) -> 
         await it.until(lambda: "Stopped." in it.transcript(), "the end")
 
 
-async def test_an_answer_of_nothing_is_said_to_be_nothing(run: Run) -> None:
+async def test_an_empty_answer_is_shown_as_empty(run: Run) -> None:
     async def nothing(host: FakeHost, turn: int, text: str) -> str:
         return ""
 
@@ -72,7 +72,7 @@ async def test_a_failed_turn_offers_the_message_again(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("said", "hint"), [("half an", "Ctrl+R goes on."), ("", "Ctrl+R tries again.")])
-async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run: Run, said: str, hint: str) -> None:
+async def test_one_key_continues_with_an_answer_that_was_cut_off_or_asks_again(run: Run, said: str, hint: str) -> None:
     async def quiet(host: FakeHost, turn: int, text: str) -> str:
         host.say(turn, "x")
         return "x"
@@ -91,7 +91,7 @@ async def test_one_key_goes_on_with_an_answer_that_was_cut_off_or_asks_again(run
         assert it.transcript().count("my words") == 1
 
 
-async def test_typing_goes_on_after_a_click_into_the_conversation(run: Run) -> None:
+async def test_typing_continues_after_a_click_into_the_conversation(run: Run) -> None:
     async with run() as it:
         await it.type("be")
         await it.pilot.click("#transcript", offset=(5, 5))

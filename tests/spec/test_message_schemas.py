@@ -306,7 +306,7 @@ def test_the_check_itself_finds_what_is_wrong() -> None:
     assert wire_schema("2026-07-28").check_message({**good, "params": {"name": "x"}}) != []
 
 
-def test_every_request_of_the_protocol_room_is_one_that_some_revision_has() -> None:
+def test_every_request_type_exists_in_some_revision() -> None:
     known = {method for one in Revision for method in wire_schema(one.value).requests}
     known |= {method for table in EXTENSION_REQUESTS.values() for method in table}
     assert {call.METHOD for call in ClientRequest.__subclasses__() if call.__module__.startswith("mcphost.")} <= known

@@ -49,7 +49,7 @@ def test_the_notices_we_send_are_those_of_the_revision(revision: Revision) -> No
 
 
 @pytest.mark.parametrize("revision", Revision)
-def test_we_answer_every_request_and_hear_every_notice_that_a_server_may_send(revision: Revision) -> None:
+def test_every_server_request_and_notification_is_handled(revision: Revision) -> None:
     asked = methods(revision, "ServerRequest")
     if revision.era == "stateless":
         asked = methods(revision, "InputRequest")

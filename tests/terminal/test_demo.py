@@ -57,7 +57,7 @@ build_opener(ProxyHandler({{}})).open(sys.argv[1], timeout=10).read()
 """
 
 
-def test_the_greeting_leads_through_a_form_an_address_and_a_question_to_the_model(tmp_path: Path) -> None:
+def test_the_greet_tool_asks_a_form_a_url_and_the_model(tmp_path: Path) -> None:
     browser = tmp_path / "browser"
     browser.write_text(BROWSER.format(python=sys.executable))
     browser.chmod(0o755)

@@ -69,7 +69,7 @@ def back(person: DialogUser) -> None:
 
 @pytest.mark.timeout(240)
 @drives_dialogs(PromptArgumentsForm, ResourceTemplateForm, FolderForm, AutoApprovalForm)
-def test_a_prompt_an_address_a_folder_and_tools_that_run_unasked(person: DialogUser) -> None:
+def test_forms_for_prompts_addresses_folders_and_auto_approval(person: DialogUser) -> None:
     reads = tool_definition("list_notes", annotations={"readOnlyHint": True})
     person.start_chat(peer=person.hostile_server("peer", reads, facts=FACTS, replies=REPLIES))
     person.wait_for_servers()

@@ -50,7 +50,7 @@ def test_a_lost_terminal_at_the_first_frame_ends_it(terminal: Terminal, tmp_path
     wait_gone(processes, seconds=60)
 
 
-def test_a_host_that_cannot_be_opened_is_told_on_the_plain_terminal_with_its_exit_code(
+def test_a_host_that_cannot_be_opened_is_reported_on_the_plain_terminal_with_its_exit_code(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     (tmp_path / "data").mkdir()

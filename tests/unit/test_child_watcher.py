@@ -12,7 +12,7 @@ from mcphost.child_watcher import install_pidfd_watcher
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_exit_status_of_a_child_is_told_and_no_thread_waits_for_it() -> None:
+async def test_the_exit_status_of_a_child_is_reported_without_a_waiting_thread() -> None:
     install_pidfd_watcher()
     install_pidfd_watcher()
     code = "import sys; sys.stdin.read(); sys.exit(7)"
@@ -23,14 +23,14 @@ async def test_the_exit_status_of_a_child_is_told_and_no_thread_waits_for_it() -
     assert await child.wait() == 7
 
 
-async def test_a_child_that_was_killed_is_told_with_its_signal() -> None:
+async def test_a_killed_child_is_reported_with_its_signal() -> None:
     install_pidfd_watcher()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import time; time.sleep(60)")
     child.kill()
     assert await child.wait() == -9
 
 
-async def test_a_status_that_somebody_else_read_is_told_as_255(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_status_read_elsewhere_is_reported_as_255(caplog: pytest.LogCaptureFixture) -> None:
     install_pidfd_watcher()
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "pass")
     os.waitpid(child.pid, 0)  # noqa: ASYNC222 - it ends at once

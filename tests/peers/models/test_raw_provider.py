@@ -169,7 +169,7 @@ async def test_the_wait_between_tries_can_be_cancelled(
     assert len(ours.bodies) == 1
 
 
-async def test_one_of_two_streams_is_stopped_and_the_other_goes_on(
+async def test_one_of_two_streams_is_stopped_and_the_other_continues(
     worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
@@ -342,7 +342,7 @@ async def test_chat_completions_are_not_stored_either(
 
 
 @pytest.mark.parametrize("road", ["anthropic", "gemini"])
-async def test_a_provider_that_knows_no_store_is_not_told_of_it(
+async def test_a_provider_without_a_store_option_is_not_sent_it(
     road: str, worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider
@@ -404,7 +404,7 @@ async def test_the_wishes_of_a_sampling_reach_the_provider_and_those_a_model_doe
     assert "temperature" not in thinker
 
 
-async def test_a_parameter_the_model_does_not_take_is_told_and_not_dropped(
+async def test_an_unsupported_model_parameter_is_reported_and_not_dropped(
     worker: WorkerProcess, provider: tuple[RawProvider, str]
 ) -> None:
     ours, base = provider

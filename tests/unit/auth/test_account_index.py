@@ -61,7 +61,7 @@ async def test_a_list_that_could_not_be_read_again_is_not_written(tmp_path: Path
     assert (tmp_path / INDEX_FILE).read_bytes() == before
 
 
-async def test_the_user_is_told_once_of_a_damaged_list(tmp_path: Path) -> None:
+async def test_a_damaged_list_is_reported_to_the_user_once(tmp_path: Path) -> None:
     (tmp_path / INDEX_FILE).write_bytes(b"{")
     told: list[str] = []
     keep = TokenStore(MemoryBackend(), tmp_path, told.append)

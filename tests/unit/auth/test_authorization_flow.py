@@ -36,7 +36,7 @@ HTML = (200, b"<!doctype html><p>hello", "text/html")
     "auth.resource.both", "auth.pkce.always", "auth.pkce.s256", "auth.state", "auth.scope.supported-second",
     "auth.callback.loopback", "auth.reg.dcr.should", "auth.reg.dcr.may",
 )  # fmt: skip
-async def test_a_401_leads_to_a_sign_in_and_the_same_request_again() -> None:
+async def test_a_401_starts_a_sign_in_and_repeats_the_request() -> None:
     person = BrowserUser()
     async with run_peer() as one:
         assert await send_with_sign_in(create_oauth(one, person), one) == 200
@@ -107,7 +107,7 @@ async def test_a_server_without_resource_metadata_follows_the_rules_of_2025_03_2
 
 
 @pytest.mark.req("auth.prm.none")
-async def test_where_a_server_names_nobody_the_issuer_of_the_configuration_signs_for_it() -> None:
+async def test_the_configured_issuer_is_used_where_a_server_names_none() -> None:
     async with run_peer(challenge="Bearer") as one, run_peer() as two:
         one.answers["/.well-known/oauth-protected-resource/mcp"] = (404, b"", "")
         one.valid = two.valid
@@ -213,7 +213,7 @@ async def test_an_authorization_endpoint_keeps_a_query_of_its_own(query: str) ->
     assert "?response_type" not in person.urls[0].partition("?")[2]
 
 
-async def test_an_address_of_a_sign_in_that_is_too_long_is_told_as_that() -> None:
+async def test_an_address_of_a_sign_in_that_is_too_long_is_reported_as_such() -> None:
     async with run_peer() as one:
         one.resource = {"scopes_supported": [f"scope-{number:04}-{'x' * 40}" for number in range(100)]}
         with pytest.raises(SignInRequired, match=r"is too long: [5-9],[0-9]{3} characters, of at most 4,096"):
@@ -320,7 +320,7 @@ async def test_the_error_of_another_issuer_is_not_shown() -> None:
 
 
 @pytest.mark.req("auth.callback.denied", "auth.iss.absent-ok", "auth.400-other")
-async def test_a_denial_is_told_in_the_servers_words_and_can_be_tried_again() -> None:
+async def test_a_denial_shows_the_servers_text_and_can_be_retried() -> None:
     async with run_peer(
         redirect={"code": None, "error": "access_denied", "error_description": "not \x1b[31mtoday"}
     ) as one:
@@ -335,7 +335,7 @@ async def test_a_denial_is_told_in_the_servers_words_and_can_be_tried_again() ->
 
 
 @pytest.mark.req("auth.reg.dcr.refused")
-async def test_a_refused_registration_is_told_and_says_what_to_do() -> None:
+async def test_a_refused_registration_is_reported_with_a_fix() -> None:
     async with run_peer() as one:
         body = b'{"error": "invalid_redirect_uri", "error_description": "no loopback here"}'
         one.answers["/register"] = (400, body, "application/json")
@@ -357,7 +357,7 @@ async def test_a_client_id_of_the_user_is_used_without_registering() -> None:
 
 
 @pytest.mark.req("auth.reg.preregistered-mismatch", "auth.as.separate-state")
-async def test_a_client_of_another_issuer_is_not_used_but_told() -> None:
+async def test_a_client_of_another_issuer_is_reported_and_not_used() -> None:
     async with run_peer() as one:
         person = BrowserUser()
         auth = create_oauth(one, person, client_id="mine", client_secret="my-secret-1", issuer="https://as.example")
@@ -367,7 +367,7 @@ async def test_a_client_of_another_issuer_is_not_used_but_told() -> None:
 
 
 @pytest.mark.req("auth.reg.preregistered-old")
-async def test_where_nobody_registers_us_the_user_is_told_to_enter_a_client_id() -> None:
+async def test_without_registration_the_user_is_asked_for_a_client_id() -> None:
     async with run_peer(document={"registration_endpoint": None}) as one:
         await refused_before_the_browser(one, RegistrationError, "registers nobody")
 

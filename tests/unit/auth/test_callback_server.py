@@ -61,7 +61,7 @@ async def test_the_answer_of_the_browser_ends_the_wait_and_shows_a_page() -> Non
         "/other?code=c&state=good-state", "/callback/?state=good-state",
     ],
 )  # fmt: skip
-async def test_what_is_not_our_answer_is_turned_away_and_the_wait_goes_on(target: str) -> None:
+async def test_a_foreign_response_is_rejected_and_the_wait_continues(target: str) -> None:
     async with run_callback_server() as callback:
         callback.expect(mine)
         assert b" 40" in (await send(callback.port, get(callback, target)))[:13]
@@ -146,7 +146,7 @@ async def test_what_a_page_sends_here_does_not_become_a_secret_of_ours() -> None
     assert redact("ordinary-words of everyday") == "ordinary-words of everyday"
 
 
-async def test_connections_beyond_a_bound_are_closed_at_once_and_the_browser_is_heard_when_they_left() -> None:
+async def test_excess_connections_are_closed_and_the_browser_is_served_afterwards() -> None:
     async with run_callback_server() as callback:
         callback.expect(mine)
         silent = [

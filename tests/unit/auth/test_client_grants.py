@@ -52,7 +52,7 @@ async def test_a_client_with_a_secret_gets_its_token_without_a_browser() -> None
     assert {"/authorize", "/register"}.isdisjoint(one.paths())
 
 
-async def test_what_needs_nobody_is_kept_nowhere_asks_nobody_and_is_said_to_renew_itself(tmp_path: Path) -> None:
+async def test_a_client_grant_stores_nothing_asks_nothing_and_is_shown_as_renewing(tmp_path: Path) -> None:
     vault = MemoryBackend()
     owner = StorageUser()
     async with run_peer(kind=MachineTokenServer, lifetime=2) as one:
@@ -174,7 +174,7 @@ async def test_a_machine_asks_for_no_scope_beyond_the_configured_ones() -> None:
     assert [form["scope"] for form in one.forms] == ["read admin"]
 
 
-async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever() -> None:
+async def test_a_machine_whose_fresh_token_is_refused_does_not_ask_forever() -> None:
     async with run_peer(kind=MachineTokenServer) as one:
         one.answers["/mcp"] = (401, b"", "")
         assert await send_request(machine(one, grant="client_credentials", client_secret="my-secret-7"), one) == 401
@@ -207,6 +207,6 @@ def test_an_assertion_names_one_audience_and_lives_shortly() -> None:
 
 
 @pytest.mark.parametrize(("key", "algorithm"), [("not a key", "ES256"), ("", "none"), ("", "HS256")])
-def test_a_key_that_is_none_is_told_as_a_mistake_in_the_configuration(key: str, algorithm: str) -> None:
+def test_an_invalid_key_is_reported_as_a_configuration_error(key: str, algorithm: str) -> None:
     with pytest.raises(ConfigError, match=r"mcphost\.oauth"):
         JwtSigner.from_pem(key, algorithm)

@@ -75,7 +75,7 @@ async def test_a_code_for_another_address_than_the_issuers_is_shown_with_a_warni
         ([], {"device_code": ""}, TokenError, "gave no code"),
     ],
 )
-async def test_what_goes_wrong_is_told_once(
+async def test_device_flow_errors_name_their_reason(
     said: list[str], code: dict[str, Any], error: type[SignInRequired], match: str
 ) -> None:
     person = DeviceCodeUser()
@@ -89,7 +89,7 @@ async def test_the_user_can_refuse() -> None:
         await login(["authorization_pending"] * 99, DeviceCodeUser(None))
 
 
-async def test_where_it_is_not_offered_that_is_said() -> None:
+async def test_an_unsupported_device_flow_is_reported() -> None:
     async with run_peer() as one:
         with pytest.raises(EndpointUnreachable, match="does not offer to sign in by a code"):
             await create_oauth(one, DeviceCodeUser()).login(use_device_code=True)

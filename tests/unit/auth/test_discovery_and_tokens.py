@@ -129,7 +129,7 @@ def test_a_secret_travels_in_one_place_only_and_basic_is_percent_encoded() -> No
 
 
 @pytest.mark.req("auth.400-other")
-def test_a_refusal_of_the_token_endpoint_is_told_in_its_own_words_cleaned() -> None:
+def test_a_token_endpoint_error_is_reported_with_its_cleaned_text() -> None:
     body = b'{"error": "invalid_grant", "error_description": "expired \\u001b]0;x\\u0007 \\u202e"}'
     with pytest.raises(TokenError, match="invalid_grant: expired") as caught:
         parse_token_response(reply(400, body), "https://as.example")

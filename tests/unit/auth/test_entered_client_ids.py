@@ -124,7 +124,7 @@ async def test_another_port_is_taken_when_the_registered_one_is_busy() -> None:
     assert len(person.registering) == 1
 
 
-async def test_nobody_waits_forever_for_a_client_id() -> None:
+async def test_waiting_for_a_client_id_times_out() -> None:
     class Away(BrowserUser):
         async def ask_client_id(self, **asked: str) -> tuple[str, str] | None:
             return await anyio.sleep_forever()
@@ -146,7 +146,7 @@ async def test_a_client_that_was_deleted_there_can_be_dropped_and_is_asked_for_a
         assert [asked["client_id"] for asked in one.asked] == ["by-hand", "another"]
 
 
-async def test_a_browser_that_never_comes_back_from_a_kept_client_is_told_how_to_drop_it() -> None:
+async def test_a_timeout_with_a_stored_client_explains_how_to_remove_it() -> None:
     keep, person = TokenStore(MemoryBackend(), None), BrowserUser(clients=[("by-hand", SECRET)])
     async with run_peer(kind=Strict, document=NOBODY) as one:
         await send_with_sign_in(create_oauth(one, person, keep), one)

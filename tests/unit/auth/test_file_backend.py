@@ -25,7 +25,7 @@ def sealed(path: Path) -> EncryptedFileBackend:
     return EncryptedFileBackend(path, log_n=QUICK)
 
 
-def test_in_use_a_pass_phrase_costs_whoever_guesses_it_what_is_recommended() -> None:
+def test_the_pass_phrase_derivation_uses_the_recommended_cost() -> None:
     # OWASP Password Storage Cheat Sheet: scrypt with N = 2^17, r = 8, p = 1.
     assert PassphraseKey.derive("a phrase", b"0" * 16).log_n >= 17
 
@@ -125,7 +125,7 @@ async def test_a_link_in_its_place_is_neither_read_nor_written(tmp_path: Path) -
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"version": 1}', b"\xff\xfe", b'{"version": 1, "secrets": {"a": 1}}']
 )
-async def test_a_damaged_file_is_moved_aside_and_told(tmp_path: Path, content: bytes) -> None:
+async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path, content: bytes) -> None:
     told: list[str] = []
     vault = FileBackend(tmp_path / "f.json", told.append)
     vault.path.write_bytes(content)

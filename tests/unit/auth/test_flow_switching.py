@@ -78,7 +78,7 @@ async def test_a_server_without_codes_offers_no_other_way() -> None:
     assert [terms.switch_method for terms in person.terms] == [None]
 
 
-async def test_a_way_that_cannot_begin_leads_back_to_the_one_before_and_says_why() -> None:
+async def test_a_flow_that_cannot_start_returns_to_the_previous_one_with_a_reason() -> None:
     class Grudging(DeviceCodeServer):
         async def handle(self, one: Any) -> None:
             if one.path == "/device":
@@ -120,7 +120,7 @@ async def test_who_cancels_after_changing_is_not_led_back() -> None:
     assert isinstance(await refusing(run), SignInFailed)
 
 
-async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> None:
+async def test_an_error_for_a_shown_code_ends_the_sign_in() -> None:
     class Denying(DeviceCodeServer):
         async def token(self, one: Any) -> None:
             await self.json(one, {"error": "access_denied"}, 400)
@@ -142,9 +142,7 @@ async def test_what_is_said_against_a_code_that_was_shown_ends_the_sign_in() -> 
         (7, False),
     ],
 )
-async def test_the_address_with_the_code_in_it_is_shown_only_where_the_plain_one_leads(
-    complete: Any, kept: bool
-) -> None:
+async def test_the_complete_verification_uri_is_shown_only_on_the_plain_ones_origin(complete: Any, kept: bool) -> None:
     person = Changing(0)
     async with run_peer(kind=DeviceCodeServer) as one:
         assert isinstance(one, DeviceCodeServer)

@@ -151,7 +151,7 @@ async def test_names_that_are_never_found_here_do_not_hold_up_what_the_proxy_can
         assert (await get(proxy, authority, "https://as.example/x", silent)).is_success
 
 
-async def test_a_proxy_that_leads_elsewhere_is_found_out_by_the_certificate(tmp_path: Path) -> None:
+async def test_a_misdirecting_proxy_is_detected_by_the_certificate(tmp_path: Path) -> None:
     async with proxied(tmp_path, "evil.example") as (proxy, seen, authority):
         with pytest.raises(EndpointUnreachable, match="certificate"):
             await get(proxy, authority, "https://as.example/x", known())

@@ -50,7 +50,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Path) -> None
     assert server.seen == []
 
 
-async def test_a_certificate_of_nobody_we_know_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
     authority = CertificateAuthority(tmp_path)
     async with raw_http.serve(hello, authority.context("as.example")) as server:
         with pytest.raises(EndpointUnreachable, match="certificate"):

@@ -86,7 +86,7 @@ def outcome(folder: Path, body: str) -> tuple[list[str], float]:
 
 
 @pytest.mark.req("auth.token.storage-fallback")
-def test_a_locked_keyring_that_nobody_unlocks_is_an_error_in_time(tmp_path: Path) -> None:
+def test_a_keyring_that_stays_locked_times_out_with_an_error(tmp_path: Path) -> None:
     lines, _ = outcome(tmp_path, LOCKED)
     assert len(lines) == 3
     assert all(line.startswith("error The keyring ") for line in lines), lines

@@ -92,7 +92,7 @@ def faulty() -> Any:
 
 @pytest.mark.req("auth.token.storage-fallback")
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_with_every_fault_of_a_keyring_the_fresh_token_works_and_is_kept_nowhere_unasked(
+async def test_with_any_keyring_fault_the_fresh_token_works_and_is_stored_nowhere_without_consent(
     tmp_path: Path, fault: str, faulty: Callable[[str], Any]
 ) -> None:
     owner = StorageUser(("session", ""))
@@ -142,7 +142,7 @@ async def test_a_file_that_was_chosen_has_the_sign_in_for_the_next_run(
         assert len(next_owner.asked) == (2 if answer[0] == "encrypted" else 0)
 
 
-async def test_a_pass_phrase_that_is_refused_leads_to_a_sign_in_for_this_run(tmp_path: Path) -> None:
+async def test_a_declined_pass_phrase_starts_a_sign_in_for_this_run(tmp_path: Path) -> None:
     keep = TokenStore(places(None, tmp_path, StorageUser(("encrypted", "pw"))), tmp_path)
     async with run_peer() as one:
         await send_with_sign_in(create_oauth(one, BrowserUser(), keep), one)
@@ -168,7 +168,7 @@ async def test_a_wrong_new_choice_is_asked_again(tmp_path: Path) -> None:
         assert [bool(asked["note"]) for asked in owner.asked] == [False, True, True]
 
 
-async def test_an_encrypted_file_that_cannot_be_used_leads_to_another_place_and_ends_nothing(tmp_path: Path) -> None:
+async def test_an_unusable_encrypted_file_falls_back_to_another_storage(tmp_path: Path) -> None:
     (tmp_path / ENCRYPTED_FILE).symlink_to(tmp_path / "elsewhere")
     owner = StorageUser(("encrypted", "pw"), ("file", ""))
     keep = TokenStore(places(None, tmp_path, owner), tmp_path)
@@ -206,7 +206,7 @@ async def test_who_answered_and_quits_at_once_has_decided_all_the_same(tmp_path:
     assert [account.place for account in await keep.accounts()] == ["encrypted"]
 
 
-async def test_session_means_that_nobody_is_asked_and_nothing_is_written(tmp_path: Path) -> None:
+async def test_session_storage_asks_nothing_and_writes_nothing(tmp_path: Path) -> None:
     vault = MemoryBackend()
     keep = TokenStore(SecretStorage(vault, tmp_path, configured_place="session", interaction=StorageUser()), tmp_path)
     async with run_peer() as one:
@@ -228,7 +228,7 @@ async def test_a_sign_in_that_moves_leaves_nothing_behind(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("auth.signout")
-async def test_what_cannot_be_read_is_not_said_to_be_gone(tmp_path: Path) -> None:
+async def test_an_unreadable_secret_is_not_reported_as_missing(tmp_path: Path) -> None:
     async with run_peer() as one:
         backend = Backend("")
         await send_with_sign_in(

@@ -48,7 +48,7 @@ async def told(one: OAuthPeer) -> str:
 
 @pytest.mark.parametrize("what", ["authorization server", "authorization endpoint", "token endpoint"])
 @pytest.mark.parametrize("kind", ADDRESSES)
-async def test_a_wrong_address_is_told_with_its_reason(what: str, kind: str) -> None:
+async def test_a_wrong_address_is_reported_with_its_reason(what: str, kind: str) -> None:
     url, reason = ADDRESSES[kind]
     settings: dict[str, Any] = (
         {"resource": {"authorization_servers": [url]}}
@@ -80,7 +80,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-async def test_metadata_that_cannot_be_used_are_told_with_what_came_instead(kind: str) -> None:
+async def test_unusable_metadata_is_reported_with_what_was_received(kind: str) -> None:
     answer, of_issuer, of_resource = ANSWERS[kind]
     async with run_peer(answers={ISSUER: answer}) as one:
         said = await told(one)
@@ -112,9 +112,7 @@ async def test_metadata_that_cannot_be_used_are_told_with_what_came_instead(kind
         ({"challenge": 'Bearer resource_metadata="/x"'}, ["address of the protected resource metadata", "is relative"]),
     ],
 )
-async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
-    settings: dict[str, Any], words: list[str]
-) -> None:
+async def test_contradictory_metadata_is_reported_with_both_values(settings: dict[str, Any], words: list[str]) -> None:
     async with run_peer(**settings) as one:
         said = await told(one)
     assert [word for word in words if word not in said] == []
@@ -132,7 +130,7 @@ async def test_metadata_that_contradict_each_other_are_told_with_both_sides(
         ("/elsewhere", "HTTP 404"),
     ],
 )
-async def test_a_redirect_of_metadata_is_told_with_where_it_leads(place: str, target: str, reason: str) -> None:
+async def test_a_metadata_redirect_is_reported_with_its_target(place: str, target: str, reason: str) -> None:
     class Redirecting(OAuthPeer):
         async def handle(self, one: ReceivedRequest) -> None:
             if one.path == place:
@@ -153,7 +151,7 @@ async def test_a_redirect_of_metadata_is_told_with_where_it_leads(place: str, ta
         ("another.example", 1, "unable to get local issuer certificate|self-signed"),
     ],
 )
-async def test_a_certificate_that_is_not_accepted_is_told_with_the_way_to_name_an_authority(
+async def test_a_rejected_certificate_is_reported_with_how_to_configure_an_authority(
     tmp_path: Path, host: str, days: int, reason: str
 ) -> None:
     async with serve(lambda one: one.reply(404), CertificateAuthority(tmp_path).context(host, days)) as server:

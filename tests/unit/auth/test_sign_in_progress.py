@@ -29,7 +29,7 @@ def watched(one: OAuthPeer, person: Any, heard: list[SignInProgress]) -> OAuthPr
     )
 
 
-async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
+async def test_a_browser_sign_in_reports_its_steps_in_order() -> None:
     heard: list[SignInProgress] = []
     async with run_peer() as one:
         await watched(one, BrowserUser(), heard).login()
@@ -40,7 +40,7 @@ async def test_a_browser_sign_in_tells_its_steps_in_order() -> None:
     assert [now.seconds for now in heard[:5]] == [10, 10, 10, 300, 10]
 
 
-async def test_each_time_a_code_is_asked_about_is_told_and_that_it_is_asked_less_often(
+async def test_each_poll_and_each_slow_down_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
@@ -124,7 +124,7 @@ def test_the_command_line_writes_a_line_a_step_and_one_that_is_written_anew(
     assert out.getvalue() == said
 
 
-async def test_nobody_hears_more_of_a_sign_in_that_waits_than_its_steps() -> None:
+async def test_a_waiting_sign_in_reports_nothing_but_its_steps() -> None:
     heard: list[SignInProgress] = []
     async with run_peer() as one:
         auth = watched(one, None, heard)

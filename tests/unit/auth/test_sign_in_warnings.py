@@ -20,7 +20,7 @@ SERVER = "https://mcp.example/tenant/mcp"
     ],
 )
 @pytest.mark.parametrize("has_code", [True, False])
-def test_a_place_that_is_not_the_issuers_is_told(url: str, issuer: str, is_told: bool, has_code: bool) -> None:
+def test_an_address_outside_the_issuer_is_reported(url: str, issuer: str, is_told: bool, has_code: bool) -> None:
     found = sign_in_warnings(url, issuer, SERVER, SERVER, has_code=has_code)
     assert bool(found) is is_told
     assert ("code may belong" in "".join(found)) is (is_told and has_code)
@@ -36,6 +36,6 @@ def test_a_place_that_is_not_the_issuers_is_told(url: str, issuer: str, is_told:
         ("https://mcp.example/tenant", True),
     ],
 )
-def test_a_token_for_more_than_the_server_is_told(resource: str, is_told: bool) -> None:
+def test_a_token_for_more_than_the_server_is_reported(resource: str, is_told: bool) -> None:
     found = sign_in_warnings("https://as.example/a", "https://as.example", resource, SERVER, has_code=False)
     assert (f"everything below {resource}, not for this server alone" in "".join(found)) is is_told

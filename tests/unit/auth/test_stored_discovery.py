@@ -24,7 +24,7 @@ async def kept(one: OAuthPeer, folder: Path) -> Account:
     return entry
 
 
-async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path) -> None:
+async def test_the_index_lists_what_the_servers_report(tmp_path: Path) -> None:
     async with run_peer() as one:
         one.document = {
             "device_authorization_endpoint": f"{one.origin}/device",
@@ -53,7 +53,7 @@ async def test_the_index_says_what_the_servers_said_of_themselves(tmp_path: Path
     assert not any(token in text for token in (*one.valid, *one.families))
 
 
-async def test_openid_discovery_is_told_from_rfc_8414(tmp_path: Path) -> None:
+async def test_openid_discovery_is_distinguished_from_rfc_8414(tmp_path: Path) -> None:
     async with run_peer() as one:
         one.answers["/.well-known/oauth-authorization-server"] = (404, b"{}", "application/json")
         document = json.dumps(one.metadata()).encode()

@@ -40,7 +40,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     return Clocks(monkeypatch)
 
 
-def test_the_clock_that_runs_only_goes_on() -> None:
+def test_the_monotonic_clock_only_moves_forward() -> None:
     before = suspend_aware_time()
     assert 0 <= suspend_aware_time() - before < 60
 
@@ -84,7 +84,7 @@ async def test_what_is_shown_of_the_end_is_what_is_judged_whatever_clock_is_set(
     assert stored.seconds_left(stored.expires - 60) == 60
 
 
-async def test_a_clock_that_is_set_forth_signs_nobody_out(clocks: Clocks) -> None:
+async def test_moving_the_clock_forward_signs_no_account_out(clocks: Clocks) -> None:
     async with run_peer(refresh=False) as one:
         person = BrowserUser()
         auth = create_oauth(one, person)

@@ -84,7 +84,7 @@ async def test_without_a_new_refresh_token_the_old_one_stays() -> None:
 
 
 @pytest.mark.req("auth.refresh.use")
-async def test_a_token_that_ended_on_its_way_to_the_server_needs_nobody() -> None:
+async def test_a_token_that_expired_in_transit_is_refreshed_without_the_user() -> None:
     keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
     async with run_peer() as one:
         auth = create_oauth(one, person, keep)
@@ -188,7 +188,7 @@ async def test_without_a_refresh_token_the_person_signs_in_again_when_the_token_
 
 
 @pytest.mark.req("auth.refresh.use")
-async def test_a_refresh_token_that_is_dead_leads_to_the_person_and_is_forgotten() -> None:
+async def test_a_dead_refresh_token_is_deleted_and_the_user_asked() -> None:
     keep, person = TokenStore(MemoryBackend(), None), BrowserUser()
     async with run_peer() as one:
         auth = create_oauth(one, person, keep)
@@ -239,7 +239,7 @@ async def test_when_the_server_moved_to_another_issuer_nothing_of_the_old_one_go
 
 
 @pytest.mark.req("auth.stepup.403", "auth.stepup.union", "auth.stepup.retry-limit", "auth.stepup.scopes-2025")
-async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_ever() -> None:
+async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_forever() -> None:
     person = BrowserUser()
     async with run_peer(challenge='Bearer scope="tools:read"') as one:
         auth = create_oauth(one, person)
@@ -269,9 +269,7 @@ async def test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_
         (" ".join(map(str, range(11))), "mcphost login peer, with --scope for each one"),
     ],
 )
-async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_never_what_a_shell_would_run(
-    scope: str, hint: str
-) -> None:
+async def test_a_noninteractive_step_up_explains_the_command_safely_quoted(scope: str, hint: str) -> None:
     async with run_peer() as one:
         refused = Refused(403, f'Bearer error="insufficient_scope", scope="{scope}"', "Bearer x")
         with pytest.raises(SignInFailed, match="requires more scopes") as caught:
@@ -280,7 +278,7 @@ async def test_where_nobody_can_be_asked_for_more_it_says_how_to_give_it_and_nev
 
 
 @pytest.mark.req("auth.401-after-token")
-async def test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_ins() -> None:
+async def test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sign_ins() -> None:
     person = BrowserUser()
     async with run_peer() as one:
         one.answers["/mcp"] = (401, b"", "")
@@ -313,7 +311,7 @@ async def test_a_server_of_the_same_name_at_another_address_gets_nothing(tmp_pat
 
 
 @pytest.mark.req("auth.token.storage-fallback")
-async def test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_said(tmp_path: Path) -> None:
+async def test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_again(tmp_path: Path) -> None:
     told: list[str] = []
     keep = TokenStore(Broken(), tmp_path, told.append)
     async with run_peer() as one:
@@ -573,7 +571,7 @@ async def test_a_sign_in_that_comes_while_the_old_one_is_refused_is_not_forgotte
         assert kept.tokens.refresh == "newer-refresh"
 
 
-async def test_a_refusal_that_says_nothing_of_the_refresh_token_does_not_cost_the_sign_in() -> None:
+async def test_an_unrelated_refusal_keeps_the_refresh_token() -> None:
     keep = TokenStore(MemoryBackend(), None)
     async with run_peer() as one:
         auth = create_oauth(one, BrowserUser(), keep)
@@ -605,7 +603,7 @@ async def test_what_another_process_stored_without_a_refresh_token_is_not_renewe
         assert await keep.load(one.url, reload=True) is not None
 
 
-async def test_a_lock_that_is_a_link_makes_nothing_where_it_leads(tmp_path: Path) -> None:
+async def test_a_symlinked_lock_creates_nothing_at_its_target(tmp_path: Path) -> None:
     elsewhere, lock = tmp_path / "elsewhere", tmp_path / "locks" / "x.lock"
     lock.parent.mkdir()
     lock.symlink_to(elsewhere)

@@ -160,7 +160,7 @@ async def test_the_user_can_allow_private_addresses() -> None:
         (["10.0.0.1", "127.0.0.1"], "http://localhost:9000/run"),
     ],
 )
-async def test_a_server_whose_name_also_leads_here_may_not_point_here(server: list[str], target: str) -> None:
+async def test_a_name_that_also_resolves_to_loopback_may_not_point_to_loopback(server: list[str], target: str) -> None:
     with pytest.raises(UnsafeUrl, match="leads to"):
         await names(mcp_example=server, localhost=["127.0.0.1"]).resolve_addresses(target, "registration endpoint")
 
@@ -176,7 +176,7 @@ async def test_a_server_that_the_user_runs_here_may_point_here(url: str) -> None
 
 
 @pytest.mark.req("auth.ssrf.private")
-async def test_who_runs_both_servers_on_this_machine_under_a_name_is_told_what_to_write() -> None:
+async def test_two_local_servers_under_a_name_get_a_configuration_hint() -> None:
     guard = names(mcp_example=["127.0.0.1"], as_example=["127.0.0.1"])
     with pytest.raises(UnsafeUrl, match="own name leads to a loopback address") as caught:
         await guard.resolve_addresses("https://as.example/", "authorization server")
@@ -184,7 +184,7 @@ async def test_who_runs_both_servers_on_this_machine_under_a_name_is_told_what_t
 
 
 @pytest.mark.req("auth.ssrf.private")
-async def test_nobody_is_told_to_allow_what_cannot_be_allowed() -> None:
+async def test_no_hint_suggests_what_cannot_be_allowed() -> None:
     with pytest.raises(UnsafeUrl, match="link-local") as caught:
         await names(mcp_example=["203.0.114.1"]).resolve_addresses("https://169.254.169.254/", "token endpoint")
     assert "private" not in caught.value.hint

@@ -52,7 +52,7 @@ def test_a_small_message_in_a_long_line_does_not_keep_the_line(line: bytes) -> N
     assert memory_of(lambda: [parse_message(one) for one in lines]) < 2 * MEGABYTE
 
 
-def test_words_said_once_are_not_kept_whole() -> None:
+def test_text_logged_once_is_not_stored_whole() -> None:
     log = ServerLogBuffer("s", EventBus())
 
     def say() -> ServerLogBuffer:

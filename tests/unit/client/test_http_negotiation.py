@@ -77,7 +77,7 @@ async def test_a_401_to_the_probe_says_nothing_of_the_era_and_the_probe_is_repea
 
 
 @pytest.mark.req("life.era.http-401-first")
-async def test_a_401_nobody_can_answer_does_not_lead_on_to_the_handshake() -> None:
+async def test_an_unanswerable_401_does_not_fall_back_to_the_handshake() -> None:
     async with serve(guarded(handshake_server())) as server:
         dialer = HttpConnector("peer", server.url, {}, warn=RecordingObserver().warn)
         async with dialer.connect() as channel:
@@ -120,7 +120,7 @@ async def test_an_address_that_refuses_every_post_is_asked_for_an_endpoint_event
 
 
 @pytest.mark.req("life.era.http-sse-last")
-async def test_a_modern_error_to_the_handshake_never_leads_to_http_sse() -> None:
+async def test_a_modern_error_to_the_handshake_never_falls_back_to_http_sse() -> None:
     async def handler(one: ReceivedRequest) -> object:
         if one.method == "POST" and one.message["method"] == "initialize":
             return await one.error(400, -32022, {"supported": ["2031-01-01"]})

@@ -85,7 +85,7 @@ async def test_a_date_to_wait_for_is_understood() -> None:
 
 
 @pytest.mark.parametrize("after", ["61", "3600", "99999999999999", formatdate(4e9, usegmt=True)])
-async def test_a_wait_over_a_minute_is_told_instead(after: str) -> None:
+async def test_a_wait_over_a_minute_is_reported_instead(after: str) -> None:
     async with open_http_session(stateless_server(refusing(429, after))) as (session, server):
         begun = time.monotonic()
         with pytest.raises(HttpStatusError, match="HTTP 429") as caught:
@@ -113,7 +113,7 @@ async def test_waiting_for_a_busy_server_ends_when_the_user_gives_up() -> None:
     assert server.calls().count("POST tools/call") == 1
 
 
-async def test_a_server_that_is_busy_for_ever_is_told_after_a_minute_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_permanently_busy_server_is_reported_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MIN_WAIT", 0.05)
     monkeypatch.setattr(requests, "MAX_TOTAL_WAIT", 0.2)
     async with open_http_session(stateless_server(refusing(429, "0"))) as (session, server):

@@ -313,7 +313,7 @@ async def test_a_stream_that_breaks_off_fails_its_call_alone(how: str) -> None:
         (403, "text/plain", b"Invalid Origin", "HTTP 403 (text/plain): Invalid Origin"),
     ],
 )
-async def test_what_is_no_answer_is_told_with_status_type_and_the_first_characters(
+async def test_what_is_no_answer_is_reported_with_status_type_and_the_first_characters(
     status: int, kind: str, body: bytes, shown: str
 ) -> None:
     async def call(one: ReceivedRequest) -> object:
@@ -365,7 +365,7 @@ async def test_a_server_silent_on_the_probe_gets_the_handshake(monkeypatch: pyte
         assert single_text(await session.request(CallTool("x"))) == "ok"
 
 
-async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_tried() -> None:
+async def test_an_unknown_protocol_is_reported_with_all_attempts() -> None:
     async with serve(lambda one: one.reply(404, b"no such page", "text/html")) as server:
         with pytest.raises(StartupError) as caught:
             async with ClientSessionOpener(expand=str).open(
@@ -377,7 +377,7 @@ async def test_an_address_that_speaks_nothing_we_know_is_told_with_all_that_was_
     assert server.calls() == ["POST server/discover", "POST initialize", "GET"]
 
 
-async def test_nobody_at_the_address_is_told_with_the_address_before_the_connect_limit() -> None:
+async def test_an_unreachable_address_is_reported_before_the_connect_limit() -> None:
     async with serve(handshake_server()) as server:
         url = server.url
     begun = time.monotonic()
@@ -483,7 +483,7 @@ async def test_a_dual_server_that_lists_only_older_versions_gets_the_handshake()
 
 
 @pytest.mark.req("life.mod.version-retry")
-async def test_versions_nobody_here_knows_are_named_with_ours() -> None:
+async def test_unknown_versions_are_named_with_the_supported_ones() -> None:
     async with serve(lambda one: one.error(400, -32022, {"supported": ["2031-01-01"]})) as server:
         config = ServerConfig(name="peer", url=server.url)
         with pytest.raises(UnsupportedRevision, match=r"2031-01-01.*2026-07-28"):

@@ -95,7 +95,7 @@ async def test_leaving_while_a_call_runs_cancels_it_before_the_session_is_ended(
 
 @pytest.mark.req("http.session.delete", "http.session.delete-405")
 @pytest.mark.parametrize("status", [405, 401, 404, 500, None])
-async def test_a_session_is_left_whatever_the_server_says_to_its_end(status: int | None) -> None:
+async def test_a_session_is_closed_whatever_the_server_answers_to_delete(status: int | None) -> None:
     server, notes = Stubborn(status), RecordingObserver()
     with anyio.fail_after(20):
         async with open_http_session(server, notes) as (session, _):
@@ -118,7 +118,7 @@ async def test_a_session_that_was_good_and_is_refused_with_400_is_opened_anew_to
 
 
 @pytest.mark.req("http.session.400")
-async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothing() -> None:
+async def test_a_400_that_talks_of_sessions_in_a_new_one_is_reported_and_ends_nothing() -> None:
     async def call(one: ReceivedRequest) -> object:
         return await one.reply(400, b"No valid session ID provided", "text/plain")
 
@@ -130,7 +130,7 @@ async def test_a_400_that_talks_of_sessions_in_a_new_one_is_told_and_ends_nothin
     assert server.calls().count("POST initialize") == 1
 
 
-async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_told() -> None:
+async def test_a_flood_on_the_stream_of_a_server_is_bounded_and_reported() -> None:
     async def get(one: ReceivedRequest) -> object:
         await one.stream()
         notice = b'data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}\n\n'
@@ -164,7 +164,7 @@ async def test_many_calls_that_find_the_session_gone_share_the_next_one() -> Non
     assert server.opened == 2
 
 
-async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_told() -> None:
+async def test_a_session_forgotten_twice_in_a_row_ends_the_connection_and_is_reported() -> None:
     server, notes = SessionForgettingServer(lasting=False), RecordingObserver()
     async with open_http_session(server, notes) as (session, _):
         server.forget()
@@ -291,7 +291,7 @@ async def test_a_stream_that_wants_an_account_is_asked_for_again_once_a_call_is_
 
 @pytest.mark.req("http.get.409")
 @pytest.mark.parametrize("status", [409, 406, 413, 415])
-async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_session_goes_on(status: int) -> None:
+async def test_another_refusal_of_the_stream_is_reported_with_its_status_and_the_session_continues(status: int) -> None:
     notes = RecordingObserver()
     async with open_http_session(
         handshake_server(on_get=lambda one: one.reply(status, b"one stream only", "text/plain")), notes
@@ -306,7 +306,7 @@ async def test_another_refusal_of_the_stream_is_told_with_its_status_and_the_ses
 
 
 @pytest.mark.req("http.session.charset")
-async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_said() -> None:
+async def test_a_session_id_that_cannot_be_a_header_is_not_sent_back_and_reported() -> None:
     notes = RecordingObserver()
     async with open_http_session(handshake_server(session="a\tb"), notes) as (session, server):
         await session.request(CallTool("x"))
@@ -358,7 +358,7 @@ async def test_a_session_id_goes_to_its_own_server_alone_and_ends_with_the_sessi
 
 
 @pytest.mark.req("http.session.secret")
-async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_session_id_is_never_shown_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
 
     async def call(one: ReceivedRequest) -> object:
@@ -378,7 +378,7 @@ async def test_a_session_id_stands_in_nothing_that_is_said_or_logged(caplog: pyt
 
 @pytest.mark.req("http.session.400", "http.version-header.400")
 @pytest.mark.parametrize("body", [b"Bad Request: Mcp-Session-Id header is required", b"Unsupported protocol version"])
-async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: bytes) -> None:
+async def test_a_refusal_of_a_header_of_ours_is_reported_with_what_was_sent(body: bytes) -> None:
     async with open_http_session(handshake_server(lambda one: one.reply(400, body, "text/plain"), session="")) as (
         session,
         _,
@@ -392,7 +392,7 @@ async def test_a_refusal_of_a_header_of_ours_is_told_with_what_was_sent(body: by
 
 
 @pytest.mark.req("http.mod.no-server-requests")
-async def test_a_question_in_the_stream_of_a_stateless_answer_is_told_and_not_answered() -> None:
+async def test_a_question_in_the_stream_of_a_stateless_answer_is_reported_and_not_answered() -> None:
     async def call(one: ReceivedRequest) -> object:
         await one.stream()
         await one.event({"id": "q", "method": "roots/list"})

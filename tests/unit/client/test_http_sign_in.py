@@ -142,7 +142,7 @@ async def test_what_one_account_was_given_is_never_given_to_the_one_that_signs_i
 
 
 @pytest.mark.req("cache.private")
-async def test_what_nobody_in_particular_was_given_is_asked_for_again_after_a_sign_in() -> None:
+async def test_anonymous_results_are_fetched_again_after_a_sign_in() -> None:
     async with run_peer(kind=Notebook) as one:
         one.resource["open"] = True
         server, opens = ServerConfig(name="peer", url=one.url), opener(BrowserUser())
@@ -230,7 +230,7 @@ async def test_a_call_that_was_taken_is_not_sent_again_because_its_rest_wants_an
 
 @pytest.mark.req("http.403-origin")
 @pytest.mark.parametrize(("kind", "call"), [(ToolsPeer, ListTools()), (Notebook, ReadResource("me://notes"))])
-async def test_a_403_without_a_challenge_is_told_and_nobody_signs_in(
+async def test_a_403_without_a_challenge_is_reported_without_a_sign_in(
     kind: type[OAuthPeer], call: ClientRequest[Any]
 ) -> None:
     async with run_peer(kind=kind) as one:
@@ -261,7 +261,7 @@ async def test_a_server_that_wants_no_account_sees_no_trace_of_sign_in() -> None
 
 
 @pytest.mark.req("auth.custom")
-async def test_a_header_that_the_user_wrote_is_sent_instead_and_nobody_signs_in() -> None:
+async def test_a_configured_authorization_header_replaces_the_sign_in() -> None:
     person = BrowserUser()
     async with run_peer(kind=ToolsPeer) as one:
         one.valid["my-own-token"] = {"tools:read"}

@@ -92,7 +92,7 @@ async def test_a_large_honest_answer_that_shrinks_well_is_read() -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
-async def test_an_encoding_nobody_asked_for_is_named(coding: str) -> None:
+async def test_an_unrequested_encoding_is_named(coding: str) -> None:
     with pytest.raises(MalformedMessage, match=f"encoding '{coding}'"):
         await called(lambda one: one.reply(200, b"{}", content_encoding=coding))
 
@@ -120,7 +120,7 @@ async def test_a_content_type_with_parameters_is_understood() -> None:
 
 
 @pytest.mark.req("http.resume.give-up")
-async def test_whatever_retry_says_a_server_is_not_asked_in_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_retry_value_causes_a_busy_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_exchange, "MIN_RESUME_DELAY", LEAST_WAIT)
     asked: list[float] = []
 
@@ -288,7 +288,7 @@ async def test_a_redirect_inside_the_origin_keeps_method_body_and_headers_up_to_
 
 
 @pytest.mark.req("http.redirects")
-async def test_303_is_told_and_not_followed_because_it_would_drop_what_was_posted() -> None:
+async def test_303_is_reported_and_not_followed_because_it_would_drop_what_was_posted() -> None:
     async with serve(lambda one: one.reply(303, location="/other")) as server:
         with pytest.raises(StartupError, match="HTTP 303"):
             async with ClientSessionOpener(expand=str).open(
@@ -299,7 +299,7 @@ async def test_303_is_told_and_not_followed_because_it_would_drop_what_was_poste
 
 
 @pytest.mark.parametrize("location", ["http://[", "http://x:99999999/", "ftp://127.0.0.1/"])
-async def test_a_redirect_to_no_address_is_told(location: str) -> None:
+async def test_a_redirect_to_no_address_is_reported(location: str) -> None:
     async with serve(lambda one: one.reply(307, location=location)) as server:
         config = ServerConfig(name="peer", url=server.url, era="handshake")
         with pytest.raises(MalformedMessage, match="redirects"):
@@ -307,7 +307,7 @@ async def test_a_redirect_to_no_address_is_told(location: str) -> None:
                 pass
 
 
-async def test_bytes_after_an_answer_end_the_connection_and_are_nobodys_answer() -> None:
+async def test_bytes_after_a_response_close_the_connection_and_are_discarded() -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(text_answer("second"))
@@ -364,7 +364,7 @@ async def test_an_error_of_the_newest_revision_never_leads_to_the_old_transport(
     assert "GET" not in server.calls()
 
 
-async def test_a_server_that_is_gone_during_a_call_is_told_and_a_later_one_is_met() -> None:
+async def test_a_server_that_is_gone_during_a_call_is_reported_and_a_later_one_is_met() -> None:
     async def call(one: ReceivedRequest) -> object:
         if one.message["params"]["name"] == "fine":
             return await one.result(text_answer())

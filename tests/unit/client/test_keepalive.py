@@ -49,7 +49,7 @@ async def test_a_server_is_left_alone_while_it_speaks_and_where_pings_are_switch
 
 
 @pytest.mark.req("ping.timeout")
-async def test_three_pings_missed_in_a_row_are_told_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_three_pings_missed_in_a_row_are_reported_and_end_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keepalive, "MIN_PING_TIMEOUT", 0.05)
     peer = ScriptedServer(lambda peer, method, params: NO_REPLY)
     async with connect_to(peer, limits=OFTEN, era="handshake") as session:

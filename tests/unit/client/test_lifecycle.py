@@ -130,7 +130,7 @@ async def test_a_revision_of_the_other_era_in_the_handshake_is_no_agreement() ->
 
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("life.mod.version-retry-once")
-async def test_a_version_offered_and_refused_in_one_breath_is_said_once_more_and_no_further() -> None:
+async def test_a_version_offered_and_refused_at_once_is_tried_once_more_only() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         return ErrorData(-32022, "no", Raw(b'{"supported":["2026-07-28"],"requested":"2026-07-28"}'))
 
@@ -199,7 +199,7 @@ async def test_a_server_that_says_nothing_of_use_about_itself_is_met_all_the_sam
 
 @pytest.mark.req("life.init.server-info-extra")
 @pytest.mark.req("base.unknown-fields")
-async def test_members_nobody_knows_are_no_reason_to_refuse_an_answer() -> None:
+async def test_unknown_members_do_not_invalidate_a_response() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         info = {
             "name": "p",
@@ -238,7 +238,7 @@ async def test_what_a_server_says_about_itself_is_cut_to_what_can_be_shown() -> 
 @pytest.mark.req("ping.answer")
 @pytest.mark.req("life.init.early-server-traffic")
 @pytest.mark.req("life.init.no-early-requests")
-async def test_a_ping_and_a_log_line_before_the_handshake_is_over_are_answered_and_told() -> None:
+async def test_an_early_ping_is_answered_and_an_early_log_line_reported() -> None:
     def opening(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
         peer.ident, opened = peer.ident, peer.ident
         peer.say(id="early", method="ping")
@@ -312,7 +312,7 @@ async def test_subscriptions_need_their_own_word_beside_resources() -> None:
 
 @pytest.mark.req("life.op.respect-must")
 @pytest.mark.parametrize(("declared", "told"), [({}, False), ({"listChanged": True}, True)])
-async def test_changed_roots_are_told_only_where_that_was_declared(declared: dict[str, Any], told: bool) -> None:
+async def test_changed_roots_are_announced_only_where_declared(declared: dict[str, Any], told: bool) -> None:
     peer, answers = ScriptedServer(), FakeRequestHandler(ROOTS)
     answers.capabilities = {"roots": declared}
     async with connect_to(peer, answers, era="handshake") as session:
@@ -324,7 +324,7 @@ async def test_changed_roots_are_told_only_where_that_was_declared(declared: dic
 @pytest.mark.req("life.op.undeclared-server-request")
 @pytest.mark.req("base.request.unknown-method")
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list", "tools/list", "x"])
-async def test_what_was_not_declared_is_refused_and_told_once(method: str) -> None:
+async def test_what_was_not_declared_is_refused_and_reported_once(method: str) -> None:
     peer = ScriptedServer()
     async with connect_to(peer, era="handshake"):
         for ident in (1, 2):
@@ -506,7 +506,7 @@ async def test_a_handshake_without_an_answer_ends_by_its_own_deadline_and_is_not
     assert peer.methods() == ["initialize"]
 
 
-async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
+async def test_waiters_of_a_session_learn_why_it_ended() -> None:
     peer = ScriptedServer()
     async with connect_to(peer, era="handshake") as session:
         peer.pipe.disconnect("The server exited with status 3.")
@@ -516,7 +516,7 @@ async def test_why_a_session_ended_is_known_to_whoever_waits_for_it() -> None:
 
 
 @pytest.mark.req("base.error.method-not-found")
-async def test_an_optional_method_nobody_knows_is_an_error_of_that_call_alone() -> None:
+async def test_an_unknown_optional_method_fails_that_call_only() -> None:
     peer = ScriptedServer(lambda peer, method, params: ErrorData(-32601, "no") if method == "prompts/list" else {})
     async with connect_to(peer, era="handshake") as session:
         with pytest.raises(RequestRefused):
@@ -559,7 +559,7 @@ async def test_what_only_the_server_knows_as_an_extension_changes_nothing(revisi
 
 
 @pytest.mark.req("life.ext.fallback")
-async def test_a_server_that_insists_on_an_extension_we_lack_is_told_with_its_name() -> None:
+async def test_a_server_that_insists_on_an_extension_we_lack_is_reported_with_its_name() -> None:
     data = Raw(b'{"requiredCapabilities":{"extensions":{"com.example/telepathy":{}}}}')
     peer = ScriptedServer(lambda peer, method, params: ErrorData(-32021, "think!", data), revision="2026-07-28")
     async with connect_to(peer) as session:

@@ -130,7 +130,7 @@ async def test_odd_values_under_reserved_keys_of_meta_break_no_message(revision:
         *[("tools/call", code, None, "") for code in (-32000, -32001, -32003, -32004, -32019, -1, 5, 0)],
     ],
 )
-def test_each_error_code_is_told_by_its_meaning_and_others_by_the_servers_words(
+def test_known_error_codes_are_explained_and_others_quote_the_server(
     method: str, code: int, data: Any, hint: str
 ) -> None:
     error = map_error("peer", method, ErrorData(code, "its words", Raw(json.dumps(data).encode()) if data else Raw()))
@@ -200,7 +200,7 @@ async def test_no_code_is_sent_that_the_specification_keeps_for_itself(code: int
 
 
 @pytest.mark.req("base.request.bad-params")
-async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_goes_on() -> None:
+async def test_a_mistake_of_ours_while_answering_is_an_internal_error_and_the_session_continues() -> None:
     class Broken(FakeRequestHandler):
         async def answer(self, ask: ServerRequest, context: ServerRequestContext) -> ClientResult:
             raise ZeroDivisionError("secret detail")
@@ -245,7 +245,7 @@ async def test_a_result_is_read_by_its_kind_and_an_unknown_kind_is_no_success() 
 
 
 @pytest.mark.req("life.op.respect-must")
-async def test_a_request_for_input_in_an_older_revision_is_told_with_both() -> None:
+async def test_input_required_in_an_older_revision_is_reported_with_both_names() -> None:
     peer = ScriptedServer(lambda peer, method, params: {"resultType": "input_required", "requestState": "s"})
     async with connect_to(peer, era="handshake") as session:
         with pytest.raises(MalformedMessage, match="2025-11-25 does not have"):
@@ -329,7 +329,7 @@ def values(heard: list[Notification]) -> list[tuple[float, float | None, str | N
 @pytest.mark.req("prog.notify")
 @pytest.mark.req("prog.float")
 @pytest.mark.req("prog.not-increasing")
-async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_is_reported_in_order_and_never_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.client.requests.MIN_INTERVAL", 0)
 
     def script(peer: ScriptedServer, method: str, params: dict[str, Any]) -> Any:
@@ -355,7 +355,7 @@ async def test_progress_is_told_as_it_came_and_never_moves_backwards(monkeypatch
 
 
 @pytest.mark.req("prog.flood")
-async def test_ten_values_a_second_are_told_and_the_last_one_always() -> None:
+async def test_progress_is_reported_ten_times_a_second_and_always_at_the_end() -> None:
     heard: list[Notification] = []
     meter = ProgressThrottle(heard.append)
     begun = anyio.current_time()

@@ -185,7 +185,7 @@ async def test_every_input_is_answered_and_the_state_goes_back_only_when_it_was_
 
 
 @pytest.mark.req("mrtr.state-only")
-async def test_a_round_with_a_state_alone_waits_and_goes_on() -> None:
+async def test_a_round_with_a_state_alone_waits_and_continues() -> None:
     replies: list[Any] = [
         {"resultType": "input_required", "requestState": "s", "inputRequests": {}},
         {"resultType": "complete"},

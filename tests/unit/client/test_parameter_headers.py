@@ -179,7 +179,7 @@ async def test_a_header_mismatch_lists_the_tools_again_and_tries_once_more() -> 
 @pytest.mark.anyio
 @pytest.mark.req("life.mod.version-retry")
 @pytest.mark.req("life.mod.version-retry-once")
-async def test_a_version_refused_and_offered_at_once_is_said_once_more_and_not_for_ever() -> None:
+async def test_a_version_refused_and_offered_at_once_is_tried_once_more_only() -> None:
     asked = 0
 
     async def handler(one: ReceivedRequest) -> object:

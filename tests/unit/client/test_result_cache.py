@@ -117,7 +117,7 @@ async def test_what_took_input_is_never_remembered() -> None:
 
 @pytest.mark.req("cache.private")
 @pytest.mark.req("cache.public")
-async def test_a_private_result_is_given_to_nobody_else_and_a_public_one_may_be() -> None:
+async def test_a_private_result_is_never_shared_and_a_public_one_may_be() -> None:
     who = "first"
     memory = ResultCache(lambda: who)
     memory.put(ReadResource("mine"), ReadResourceResult(ttl_ms=60_000, cache_scope="private"), 10)
@@ -227,7 +227,7 @@ async def test_a_list_of_which_a_page_ran_out_is_read_from_the_start(clock: Cloc
 
 @pytest.mark.req("page.invalid")
 @pytest.mark.parametrize("times", [1, 2, 100])
-async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_for_ever(times: int) -> None:
+async def test_a_cursor_that_is_not_good_any_more_starts_the_list_anew_and_not_forever(times: int) -> None:
     refusals = 0
 
     def server(method: str, params: dict[str, Any]) -> Any:

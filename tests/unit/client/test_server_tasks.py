@@ -230,7 +230,7 @@ async def test_the_lifetime_is_ours_to_say(wanted: float | None, given: int) -> 
         ] == -32602
 
 
-async def test_a_task_ends_with_its_lifetime_and_whoever_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_expires_and_its_waiters_get_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_tasks, "MIN_TTL", 50)
     peer, answers = ScriptedServer(), Slow()
     server = Server(peer)

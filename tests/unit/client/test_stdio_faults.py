@@ -89,7 +89,7 @@ async def test_an_answer_that_comes_byte_by_byte_is_one_answer() -> None:
         assert single_text(await session.request(CallTool("drip"))) == "dripped"
 
 
-async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_goes_on() -> None:
+async def test_an_answer_over_several_lines_fails_its_call_by_that_name_and_the_session_continues() -> None:
     notes = RecordingObserver()
     async with open_stdio_session(faulty_server(era="handshake"), notes) as session:
         begun = time.monotonic()
@@ -130,7 +130,7 @@ async def test_what_left_the_group_of_a_dead_server_does_not_hold_its_calls(tmp_
     daemon.kill()
 
 
-async def test_what_waits_for_a_full_pipe_ends_with_the_server_though_somebody_holds_the_pipe(tmp_path: Path) -> None:
+async def test_writes_to_a_full_pipe_end_with_the_server_even_if_the_pipe_stays_open(tmp_path: Path) -> None:
     note = tmp_path / "pids"
     calls = [CallTool("leave input open"), CallTool("echo", {"text": "x" * 5_000_000}), CallTool("echo", {"text": "y"})]
     ended: list[ServerError] = []
@@ -192,7 +192,7 @@ async def test_a_server_that_prints_while_its_input_waits_is_not_ended(monkeypat
     ],
 )
 @pytest.mark.req("stdio.spawn-failure")
-async def test_an_exit_at_start_is_told_before_the_connect_limit(fault: str, told: str) -> None:
+async def test_an_exit_at_start_is_reported_before_the_connect_limit(fault: str, told: str) -> None:
     begun = time.monotonic()
     with pytest.raises(StartupError, match=told):
         async with open_stdio_session(faulty_server(fault, era="stateless")):
@@ -200,7 +200,7 @@ async def test_an_exit_at_start_is_told_before_the_connect_limit(fault: str, tol
     assert time.monotonic() - begun < 15  # nobody waits for the connect limit, 30 s
 
 
-async def test_a_server_ended_from_outside_is_told_by_its_signal() -> None:
+async def test_a_killed_server_is_reported_with_its_signal() -> None:
     children = set(psutil.Process().children())
     async with open_stdio_session(faulty_server(era="handshake")) as session:
         (child,) = set(psutil.Process().children()) - children

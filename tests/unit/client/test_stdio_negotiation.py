@@ -150,7 +150,7 @@ async def test_the_answer_to_initialize_decides_and_a_server_of_both_eras_gets_t
 
 
 @pytest.mark.req("life.era.stdio-modern")
-async def test_a_refused_initialize_leaves_it_to_what_the_probe_said(tmp_path: Path) -> None:
+async def test_a_refused_initialize_keeps_the_result_of_the_probe(tmp_path: Path) -> None:
     server = Server(tmp_path, "modern, waits for both")
     assert await server.use() == "stateless"
     assert server.known == "stateless"

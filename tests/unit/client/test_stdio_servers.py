@@ -175,7 +175,7 @@ async def test_a_missing_folder_and_a_file_that_is_no_program_are_named(tmp_path
 
 
 @pytest.mark.req("stdio.spawn-failure")
-async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_words() -> None:
+async def test_a_server_that_dies_at_start_is_reported_with_status_and_last_output() -> None:
     begun = time.monotonic()
     with pytest.raises(StartupError, match=r"exited with status 3; it last said: cannot read licence\.key"):
         async with open_stdio_session(faulty_server("dies at start")):
@@ -267,7 +267,7 @@ async def test_a_broken_answer_fails_its_call_alone(tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", ["deep", "pretty"])
-async def test_an_answer_nobody_can_read_ends_with_its_deadline_and_the_session_goes_on(tool: str) -> None:
+async def test_an_unreadable_response_times_out_and_the_session_continues(tool: str) -> None:
     async with open_stdio_session(faulty_server()) as session:
         with pytest.raises(ServerError):
             await session.request(CallTool(tool), deadline=0.5)
@@ -410,7 +410,7 @@ async def test_a_result_of_an_unknown_kind_is_refused_in_the_stateless_era() -> 
 
 
 @pytest.mark.req("stdio.no-server-requests-modern", "stdio.no-responses-modern")
-async def test_a_question_from_a_stateless_server_is_told_once_and_not_answered(tmp_path: Path) -> None:
+async def test_a_question_from_a_stateless_server_is_reported_once_and_not_answered(tmp_path: Path) -> None:
     notes, note = RecordingObserver(), tmp_path / "seen"
     async with open_stdio_session(faulty_server("modern", str(note), era="stateless"), notes) as session:
         for _ in range(2):

@@ -156,7 +156,7 @@ async def test_nothing_wanted_or_offered_opens_no_subscription() -> None:
 
 @pytest.mark.req("sub.ack-subset")
 @pytest.mark.req("sub.id-unknown", "sub.error")
-async def test_a_changed_list_is_heard_of_from_a_server_that_takes_no_subscriptions_to_it() -> None:
+async def test_a_changed_list_is_noticed_without_subscriptions() -> None:
     offered = ServerCapabilities(tools=ListCapability())
     async with open_scripted_session(lambda *_: {}, capabilities=offered) as (session, seen, pipe):
         changes = session.changes(WatchedChanges(tools=False))
@@ -228,7 +228,7 @@ async def test_watching_more_opens_the_new_subscription_before_the_old_one_is_cl
     assert {"toolsListChanged": True} in asked
 
 
-async def test_a_resource_the_server_does_not_honour_is_said_and_what_was_watched_goes_on() -> None:
+async def test_a_resource_the_server_does_not_honour_is_reported_and_what_was_watched_continues() -> None:
     server = SubscriptionServer()
 
     def honours(wanted: dict[str, Any]) -> dict[str, Any]:
@@ -283,7 +283,7 @@ async def test_a_subscription_that_was_refused_does_not_come_to_life_later() -> 
         assert session.watched.uris == ("a:1",)
 
 
-async def test_a_server_that_never_acknowledges_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_never_acknowledges_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_TIMEOUT", 0.02)
     server = SubscriptionServer()
     server.accept_filter = lambda _: None

@@ -196,7 +196,7 @@ async def test_a_status_notice_ends_the_wait_for_the_next_poll() -> None:
 
 
 @pytest.mark.req("task.old.status-notification")
-async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -> None:
+async def test_polling_continues_under_a_flood_of_notices_that_say_nothing_new() -> None:
     def flood(peer: ScriptedServer) -> Any:
         for _ in range(50):
             peer.say(method="notifications/tasks/status", params=task())
@@ -210,7 +210,7 @@ async def test_polling_goes_on_under_a_flood_of_notices_that_say_nothing_new() -
 
 
 @pytest.mark.req("task.old.status-notification")
-async def test_polling_goes_on_while_notices_come_more_often_than_polls() -> None:
+async def test_polling_continues_while_notices_come_more_often_than_polls() -> None:
     slow = task(pollInterval=100)
     peer = at(Jobs(slow, slow, task("completed"), created={"task": slow}))
     async with connect_to(peer, era="handshake") as session, anyio.create_task_group() as group:
@@ -324,7 +324,7 @@ async def test_a_task_that_needs_input_gets_tasks_result_at_once_and_its_questio
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled", "stopped by us"])
-async def test_a_question_hears_of_the_end_of_its_task_however_that_came_and_stays_open(end: str) -> None:
+async def test_a_question_stays_open_and_shows_that_its_task_ended(end: str) -> None:
     answers = Asking()
 
     def first(peer: ScriptedServer) -> Any:
@@ -393,7 +393,7 @@ async def test_a_result_that_came_too_early_is_asked_for_again() -> None:
 
 
 @pytest.mark.req("task.old.any-stream")
-async def test_what_belongs_to_a_task_is_heard_on_any_stream_of_an_http_server() -> None:
+async def test_task_messages_are_received_on_any_stream_of_an_http_server() -> None:
     """The question comes on the GET stream, progress with tasks/result, the status with a call that is none of it."""
     answers, heard = Asking(), list[Notification]()
     answers.let.set()
@@ -487,7 +487,7 @@ async def test_a_failed_task_without_a_result_is_the_requests_own_error_with_wha
 
 @pytest.mark.req("task.old.errors")
 @pytest.mark.parametrize("status", ["tasks/get", "tasks/result"])
-async def test_a_task_that_vanished_is_told_as_such(status: str) -> None:
+async def test_a_task_that_vanished_is_reported_as_such(status: str) -> None:
     gone = ErrorData(-32602, "Task not found")
     jobs = Jobs(task(), gone) if status == "tasks/get" else Jobs(task("completed"), result=gone)
     peer = at(jobs)
@@ -553,7 +553,7 @@ async def test_a_task_that_is_made_after_its_caller_left_is_cancelled_then() -> 
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
-async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
+async def test_quitting_waits_briefly_for_task_cancellations() -> None:
     """Caller and session are cancelled together; a server of HTTP that is slow to answer hears of it all the same."""
     seen: list[str] = []
     opened, polled = anyio.Event(), anyio.Event()
@@ -600,7 +600,7 @@ async def test_quitting_waits_a_moment_for_what_must_be_said_of_tasks() -> None:
 
 
 @pytest.mark.req("cancel.tasks", revisions=("2025-11-25",))
-async def test_a_task_over_its_time_is_cancelled_and_told() -> None:
+async def test_a_task_over_its_time_is_cancelled_and_reported() -> None:
     peer = at(Jobs(task()))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)
@@ -650,7 +650,7 @@ async def test_a_task_that_cannot_be_one_ends_the_call(created: Any, state: Any)
             await session.request(CallTool("dig"))
 
 
-async def test_an_unknown_status_is_said_once_and_taken_for_working() -> None:
+async def test_an_unknown_status_is_reported_once_and_taken_for_working() -> None:
     peer = at(Jobs(task("pondering"), task("musing"), task("completed")))
     async with connect_to(peer, era="handshake") as session:
         await list_tools(session)

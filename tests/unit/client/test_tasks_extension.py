@@ -305,7 +305,7 @@ async def test_each_input_is_asked_for_once_however_often_it_is_listed() -> None
 
 
 @pytest.mark.req("task.ext.input")
-async def test_polling_goes_on_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
+async def test_polling_continues_while_a_person_thinks_and_the_question_goes_with_the_task() -> None:
     answers = Thinking(ANSWERS)
     jobs = Jobs(*[asking("who")] * 4, task("completed"))
     said, _ = await dig(jobs, answers, deadline=0.05)

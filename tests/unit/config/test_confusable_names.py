@@ -28,7 +28,7 @@ def test_names_of_one_alphabet_are_not_warned_about(name: str) -> None:
     assert describe_name_risk(name) == ""
 
 
-def test_two_names_that_look_alike_are_told_of() -> None:
+def test_two_names_that_look_alike_are_reported() -> None:
     assert list(confusable_pairs(["github", "gіthub", "other"])) == [("github", "gіthub")]
     assert list(confusable_pairs(["fi1es", "files", "FILES"])) == [
         ("fi1es", "files"),

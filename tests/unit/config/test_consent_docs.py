@@ -24,7 +24,7 @@ def test_each_rule_of_the_table_is_one(text: str) -> None:
     assert format_rule(parse_rule(text)) == text
 
 
-def test_the_table_means_what_it_says() -> None:
+def test_the_table_matches_the_code() -> None:
     assert len(RULES) == 8
     rules = [parse_rule(text) for text in RULES]
     assert [rule.covers("fs", "read_file") for rule in rules[:4]] == [True, True, True, True]
@@ -44,7 +44,7 @@ def test_each_percent_code_of_the_page_is_one(code: str) -> None:
 
 
 @pytest.mark.req("sec.docs")
-def test_it_says_what_connecting_allowing_and_sampling_may_cost_and_the_readme_leads_to_it() -> None:
+def test_it_explains_the_risks_and_the_readme_links_to_it() -> None:
     said = PAGE.split("## What you agree to")[1].split("## ")[0]
     for words in ("with your rights", "Allowing a tool", "Sampling", "at your cost"):
         assert words in said

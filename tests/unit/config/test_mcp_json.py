@@ -91,7 +91,7 @@ def test_the_certificates_of_an_authority_are_named_beside_the_file_they_are_nam
     "entry",
     [{"url": "https://a.example/", "mcphost": {"caFile": 5}}, {"command": "x", "mcphost": {"caFile": "y"}}],
 )
-def test_certificates_that_cannot_be_meant_are_told(tmp_path: Path, entry: Any) -> None:
+def test_certificates_that_cannot_be_meant_are_reported(tmp_path: Path, entry: Any) -> None:
     assert "caFile" in problem(tmp_path, entry)
 
 
@@ -158,7 +158,7 @@ def test_name_that_cannot_be_shown_or_typed_is_refused(tmp_path: Path, name: str
     assert "\u202e" not in text
 
 
-def test_two_servers_of_one_name_are_told_and_the_first_counts(tmp_path: Path) -> None:
+def test_two_servers_of_one_name_are_reported_and_the_first_counts(tmp_path: Path) -> None:
     config = read(tmp_path, '{"mcpServers": {"x": {"command": "first"}, "x": {"command": "second"}}}')
     assert [server.command for server in config.servers] == ["first"]
     assert "two servers of this name" in find_server_problem(config, "x")
@@ -209,7 +209,7 @@ def test_missing_folder_is_an_empty_configuration(tmp_path: Path) -> None:
     assert load_config(folder) == HostConfig(settings_file=str(folder / "config.toml"))
 
 
-def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path) -> None:
+def test_plain_secret_is_reported_without_showing_it_and_still_works(tmp_path: Path) -> None:
     entry = {"url": "https://h", "headers": {"Authorization": "Bearer abcdef123456"}}
     config = read(tmp_path, {"mcpServers": {"x": entry}})
     assert config.servers[0].headers == entry["headers"]
@@ -221,13 +221,13 @@ def test_plain_secret_is_told_without_showing_it_and_still_works(tmp_path: Path)
     assert "mode 0644" in load_config(tmp_path).problems[0]
 
 
-def test_reference_we_do_not_fill_in_is_told(tmp_path: Path) -> None:
+def test_reference_we_do_not_fill_in_is_reported(tmp_path: Path) -> None:
     config = read(tmp_path, {"mcpServers": {"x": {"command": "y", "env": {"A": "${input:key}"}}}})
     assert "${input:key}" in config.problems[0]
     assert config.servers
 
 
-def test_command_with_its_arguments_in_one_text_is_told(tmp_path: Path) -> None:
+def test_command_with_its_arguments_in_one_text_is_reported(tmp_path: Path) -> None:
     config = read(tmp_path, {"mcpServers": {"x": {"command": "npx -y thing"}}})
     assert '"command": "npx", "args": ["-y", "thing"]' in config.problems[0]
 
@@ -322,7 +322,7 @@ def test_the_same_entry_in_another_configuration_folder_is_approved_by_itself(tm
     )
 
 
-def test_a_folder_is_the_one_that_its_links_lead_to(tmp_path: Path) -> None:
+def test_a_folder_is_resolved_through_its_links(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     assert user_server(tmp_path / "config", cwd=str(tmp_path / "link" / "src")).cwd == str(tmp_path / "real" / "src")
@@ -431,7 +431,7 @@ def test_a_difference_shows_what_is_gone_and_what_is_new_line_by_line() -> None:
     )  # fmt: skip
 
 
-def test_the_difference_of_huge_commands_is_told() -> None:
+def test_the_difference_of_huge_commands_is_reported() -> None:
     lines = diff_lines(["a"] * 50_000, ["b"] * 50_000)
     assert (len(lines), lines[0], lines[-1]) == (100_000, "- a", "+ b")
 

@@ -96,7 +96,7 @@ def test_a_page_is_there_until_it_was_visited(client: Client) -> None:
         build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
 
 
-def test_a_page_nobody_wants_to_see_is_gone(client: Client) -> None:
+def test_the_page_of_a_declined_url_is_closed(client: Client) -> None:
     assert text(client.call("open_page", {"action": "decline"})) == "You declined: you said no."
     with pytest.raises(OSError, match="refused"):
         build_opener(ProxyHandler({})).open(client.asked["params"]["url"], timeout=5).close()
@@ -110,7 +110,7 @@ def test_the_clients_model_is_asked(client: Client) -> None:
     assert client.asked["params"]["maxTokens"] == 60
 
 
-def test_a_client_that_refuses_with_an_error_is_told_so(peer: DemoClient) -> None:
+def test_a_client_error_is_reported_by_the_tool(peer: DemoClient) -> None:
     client = Client(peer, "handshake")
     refused = client.call("ask_model", {"error": {"code": -1, "message": "User rejected it"}})
     assert refused["isError"]

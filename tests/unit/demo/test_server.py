@@ -149,7 +149,7 @@ def test_prompt_is_filled_and_its_required_argument_demanded(peer: DemoClient) -
         (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"demo://no"}}\n', -32002),
     ],
 )
-def test_bad_lines_get_an_error_and_the_server_goes_on(peer: DemoClient, line: bytes, code: int) -> None:
+def test_bad_lines_get_an_error_and_the_server_continues(peer: DemoClient, line: bytes, code: int) -> None:
     peer.hello()
     peer.write(line)
     assert peer.read()["error"]["code"] == code

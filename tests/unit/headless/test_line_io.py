@@ -70,7 +70,7 @@ async def test_writer_keeps_order_and_ends_after_everything_is_written() -> None
         assert file.read() == b"".join(b"%d\n" % number for number in range(100))
 
 
-async def test_slow_reader_delays_nobody_and_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_delays_no_other_output_and_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(line_io, "MAX_BACKLOG_BYTES", 1_000_000)
     reader, descriptor = os.pipe()
     writer = LineWriter(descriptor)

@@ -304,7 +304,7 @@ async def test_question_stays_open_until_it_is_answered_well() -> None:
     assert got == [AllowSession()]
 
 
-async def test_question_nobody_waits_for_is_withdrawn() -> None:
+async def test_an_abandoned_question_is_withdrawn() -> None:
     front, events = PipeFrontend(), []
     front.set_emit(events.append)
     async with anyio.create_task_group() as tasks:

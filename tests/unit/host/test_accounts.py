@@ -107,7 +107,7 @@ async def test_a_server_that_wants_no_account_has_none(tmp_path: Path) -> None:
     assert asked.account == ""
 
 
-async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_wanted(tmp_path: Path) -> None:
+async def test_signing_out_revokes_and_disconnects_and_asks_only_on_demand(tmp_path: Path) -> None:
     async with run_peer(kind=Tracker) as one, hosting(tmp_path, one, ScriptedFrontend()) as host:
         await host.servers.ensure_ready("tracker")
         (token,) = one.valid
@@ -139,7 +139,7 @@ async def test_signing_out_revokes_closes_the_connection_and_asks_nobody_until_w
         (1000 + 86400 * 3, False, "good", "for 3 more days"),
     ],
 )
-def test_how_long_a_sign_in_lasts_is_said_in_words_and_never_below_nothing(
+def test_the_lifetime_of_a_sign_in_is_shown_in_words_and_never_negative(
     expires: float, is_renewable: bool, valid: str, words: str
 ) -> None:
     account = Account(server="s", url="u", issuer="i", expires=expires, is_renewable=is_renewable)
@@ -282,7 +282,7 @@ async def test_signing_out_of_one_account_leaves_the_other_and_its_connection_al
             await host.accounts.sign_out("tracker", "home")
 
 
-async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(tmp_path: Path) -> None:
+async def test_after_signing_out_no_other_account_is_used_before_one_is_chosen(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         # The one without a name is nobody's choice either.
         for name in ("default", "work"):
@@ -308,7 +308,7 @@ async def test_after_signing_out_nobody_else_is_used_before_somebody_is_chosen(t
         assert one.calls() == [secret["home"]]
 
 
-async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in(tmp_path: Path) -> None:
+async def test_a_noninteractive_command_lists_the_other_accounts(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, keep):
         await host.accounts.sign_out("tracker")
         server = ServerConfig(name="tracker", url=one.url)
@@ -320,7 +320,7 @@ async def test_where_nobody_can_be_asked_a_command_is_told_who_else_is_signed_in
     assert "Signed in there as home: mcphost accounts use tracker NAME" in caught.value.hint
 
 
-async def test_an_account_that_nobody_has_or_that_the_file_decides_about_cannot_be_chosen(tmp_path: Path) -> None:
+async def test_an_unknown_or_configured_account_cannot_be_chosen(tmp_path: Path) -> None:
     async with run_peer(kind=Whose) as one, with_two(tmp_path, one, ScriptedFrontend()) as (host, _):
         for name, why in (("wrok", "Nobody is signed in"), ("a\x1bb", "visible"), ("x" * 61, "at most 60")):
             with pytest.raises(UsageError, match=why):

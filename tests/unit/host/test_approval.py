@@ -43,7 +43,7 @@ def trusting(grants: GrantStore, *answers: Any) -> tuple[ServerApprovals, Script
 
 
 @pytest.mark.parametrize(("answer", "later"), [(TrustOnce(), False), (TrustAlways(), True), (DoNotTrust(), False)])
-async def test_an_approval_lasts_as_long_as_was_said(grants: GrantStore, answer: Any, later: bool) -> None:
+async def test_an_approval_lasts_as_long_as_chosen(grants: GrantStore, answer: Any, later: bool) -> None:
     one, front = trusting(grants, answer)
     allowed = not isinstance(answer, DoNotTrust)
     assert await one.ask_approval(SERVER) is allowed
@@ -81,7 +81,7 @@ async def test_what_is_started_or_reached_in_another_way_is_asked_about_again(
     assert await one.ask_approval(before), "what was approved stays so"
 
 
-async def test_the_question_says_all_there_is_and_no_secret() -> None:
+async def test_the_question_shows_everything_but_secrets() -> None:
     asked = make_question(replace(SERVER, trust_annotations=True), None)
     assert (asked.command, asked.cwd, asked.env_names) == (("npx", "-y", "fs"), "/srv/a", ("TOKEN",))
     assert asked.file == "/srv/a/.mcp.json"

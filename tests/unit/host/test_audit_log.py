@@ -54,7 +54,7 @@ def rows(folder: Path) -> tuple[AuditRow, ...]:
     return AuditReader(folder / "l.db").page(AuditFilter(), 100)[::-1][1:]
 
 
-async def test_an_answer_is_on_the_disk_before_anybody_hears_it(tmp_path: Path) -> None:
+async def test_an_answer_is_recorded_on_disk_before_it_is_returned(tmp_path: Path) -> None:
     book = journal(tmp_path)
     answer = await book.wrap_frontend(ScriptedFrontend(AllowOnce({"path": "/b"}))).ask(ASKED)
     # Another connection sees it now, and nothing was flushed or closed.
@@ -173,7 +173,7 @@ async def test_what_must_be_recorded_and_cannot_be_is_refused(tmp_path: Path) ->
         await book.record_decision(TOOL, "allow", who="grant")
 
 
-async def test_otherwise_work_goes_on_and_the_rows_are_written_when_they_can_be(tmp_path: Path) -> None:
+async def test_otherwise_work_continues_and_rows_are_written_later(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("a file where a folder should be")
     book = journal(tmp_path / "no")
     assert await book.wrap_frontend(ScriptedFrontend(AllowOnce())).ask(ASKED) == AllowOnce()

@@ -67,7 +67,7 @@ async def running(**budget: Any) -> AsyncIterator[Mode]:
     "other",
     [{"server": "x"}, {"digest": "other"}, {"account": "home"}, {"account": ""}, {"words": "evil"}, {"name": "u"}],
 )
-async def test_only_exactly_what_was_picked_runs_unasked(other: dict[str, Any]) -> None:
+async def test_only_exactly_the_picked_tools_are_auto_approved(other: dict[str, Any]) -> None:
     async with running(calls=2) as mode:
         assert not mode.autonomy.approve(identify_tool(offered(**other)), {})
         assert mode.autonomy.approve(identify_tool(offered()), {})

@@ -84,7 +84,7 @@ async def test_a_result_of_another_conversation_cannot_be_read(tmp_path: Path) -
     assert last(model.requests[2]).is_error
 
 
-async def test_a_result_that_could_not_be_kept_is_told_to_both(tmp_path: Path) -> None:
+async def test_a_result_that_could_not_be_stored_is_reported_to_user_and_model(tmp_path: Path) -> None:
     model, finished = await exchange(tmp_path, None)
     assert "was not stored" in finished[0].text
     told = last(model.requests[1])
@@ -93,7 +93,7 @@ async def test_a_result_that_could_not_be_kept_is_told_to_both(tmp_path: Path) -
     assert told.text.endswith("The rest is left out]")
 
 
-async def test_a_result_of_usual_size_is_kept_nowhere(tmp_path: Path) -> None:
+async def test_a_result_of_usual_size_is_not_stored(tmp_path: Path) -> None:
     model, _ = await exchange(tmp_path, tmp_path / "results", big="x" * MODEL_TEXT_LIMIT)
     assert last(model.requests[1]).text == "x" * MODEL_TEXT_LIMIT
     assert not (tmp_path / "results").exists()

@@ -278,7 +278,7 @@ async def test_a_call_refused_for_what_it_asks_makes_the_next_one_look_first(
         assert server.count("tools/list") == before + 1
 
 
-async def test_a_change_that_nobody_subscribed_to_makes_the_next_call_look_first(
+async def test_an_unsubscribed_change_makes_the_next_call_list_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "IDLE_RATIO", 0)
@@ -330,7 +330,7 @@ async def test_a_flood_of_changes_costs_no_listing_for_each_call_and_the_calls_a
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
+async def test_a_call_waits_for_the_list_that_its_server_announced_as_changed(
     revision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)  # the pause, whose length the server may choose
@@ -357,7 +357,7 @@ async def test_a_call_waits_for_the_list_that_its_server_said_is_another_one(
     assert server.count("tools/call") == 0
 
 
-async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_one_cannot_be_read(
+async def test_a_call_is_refused_when_the_changed_list_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_watcher, "REFRESH_SECONDS", 1_000)
@@ -377,7 +377,9 @@ async def test_a_call_is_refused_when_the_list_that_its_server_said_is_another_o
 # -- watched resources
 @pytest.mark.req("res.updated", "stdio.restart.resubscribe")
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_a_watched_resource_is_told_of_and_watched_again_after_a_reconnect(revision: str, tmp_path: Path) -> None:
+async def test_a_watched_resource_is_reported_and_watched_again_after_a_reconnect(
+    revision: str, tmp_path: Path
+) -> None:
     first, second = Listed(revision), Listed(revision)
     stateless = revision == "2026-07-28"
     async with open_peer_host(tmp_path, first.peer, second.peer) as host:
@@ -461,7 +463,7 @@ async def test_a_flood_of_updates_is_a_few_events(tmp_path: Path) -> None:
         assert len([event for event in feed.drain() if isinstance(event, ResourceChanged)]) <= 2
 
 
-def test_an_update_that_nobody_read_yet_is_not_told_twice() -> None:
+def test_an_unread_update_is_not_reported_twice() -> None:
     feeds = EventBus()
     feed = feeds.subscribe()
     for _ in range(1_000):
@@ -472,7 +474,7 @@ def test_an_update_that_nobody_read_yet_is_not_told_twice() -> None:
     assert feed.drain() == [ResourceChanged("s", "a")]
 
 
-async def test_very_many_updates_are_told_with_turns_for_others_between_them() -> None:
+async def test_many_updates_are_published_without_blocking_the_event_loop() -> None:
     told: list[object] = []
     turns: list[int] = []
     feeds = SimpleNamespace(publish=told.append)

@@ -31,7 +31,7 @@ HOME = os.path.expanduser("~")
         (("npx", "-y", "fs", "/"), "whole disk"),
     ],
 )
-def test_a_dangerous_command_is_said_to_be_one(command: tuple[str, ...], words: str) -> None:
+def test_a_dangerous_command_is_marked(command: tuple[str, ...], words: str) -> None:
     (only,) = command_risks(command)
     assert words in only
     asked = make_question(ServerConfig(name="x", command=command[0], args=command[1:]), None)

@@ -115,7 +115,7 @@ async def test_a_rule_allows_what_it_covers_from_then_on_and_in_the_next_run(pro
 
 
 @pytest.mark.parametrize("text", ["s/t?n=<5", "s/other", "x/t", "s/t?m=1", "s/t?n=re:5", "s/t?n=under:/"])
-async def test_a_rule_that_does_not_cover_its_own_call_is_a_refusal_and_kept_nowhere(program: Make, text: str) -> None:
+async def test_a_rule_that_does_not_cover_its_own_call_is_refused_and_not_stored(program: Make, text: str) -> None:
     one = program(rule(text))
     assert await one.decide(subject(), n=5) == Deny(RULE_MISMATCH)
     assert await one.grants.list_all(include_revoked=True) == ()
@@ -378,7 +378,7 @@ async def test_a_call_that_cannot_be_edited_does_not_run_with_other_arguments(pr
     assert await one.grants.list_all() == ()
 
 
-async def test_a_value_that_nobody_can_judge_is_refused_by_the_never_list_and_asked_about_by_a_grant(
+async def test_an_undecidable_value_is_refused_by_the_never_list_and_asked_about_by_a_grant(
     program: Make,
 ) -> None:
     strict = program(written=ConfigRules(never=(parse_rule("s/t?p=under:/etc"),)))
@@ -432,7 +432,7 @@ async def test_a_grant_is_bound_to_the_definition_that_was_shown_and_not_to_what
             await one.grants.revoke(grant.id)
 
 
-async def test_a_claim_counts_only_where_the_user_said_so_and_not_for_what_changed(program: Make) -> None:
+async def test_a_claim_counts_only_where_configured_and_not_for_changed_tools(program: Make) -> None:
     assert await program().decide(subject(is_read_only_trusted=True)) == Approval("claim", {})
     assert await program(NO).decide(subject(is_read_only_trusted=False)) == NO
     assert await program(NO).decide(subject(is_read_only_trusted=True), changed=True) == NO
@@ -463,7 +463,7 @@ async def test_what_the_user_calls_runs_unless_it_is_forbidden_or_was_allowed_as
             await one.consent.check_manual_call(offered("a"), {"n": given})
 
 
-async def test_what_runs_unasked_is_asked_last_and_counts_only_when_nothing_else_decides(program: Make) -> None:
+async def test_auto_approval_is_checked_last_and_applies_only_when_nothing_else_decides(program: Make) -> None:
     counted: list[str] = []
 
     def unasked(about: ToolIdentity, arguments: dict[str, Any]) -> bool:

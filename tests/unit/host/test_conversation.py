@@ -24,7 +24,7 @@ async def test_its_title_is_the_first_line_bounded(tmp_path: Path) -> None:
     assert conversation.title.endswith("…")
 
 
-async def test_what_could_not_be_saved_is_told_once_kept_and_saved_later(tmp_path: Path) -> None:
+async def test_a_failed_save_is_reported_once_and_repeated_later(tmp_path: Path) -> None:
     database = Database(tmp_path / "s.db")
     saved = ConversationStore(database)
     told: list[StoreError] = []
@@ -41,7 +41,7 @@ async def test_what_could_not_be_saved_is_told_once_kept_and_saved_later(tmp_pat
     assert [message.text for message in loaded or ()] == ["one", "two", "three", "four"]
 
 
-async def test_a_stored_conversation_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_stored_conversation_continues_where_it_was(tmp_path: Path) -> None:
     saved = ConversationStore(Database(tmp_path / "s.db"))
     first = Conversation(saved, lambda error: None)
     await first.append(user("one"))

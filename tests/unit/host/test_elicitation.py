@@ -133,7 +133,7 @@ async def test_a_form_that_asks_for_a_secret_comes_with_a_warning(tmp_path: Path
 @pytest.mark.req("life.init.caps.elicitation")
 @pytest.mark.req("elic.caps.at-least-one")
 @pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
-async def test_each_revision_is_told_what_it_knows_of_elicitation(revision: str, tmp_path: Path) -> None:
+async def test_each_revision_declares_the_elicitation_modes_it_has(revision: str, tmp_path: Path) -> None:
     peer = AskingServer(revision, {"a": form_request(NAME)})
     known = {"2025-06-18": {}, "2025-11-25": {"form": {}, "url": {}}, STATELESS: {"form": {}, "url": {}}}
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(Decline())) as host:
@@ -186,7 +186,7 @@ async def test_a_server_of_a_revision_without_addresses_gets_no_question_about_o
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.req("mrtr.undeclared")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_nothing_is_declared_where_nobody_can_be_asked(revision: str, tmp_path: Path) -> None:
+async def test_noninteractive_runs_declare_no_elicitation(revision: str, tmp_path: Path) -> None:
     peer = AskingServer(revision, {"a": form_request(NAME)})
     async with open_asking_host(tmp_path, peer, RefusingFrontend()) as host:
         assert not {"elicitation", "sampling", "roots"} & set(peer.declared)
@@ -211,7 +211,7 @@ async def test_an_address_is_shown_whole_with_its_host_and_accepted_without_cont
 
 
 @pytest.mark.req("elic.url.no-prefetch")
-async def test_nobody_but_the_browser_connects_to_an_address(tmp_path: Path) -> None:
+async def test_only_the_browser_connects_to_an_elicited_url(tmp_path: Path) -> None:
     came: list[object] = []
 
     async def note(stream: SocketStream) -> None:
@@ -268,7 +268,7 @@ async def test_an_address_needs_its_id_in_the_handshake_era_only(tmp_path: Path)
 
 @pytest.mark.req("elic.url.complete")
 @pytest.mark.req("elic.url.complete-unknown")
-async def test_what_the_server_says_is_done_is_told_once_and_unknown_ids_mean_nothing(tmp_path: Path) -> None:
+async def test_a_completion_notice_is_reported_once_and_unknown_ids_are_ignored(tmp_path: Path) -> None:
     peer = AskingServer("2025-11-25", {"a": url_request(PAGE)})
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(AcceptUrl())) as host:
         feed = host.events.subscribe()
@@ -289,9 +289,7 @@ def elicitation(front: ScriptedFrontend) -> tuple[ElicitationHandler, list[str]]
 
 @pytest.mark.parametrize("verdict", [Decline(), Cancel()])
 @pytest.mark.parametrize("needed", [True, False], ids=["a call needs it", "asked by itself"])
-async def test_what_a_server_calls_done_is_not_told_of_an_address_that_nobody_went_to(
-    verdict: Any, needed: bool
-) -> None:
+async def test_completion_of_an_unvisited_url_is_not_reported(verdict: Any, needed: bool) -> None:
     one, told = elicitation(ScriptedFrontend(verdict))
     ask, context = Elicit(message="Go.", mode="url", url=PAGE, elicitation_id="e1"), ServerRequestContext()
     await (
@@ -380,7 +378,7 @@ async def test_a_call_whose_address_is_not_visited_is_not_repeated(verdicts: Any
     assert len(peer.calls) == 1
 
 
-async def test_a_server_that_never_has_enough_visited_is_told_as_refusing(tmp_path: Path) -> None:
+async def test_endless_url_requests_are_reported_as_a_refusal(tmp_path: Path) -> None:
     peer = Gate(PAGE)
     async with open_asking_host(tmp_path, peer, ScriptedFrontend(*(AcceptUrl(), True) * 3)) as host:
         with pytest.raises(RequestRefused, match="Not yet"):
@@ -481,7 +479,7 @@ async def test_an_id_that_is_used_twice_at_a_time_gets_two_answers_and_ends_noth
         assert (await host.tools.call("peer", "plain", {})).text == "{}"
 
 
-async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_server_takes_it_back(
+async def test_a_form_of_a_stopped_call_stays_marked_until_the_server_withdraws_it(
     tmp_path: Path,
 ) -> None:
     peer, front = AskingServer("2025-11-25", {"a": form_request(NAME)}), ScriptedFrontend()
@@ -505,7 +503,7 @@ async def test_a_form_stays_when_its_call_was_stopped_and_says_so_until_the_serv
 
 @pytest.mark.req("samp.association")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_for_has_none(
+async def test_questions_of_one_call_share_a_number_and_unsolicited_ones_have_none(
     tmp_path: Path, revision: str
 ) -> None:
     peer = AskingServer(revision, {"a": form_request(NAME), "b": form_request(NAME)})
@@ -521,7 +519,7 @@ async def test_questions_of_one_call_have_one_number_and_one_that_nobody_asked_f
             assert (front.asked[2].number, front.asked[2].why) == (0, "asked on its own; no tool is running")
 
 
-async def test_forms_that_cannot_be_shown_are_told_of_once_for_each_reason_and_not_without_end() -> None:
+async def test_unshowable_forms_are_reported_once_per_reason_and_bounded() -> None:
     one, told = elicitation(ScriptedFrontend())
     context = ServerRequestContext(revision=Revision.V2025_11_25)
     for number in range(200):

@@ -25,7 +25,7 @@ async def collect(feeds: EventBus, *events: HostEvent) -> list[HostEvent]:
     return [event async for event in feed]
 
 
-async def test_text_that_nobody_read_yet_merges_into_one_event() -> None:
+async def test_unread_text_merges_into_one_event() -> None:
     got = await collect(EventBus(), TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b"), TextDeltaEvent(1, "c"))
     assert got == [TextDeltaEvent(1, "abc")]
 
@@ -82,7 +82,7 @@ async def test_a_reader_that_waits_gets_each_event_as_it_comes() -> None:
     assert got == [TextDeltaEvent(1, "a"), TextDeltaEvent(1, "b")]
 
 
-async def test_every_feed_hears_what_came_after_it_was_opened() -> None:
+async def test_every_event_queue_gets_events_after_it_was_opened() -> None:
     feeds = EventBus()
     first = feeds.subscribe()
     feeds.publish(NoticeEvent("info", "one"))

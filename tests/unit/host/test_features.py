@@ -42,7 +42,7 @@ def sent(peer: ScriptedServer, method: str) -> list[dict[str, Any]]:
 @pytest.mark.req("comp.context")
 @pytest.mark.req("comp.context-not-before")
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_completion_says_what_is_typed_and_what_is_filled_in(revision: str, tmp_path: Path) -> None:
+async def test_completion_sends_the_typed_and_the_filled_in_values(revision: str, tmp_path: Path) -> None:
     peer = offering(lambda *_: {"resultType": "complete", "completion": {"values": ["Sales"]}}, revision)
     async with open_peer_host(tmp_path, peer) as host:
         prompt, template = PromptReference("p"), ResourceTemplateReference("a://{x}/{y}")
@@ -89,7 +89,7 @@ async def test_an_old_server_is_tried_once_and_not_again_when_it_knows_no_comple
         ({"values": ["x" * 9_000, "b"]}, 1, False),
     ],
 )
-async def test_a_hundred_values_are_taken_and_more_are_said_to_be_there(
+async def test_a_hundred_values_are_taken_and_more_are_indicated(
     completion: dict[str, Any], count: int, more: bool, tmp_path: Path
 ) -> None:
     async with open_peer_host(tmp_path, offering(lambda *_: {"completion": completion})) as host:
@@ -159,9 +159,7 @@ async def test_a_read_may_give_several_contents_or_none(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("data", [None, {"uri": "a://named"}, {"uri": 5}, "text"])
-async def test_a_resource_that_is_not_there_is_said_in_words(
-    error: ErrorData, words: str, data: Any, tmp_path: Path
-) -> None:
+async def test_a_missing_resource_is_reported_in_words(error: ErrorData, words: str, data: Any, tmp_path: Path) -> None:
     full = ErrorData(error.code, error.message, Raw(encode(data))) if data is not None else error
     async with open_peer_host(tmp_path, offering(lambda *_: full)) as host:
         with pytest.raises(RequestRefused) as caught:
@@ -263,7 +261,7 @@ async def test_a_level_from_the_configuration_or_the_user_is_sent_once_each(tmp_
 
 
 @pytest.mark.req("log.level.legacy")
-async def test_no_level_is_sent_when_nobody_chose_one_or_the_server_declared_none(tmp_path: Path) -> None:
+async def test_no_log_level_is_sent_unless_chosen_and_declared(tmp_path: Path) -> None:
     silent, plain = offering(lambda *_: {}), offering(lambda *_: {})
     plain.capabilities = {key: value for key, value in ALL_CAPABILITIES.items() if key != "logging"}
     (tmp_path / "b").mkdir()

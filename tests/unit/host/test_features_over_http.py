@@ -115,7 +115,7 @@ async def test_a_log_message_on_the_stream_of_a_call_is_attributed_to_it(tmp_pat
 @pytest.mark.req("res.subscribe.modern")
 @pytest.mark.req("sub.cancel")
 @pytest.mark.req("sub.id-unknown")
-async def test_a_watched_resource_is_told_of_on_a_stream_that_closes_when_nobody_wants_it(tmp_path: Path) -> None:
+async def test_a_watched_resource_uses_a_stream_that_closes_with_the_last_watcher(tmp_path: Path) -> None:
     server = Server()
     async with serve(server.handle) as raw, open_peer_host(tmp_path, url=raw.url) as host:
         feed = host.events.subscribe()

@@ -81,7 +81,7 @@ async def page(tmp_path: Path) -> AsyncIterator[Page]:
     await checker.close()
 
 
-async def test_what_counts_here_and_now_says_so(page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_active_grants_are_marked_active(page: Page, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     await page.give()
     await page.give("s", tools=())
@@ -100,7 +100,7 @@ async def test_what_counts_here_and_now_says_so(page: Page, monkeypatch: pytest.
         ({"expires": 5.0}, "suspended", EXPIRED_REASON),
     ],
 )
-async def test_what_does_not_count_says_why(page: Page, given: dict[str, Any], state: str, why: str) -> None:
+async def test_inactive_grants_show_a_reason(page: Page, given: dict[str, Any], state: str, why: str) -> None:
     await page.give(**given)
     assert await page.states() == [(state, why)]
 

@@ -50,7 +50,7 @@ def data(kind: str, claimed: str = "") -> str:
 
 @pytest.mark.req("icon.mime", "icon.content")
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_an_icon_that_is_the_picture_it_says_it_is_can_be_drawn(kind: str) -> None:
+def test_a_correctly_labelled_icon_can_be_drawn(kind: str) -> None:
     found = find_drawable((Icon(data(kind)),), dark=True)
     assert found is not None
     assert found.mime_type == f"image/{kind.lower()}"
@@ -74,7 +74,7 @@ SCRIPT = base64.b64encode(b"<svg xmlns='http://www.w3.org/2000/svg'><script>aler
         "javascript:alert(1)",
     ],
 )
-def test_what_is_not_by_its_own_bytes_what_it_says_is_not_drawn_and_the_next_one_is(src: str) -> None:
+def test_a_mislabelled_icon_is_skipped_for_the_next_one(src: str) -> None:
     assert find_drawable((Icon(src),), dark=True) is None
     good = Icon(data("PNG"))
     assert find_drawable((Icon(src), good), dark=True) == find_drawable((good,), dark=True)

@@ -112,7 +112,7 @@ async def test_every_kind_of_input_of_one_round_gets_its_own_question(tmp_path: 
 
 
 @pytest.mark.req("mrtr.cancel")
-async def test_cancelling_while_inputs_are_gathered_drops_the_retry_and_tells_the_server_nothing(
+async def test_cancelling_while_gathering_input_drops_the_retry_silently(
     tmp_path: Path,
 ) -> None:
     peer, front = AskingServer(STATELESS, {"a": form_request(), "b": form_request()}), ScriptedFrontend()

@@ -25,7 +25,7 @@ class Counted(TaskStore):
         await super().save(task, owner)
 
 
-async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_written(tmp_path: Path) -> None:
+async def test_endless_lifetime_updates_store_the_newest(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ async def test_a_server_that_tells_of_new_lifetimes_without_end_has_the_newest_w
     assert (task.task_id, task.expires is None) == ("t-1", False)
 
 
-async def test_a_task_that_is_over_is_forgotten_after_what_was_heard_of_it(tmp_path: Path) -> None:
+async def test_a_finished_task_is_forgotten_after_its_result(tmp_path: Path) -> None:
     stored = Counted(Database(tmp_path / "store.db"))
     async with anyio.create_task_group() as group:
         left = OrphanedTasks(stored, EventBus(), SimpleNamespace(id="c"), group)  # type: ignore[arg-type]

@@ -64,6 +64,6 @@ async def test_what_must_be_recorded_and_cannot_be_is_withheld(matching: RuleMat
     assert "ledger" in got.replacement
 
 
-async def test_a_server_that_is_not_configured_any_more_has_nobody_who_wants_to_read_it(matching: RuleMatcher) -> None:
+async def test_an_unconfigured_server_needs_no_review(matching: RuleMatcher) -> None:
     desk = reviewing(ScriptedFrontend(), matching, parse_rule("s"))
     assert (desk.is_required("s"), desk.is_required("gone")) == (True, False)

@@ -56,7 +56,7 @@ def test_structured_content_alone_is_shown_as_json() -> None:
 
 
 @pytest.mark.req("llm.big-results")
-def test_the_model_gets_a_bounded_text_that_says_what_is_missing() -> None:
+def test_the_model_gets_a_bounded_text_that_names_what_is_missing() -> None:
     rendered = render(result(content=[{"type": "text", "text": "x" * (MODEL_TEXT_LIMIT + 1234)}]))
     assert len(rendered.text) == MODEL_TEXT_LIMIT + 1234
     cut = "[mcphost: these were the first 262,144 of 263,378 bytes of this result. The rest is left out]"

@@ -48,9 +48,7 @@ def test_a_path_entry_inside_the_project_and_the_program_in_it_are_pointed_out(t
     assert "project's folder" not in warned(own)
 
 
-def test_a_program_of_the_project_that_the_users_path_leads_to_is_pointed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_program_found_through_path_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clone = tmp_path / "clone"
     program(clone / "node_modules" / ".bin")
     monkeypatch.setenv("PATH", f"{clone}/node_modules/.bin:/usr/bin:/bin")
@@ -83,7 +81,7 @@ def test_a_link_out_of_the_project_and_one_into_it_are_both_pointed_out(tmp_path
         ("SSL_CERT_FILE", "/etc/ssl/cert.pem", False),
     ],
 )
-def test_a_risky_variable_that_leads_into_the_project_is_pointed_out(
+def test_a_risky_variable_that_points_into_the_project_is_flagged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: bool
 ) -> None:
     clone = tmp_path / "clone"

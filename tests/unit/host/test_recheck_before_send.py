@@ -89,7 +89,7 @@ async def test_answers_to_a_call_are_not_sent_when_what_allowed_it_ended_meanwhi
     assert ended == [f"not sent again: {why}"]
 
 
-async def test_the_ledger_says_that_a_call_was_not_sent_when_its_tool_changed_behind_the_question(
+async def test_the_audit_log_records_an_unsent_call_when_its_tool_changed_during_the_question(
     tmp_path: Path,
 ) -> None:
     peer = AskingServer("2025-11-25")

@@ -143,7 +143,7 @@ async def test_a_call_right_after_the_death_of_its_server_goes_to_the_new_one(
 
 
 @pytest.mark.req("stdio.restart")
-async def test_a_call_to_a_server_that_died_for_good_says_that_it_was_not_sent(
+async def test_a_call_to_a_dead_server_reports_that_it_was_not_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "BACK_OFF", ())
@@ -303,7 +303,7 @@ async def test_a_failed_call_says_whether_its_tool_may_have_run(
     assert ("may have" in str(caught.value)) == ran
 
 
-def test_the_log_of_a_server_holds_a_megabyte_at_most_and_says_the_same_once() -> None:
+def test_the_log_of_a_server_is_limited_to_a_megabyte_and_deduplicated() -> None:
     log = ServerLogBuffer("peer", EventBus())
     for number in range(1_000):
         log.add("info", f"{number} " + "x" * 5_000, "client")

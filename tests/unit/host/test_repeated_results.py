@@ -130,7 +130,7 @@ async def test_structured_content_too_large_to_be_compared_is_named_with_its_siz
     assert part.text == finished.text == told
 
 
-async def test_large_structured_content_that_a_text_repeats_is_not_told_of(tmp_path: Path) -> None:
+async def test_duplicate_structured_content_is_not_reported(tmp_path: Path) -> None:
     rows = {"rows": [f"row {number}" for number in range(30_000)]}
     same = json.dumps(rows, separators=(",", ":"))
     part, _ = await call_tool_once(tmp_path, {"content": [{"type": "text", "text": same}], "structuredContent": rows})

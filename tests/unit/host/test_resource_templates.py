@@ -53,7 +53,7 @@ def test_a_form_asks_for_each_variable_once_and_in_order() -> None:
         ("{a}", {}, "empty"),
     ],
 )
-def test_what_is_no_template_or_no_address_is_said(template: str, values: dict[str, str], words: str) -> None:
+def test_an_invalid_template_or_address_is_reported(template: str, values: dict[str, str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         expand_template(template, values)
 

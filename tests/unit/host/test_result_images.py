@@ -48,7 +48,7 @@ async def test_people_get_the_picture_that_was_meant_for_them_alone_and_the_mode
     assert [one.data for one in part.images] == [ours]
 
 
-async def test_what_only_says_that_it_is_a_picture_is_none(tmp_path: Path) -> None:
+async def test_invalid_image_data_is_not_an_image(tmp_path: Path) -> None:
     event, _ = await shown(tmp_path, image("bm90aGluZw=="), image("%%%"), {"type": "text", "text": "x"})
     assert event.images == ()
 

@@ -98,7 +98,7 @@ async def given(folder: Path, answer: Any, front: Any, **more: Any) -> tuple[Too
 
 
 # -- one result
-async def test_a_result_goes_on_as_it_was_shown(tmp_path: Path) -> None:
+async def test_a_result_is_passed_on_as_it_was_shown(tmp_path: Path) -> None:
     front = Reader(PassResult())
     part, events = await given(tmp_path, text_result(SECRET), front)
     (asked,) = front.reviews
@@ -135,7 +135,7 @@ async def test_the_model_reads_why_a_result_was_withheld(tmp_path: Path) -> None
     assert part.text == f"{WITHHELD} The user says: it has keys in it"
 
 
-async def test_a_result_that_nobody_can_be_asked_about_any_more_is_withheld(
+async def test_a_result_that_can_no_longer_be_reviewed_is_withheld(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.questions.frontend.MAX_TOTAL_BYTES", 100)
@@ -169,7 +169,7 @@ async def test_structured_content_is_a_part_of_its_own_and_stays_json(tmp_path: 
     assert broken.text == WITHHELD
 
 
-async def test_a_text_that_was_redacted_is_not_said_again_by_the_structure_that_it_repeats(tmp_path: Path) -> None:
+async def test_redacted_text_does_not_reappear_in_structured_content(tmp_path: Path) -> None:
     both = text_result(json.dumps({"key": "hunter2"}), structuredContent={"key": "hunter2"})
     front = Reader(PassEditedResult(("{}",)))
     part, _ = await given(tmp_path, both, front)
@@ -278,7 +278,7 @@ async def test_stopping_the_turn_ends_the_review_and_the_call_counts_as_one_that
     assert STOPPED_TEXT != STOPPED_AFTER_RUN
 
 
-async def test_a_call_that_is_stopped_before_it_ran_is_told_as_that(tmp_path: Path) -> None:
+async def test_a_call_stopped_before_it_ran_is_reported_as_such(tmp_path: Path) -> None:
     front, model = ScriptedFrontend(), ScriptedModel(GO, text_round("ok"))
     async with open_host_with(tmp_path, server(text_result(SECRET)), model, front, reviewed=("peer",)) as host:
         async with anyio.create_task_group() as tasks:
@@ -299,7 +299,7 @@ async def rows(folder: Path, *answers: Any, content: bool = False) -> list[Audit
         return list(reversed(await journal.read_page(AuditFilter(kind="result"))))
 
 
-async def test_the_ledger_says_what_became_of_each_result_and_nothing_of_its_words(tmp_path: Path) -> None:
+async def test_the_audit_log_records_the_outcome_of_each_result_without_its_text(tmp_path: Path) -> None:
     found = await rows(tmp_path, PassResult(), PassEditedResult(("the key",)), WithholdResult("no"))
     assert [(row.event, row.decision, row.who, row.server, row.subject) for row in found] == [
         ("answered", decision, "person", "peer", "it") for decision in ("passed", "changed", "withheld")
@@ -460,7 +460,7 @@ async def test_stopping_while_a_resource_is_shown_gives_none_and_asks_no_model(t
     assert (parts[0].text, model.requests) == (ATTACHMENT_WITHHELD, [])
 
 
-async def test_servers_that_nobody_wants_to_review_ask_nothing_more(tmp_path: Path) -> None:
+async def test_servers_without_review_ask_nothing_more(tmp_path: Path) -> None:
     front, model = Reader(), ScriptedModel(tool_round(("peer__it", {}), ("other__it", {})), text_round("ok"))
     async with open_host_with(
         tmp_path,

@@ -80,7 +80,7 @@ def test_folders_in_the_users_own_list_of_servers_are_named_as_misplaced(tmp_pat
 
 
 @pytest.mark.req("roots.permissions")
-def test_a_folder_that_is_too_wide_is_warned_about_and_one_that_cannot_be_told_says_why(
+def test_a_too_broad_folder_warns_and_an_unsendable_one_shows_why(
     folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(folders[0]))
@@ -122,7 +122,7 @@ def test_paths_become_file_addresses_and_back(path: Any, uri: str, shown: str) -
 
 
 # -- edits
-async def test_an_edit_holds_for_this_run_this_project_or_everywhere_as_it_says(
+async def test_an_edit_applies_to_its_scope(
     folders: tuple[Path, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(tmp_path / "store.db")
@@ -171,7 +171,7 @@ async def test_a_folder_that_is_named_by_a_link_is_taken_out_and_put_back_like_a
     await database.close()
 
 
-async def test_a_name_is_changed_and_what_is_in_the_list_already_is_said(folders: tuple[Path, ...]) -> None:
+async def test_a_folder_can_be_renamed_and_duplicates_are_reported(folders: tuple[Path, ...]) -> None:
     roots = Roots((RootConfig(str(folders[1]), "old"),))
     assert (await roots.add(str(folders[1]), "new")).name == "new"
     with pytest.raises(UsageError, match="already"):
@@ -230,7 +230,7 @@ async def test_a_look_that_ends_after_a_later_one_does_not_bring_back_what_was_t
 # -- who hears of it
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("roots.consent")
-async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
+async def test_only_servers_that_got_the_roots_are_notified_of_changes(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     peers = {name: AskingServer(HANDSHAKE[-1], ASK) for name in ("told", "refused", "quiet")}
@@ -253,9 +253,7 @@ async def test_only_a_server_that_was_told_the_list_hears_that_it_changed(
     assert [name for name, peer in peers.items() if CHANGED in peer.notifications] == []
 
 
-async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
-    folders: tuple[Path, ...], tmp_path: Path
-) -> None:
+async def test_a_change_during_a_notification_is_announced_as_well(folders: tuple[Path, ...], tmp_path: Path) -> None:
     peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())
     async with open_asking_host(tmp_path, peer, front, roots=(RootConfig(str(folders[0])),)) as host:
         await host.tools.call("peer", "ask", {})
@@ -266,7 +264,7 @@ async def test_a_change_while_a_server_is_being_told_of_another_is_told_as_well(
 
 
 @pytest.mark.req("roots.changed-modern")
-async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_open_is_not_told(
+async def test_a_folder_removed_during_another_question_is_not_shared(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     asks = {"dirs": ROOTS, "more": form_request({"n": {"type": "string"}})}
@@ -293,7 +291,7 @@ async def test_a_folder_taken_out_while_another_question_of_the_same_call_is_ope
     assert [root["uri"] for root in got["dirs"]["result"]["roots"]] == [file_uri(folders[0])]
 
 
-async def test_each_edit_and_each_telling_is_in_the_ledger_and_among_the_events(
+async def test_each_edit_and_each_disclosure_is_audited_and_published(
     folders: tuple[Path, ...], tmp_path: Path
 ) -> None:
     peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend(ShareSession())

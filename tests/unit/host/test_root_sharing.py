@@ -71,7 +71,7 @@ def uris(reply: ListRootsResult | ServerRequestRejection) -> list[str]:
     return [root.uri for root in reply.roots]
 
 
-async def test_a_folder_that_is_gone_when_the_answer_comes_is_not_told(two: tuple[Path, Path]) -> None:
+async def test_a_folder_deleted_before_the_answer_is_not_shared(two: tuple[Path, Path]) -> None:
     def gone(_: ShareRoots) -> ShareOnce:
         two[1].rmdir()
         return ShareOnce()
@@ -81,7 +81,7 @@ async def test_a_folder_that_is_gone_when_the_answer_comes_is_not_told(two: tupl
     assert book.told == [("1 folder", {"roots": [two[0].as_uri()]})]
 
 
-async def test_a_folder_that_is_taken_out_while_the_telling_is_recorded_is_not_told(two: tuple[Path, Path]) -> None:
+async def test_a_folder_removed_while_the_disclosure_is_recorded_is_not_shared(two: tuple[Path, Path]) -> None:
     desk, roots, book, _ = sharing(two, ShareOnce())
 
     async def out() -> None:
@@ -148,7 +148,7 @@ async def test_a_path_that_is_none_is_neither_added_nor_looked_at(two: tuple[Pat
             await act(path)
 
 
-async def test_no_more_folders_are_told_than_there_is_room_for(two: tuple[Path, Path], tmp_path: Path) -> None:
+async def test_the_number_of_shared_folders_is_bounded(two: tuple[Path, Path], tmp_path: Path) -> None:
     made = [tmp_path / f"n{number}" for number in range(MAX_ROOTS)]
     for one in made:
         one.mkdir()
@@ -161,9 +161,7 @@ async def test_no_more_folders_are_told_than_there_is_room_for(two: tuple[Path, 
         await roots.add(str(made[0]))
 
 
-async def test_a_folder_that_nobody_may_read_is_not_told(
-    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreadable_folder_is_not_shared(two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     desk, _, _, front = sharing(two, ShareOnce())
     monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(two[1]))
     assert uris(await desk.answer("")) == [two[0].as_uri()]
@@ -225,7 +223,9 @@ async def test_a_new_folder_is_asked_about_alone_and_refusing_it_leaves_what_was
     assert [root.uri for root in question.roots] == [two[1].as_uri()]
 
 
-async def test_an_answer_for_good_that_cannot_be_kept_holds_for_this_run_and_says_so(two: tuple[Path, Path]) -> None:
+async def test_a_permanent_answer_that_cannot_be_stored_lasts_for_this_run_and_is_reported(
+    two: tuple[Path, Path],
+) -> None:
     class Broken(FolderAnswerStore):
         async def save(self, *given: Any, **more: Any) -> None:
             raise StoreError("The disk is full.")
@@ -297,7 +297,7 @@ async def test_a_server_that_asks_by_itself_is_asked_about_with_its_first_call(t
     assert isinstance(it.got["s"][-1], ServerRequestRejection), "once was for those that waited"
 
 
-async def test_at_most_five_requests_of_a_server_wait_and_the_next_is_told_that_there_are_none(
+async def test_at_most_five_requests_of_a_server_wait_and_the_next_gets_an_empty_list(
     two: tuple[Path, Path],
 ) -> None:
     it = Asking(two)
@@ -314,7 +314,7 @@ async def test_at_most_five_requests_of_a_server_wait_and_the_next_is_told_that_
 
 
 @pytest.mark.parametrize(("limit", "method"), [("HOLD_SECONDS", ""), ("BLOCKED_TIMEOUT", "tools/list")])
-async def test_a_server_that_may_not_wait_is_told_that_there_are_none_without_a_question(
+async def test_a_server_that_may_not_wait_gets_an_empty_list_without_a_question(
     two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, limit: str, method: str
 ) -> None:
     monkeypatch.setattr(sharing_module, limit, 0.0)

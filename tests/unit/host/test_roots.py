@@ -46,7 +46,7 @@ def folders(tmp_path: Path) -> tuple[RootConfig, ...]:
 @pytest.mark.req("roots.list.modern")
 @pytest.mark.req("roots.file-uri")
 @pytest.mark.parametrize("revision", [*HANDSHAKE, STATELESS])
-async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
+async def test_a_server_gets_the_folders_the_user_agreed_to_share(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     got, _ = await collect_replies(tmp_path, revision, ASK, ShareOnce(), roots=folders)
@@ -62,7 +62,7 @@ async def test_a_server_hears_of_the_folders_the_user_agreed_to_share(
 @pytest.mark.req("sec.consent.data")
 @pytest.mark.req("roots.consent")
 @pytest.mark.parametrize("revision", BOTH_ERAS)
-async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as_agreed(
+async def test_a_server_gets_no_roots_before_approval_and_later_only_as_approved(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareOnce(), ShareSession())
@@ -78,9 +78,7 @@ async def test_a_server_is_told_nothing_before_the_user_agreed_and_again_only_as
 
 
 @pytest.mark.req("roots.consent")
-async def test_agreeing_for_one_server_says_nothing_about_another(
-    folders: tuple[RootConfig, ...], tmp_path: Path
-) -> None:
+async def test_agreeing_for_one_server_does_not_affect_another(folders: tuple[RootConfig, ...], tmp_path: Path) -> None:
     peers = {"one": AskingServer("2025-11-25", ASK), "two": AskingServer("2025-11-25", ASK)}
     front = ScriptedFrontend(ShareSession(), DoNotShare())
     async with open_asking_host(tmp_path, peers, front, roots=folders) as host:
@@ -129,7 +127,7 @@ async def test_a_failure_inside_is_an_internal_error_without_details(
 @pytest.mark.req("roots.changed")
 @pytest.mark.req("life.init.caps.roots")
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_asked_about(
+async def test_each_change_is_announced_in_the_handshake_era_and_only_new_folders_ask(
     revision: str, folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, front = AskingServer(revision, ASK), ScriptedFrontend(ShareSession(), ShareSession())
@@ -148,7 +146,7 @@ async def test_each_change_is_told_in_the_handshake_era_and_only_what_is_new_is_
         assert ("/new" in more, len(front.asked)) == (True, 2)
 
 
-async def test_a_folder_that_was_taken_away_while_the_question_was_open_is_not_told(
+async def test_a_folder_removed_while_the_question_was_open_is_not_shared(
     folders: tuple[RootConfig, ...], tmp_path: Path
 ) -> None:
     peer, front = AskingServer(HANDSHAKE[-1], ASK), ScriptedFrontend()
@@ -210,7 +208,7 @@ async def test_a_folder_that_vanished_is_not_shared_any_more_and_marked(
     assert question.gone == (folders[1].path,)
 
 
-async def test_without_roots_the_answer_is_empty_and_nobody_is_asked(tmp_path: Path) -> None:
+async def test_without_roots_the_answer_is_empty_and_no_question_is_asked(tmp_path: Path) -> None:
     got, asked = await collect_replies(tmp_path, STATELESS, ASK, roots=())
     assert (got["a"]["result"], asked) == ({"roots": []}, [])
 

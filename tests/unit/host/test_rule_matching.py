@@ -73,7 +73,7 @@ pytestmark = pytest.mark.anyio
         ("n=re:.*", "x" * 100_000, "unsure"),
     ],
 )
-async def test_a_condition_holds_for_what_it_says(
+async def test_a_condition_matches_what_it_states(
     matching: RuleMatcher, condition: str, value: Any, answer: str
 ) -> None:
     assert await matching.match(parse_rule(f"fs/t?{condition}"), rule_input(n=value)) == answer
@@ -216,7 +216,7 @@ async def test_a_path_outside_that_can_be_read_otherwise_may_be_inside(matching:
     assert await matching.match(parse_rule("fs/t?p=under:/etc"), rule_input("/srv", p=path)) == "unsure"
 
 
-async def test_a_path_that_nobody_may_look_at_or_that_takes_too_long_cannot_be_judged(
+async def test_an_unreadable_or_slow_path_is_undecidable(
     matching: RuleMatcher, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule, inside = parse_rule(f"fs/t?p=under:{home}/me/proj"), rule_input("/", p=f"{home}/me/proj/not-there")
@@ -233,7 +233,7 @@ async def test_paths_of_a_server_on_another_machine_cannot_be_judged(matching: R
     assert await matching.match(rule, rule_input(None, p=f"{home}/me/proj/src")) == "unsure"
 
 
-async def test_a_folder_that_is_itself_a_link_counts_as_what_it_leads_to(matching: RuleMatcher, home: Path) -> None:
+async def test_a_symlinked_folder_counts_as_its_target(matching: RuleMatcher, home: Path) -> None:
     link = home / "link"
     link.symlink_to(home / "me" / "proj")
     rule = parse_rule(f"fs/t?p=under:{link}")

@@ -331,9 +331,7 @@ async def test_a_request_that_breaks_the_rules_is_refused_unseen(ask: Any, tmp_p
     ("finished", "reason"),
     [("stop", "endTurn"), ("length", "maxTokens"), ("tool_calls", "endTurn"), ("content_filter", "content_filter")],
 )
-async def test_why_the_model_ended_is_said_in_the_words_of_the_protocol(
-    finished: str, reason: str, tmp_path: Path
-) -> None:
+async def test_the_stop_reason_uses_the_protocols_values(finished: str, reason: str, tmp_path: Path) -> None:
     model = ScriptedModel([TextDelta("x"), StreamFinished(finished)])
     reply, _, _ = await sampled(tmp_path, sampling_request(), model=model)
     assert reply["result"]["stopReason"] == reason

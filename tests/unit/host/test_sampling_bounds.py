@@ -121,7 +121,7 @@ def test_an_endless_id_of_a_provider_is_not_given_to_the_server(size: int, given
     assert list(issued_ids(blocks)) == ["x" * size] * given
 
 
-def test_of_the_conversation_only_what_was_said_is_on_offer_and_its_newest_part() -> None:
+def test_the_context_offered_is_the_newest_text_of_the_conversation() -> None:
     said = [Message(role="user", parts=(TextPart("mine"),)), Message(role="tool", parts=(TextPart("a result"),)),
             Message(role="assistant", parts=(TextPart("its own"),))]  # fmt: skip
     models = SamplingModels(SimpleNamespace(), SamplingConfig(), SimpleNamespace(messages=said))  # type: ignore[arg-type]

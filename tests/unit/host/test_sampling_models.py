@@ -58,7 +58,7 @@ def test_hints_are_parts_of_names_and_the_first_that_matches_decides_over_every_
 
 
 @pytest.mark.req("samp.priorities")
-def test_priorities_weigh_what_is_known_and_what_is_not_is_said() -> None:
+def test_priorities_rank_known_models_and_unknown_ones_are_marked() -> None:
     assert picked({"costPriority": 0.9, "intelligencePriority": 0.1})[0] == MINI.name
     assert picked({"costPriority": 0.1, "intelligencePriority": 0.9})[0] == OPUS.name
     even = picked({"costPriority": 1, "intelligencePriority": 1})

@@ -23,5 +23,5 @@ from mcphost.host.questions.sign_in import describe_scope
         ("\x1b[2Jread", ""),
     ],
 )
-def test_a_scope_says_what_its_name_says(scope: str, words: str) -> None:
+def test_a_scope_is_described_by_its_name(scope: str, words: str) -> None:
     assert describe_scope(scope) == words

@@ -48,7 +48,7 @@ def test_levels_have_an_order_and_an_unknown_one_counts_as_info() -> None:
 
 
 @pytest.mark.req("log.levels")
-def test_a_server_that_says_more_than_it_was_asked_for_is_not_heard() -> None:
+def test_unsubscribed_notifications_are_ignored() -> None:
     log = ServerLogBuffer("s", EventBus())
     log.level = "warning"
     for level in (*LEVELS, "fatal"):

@@ -51,7 +51,9 @@ async def test_a_server_without_tools_is_as_good_as_any(tmp_path: Path, revision
 
 @pytest.mark.req("tools.list-changed.undeclared")
 @pytest.mark.parametrize("revision", HANDSHAKE)
-async def test_a_change_is_heard_also_of_a_server_that_never_declared_to_tell(tmp_path: Path, revision: str) -> None:
+async def test_a_change_counts_even_from_a_server_that_did_not_declare_list_changed(
+    tmp_path: Path, revision: str
+) -> None:
     peer = create_peer(revision, tools__list=tools_result(tool_definition("one")))
     async with open_host_with(tmp_path, peer) as host:
         feed = host.events.subscribe()
@@ -81,7 +83,7 @@ async def test_what_one_connection_listed_is_kept_for_the_next_with_its_names_an
     assert [part.text for part in returned(model)] == ["two"]
 
 
-async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_is_said(tmp_path: Path) -> None:
+async def test_a_tool_whose_definition_is_over_a_megabyte_is_left_out_and_that_is_reported(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("ok"))
     peer = create_peer(
         tools__list=tools_result(tool_definition("small"), tool_definition("big", description="d" * DEFINITION_LIMIT))
@@ -131,7 +133,7 @@ async def test_a_tool_of_any_name_has_an_alias_for_the_model_and_is_called_by_it
 
 
 @pytest.mark.req("tools.name.collision")
-async def test_servers_are_told_apart_by_our_name_for_them_whatever_they_call_themselves(tmp_path: Path) -> None:
+async def test_servers_are_identified_by_their_configured_names(tmp_path: Path) -> None:
     named = {
         name: create_peer(
             info={"name": "github"},

@@ -163,7 +163,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
-async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_said(tmp_path: Path, broken: Any) -> None:
+async def test_an_entry_that_cannot_be_checked_is_left_out_alone_and_reported(tmp_path: Path, broken: Any) -> None:
     good = {"skill://good/SKILL.md": b"---\nname: good\ndescription: x\n---\n"}
     it = create_skill_server(broken, skill_entry(good, "skill://good"))
     async with open_host_with(tmp_path, it) as host:
@@ -273,7 +273,7 @@ async def test_a_skill_inside_of_a_skill_needs_a_consent_of_its_own(tmp_path: Pa
     "arguments", [None, {}, {"server": "peer"}, {"server": 3, "skill": "pdf"}, {"server": "none", "skill": "pdf"},
                   {"server": "peer", "skill": "none"}, {"server": "peer", "skill": "pdf", "file": 7}]
 )  # fmt: skip
-async def test_a_wrong_call_is_told_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
+async def test_a_wrong_call_is_reported_to_the_model(tmp_path: Path, arguments: dict[str, Any] | None) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, arguments)), text_round("ok"))
     async with open_host_with(tmp_path, create_skill_server(), model) as host:
         assert (await host.conversation.send("go")).outcome == "done"
@@ -309,7 +309,7 @@ async def test_a_skill_that_the_user_looked_at_is_not_loaded_for_the_model(tmp_p
     assert len(it.asked("resources/read")) == 1
 
 
-async def test_a_server_hears_nothing_of_an_address_that_it_did_not_list(tmp_path: Path) -> None:
+async def test_a_server_is_never_asked_for_an_unlisted_address(tmp_path: Path) -> None:
     model = ScriptedModel(
         tool_round((TOOL_NAME, {"server": "peer", "skill": "skill://q/the-key-is-hunter2/SKILL.md"})), text_round("ok")
     )
@@ -368,7 +368,7 @@ async def test_a_skill_of_a_server_that_is_never_used_is_refused_before_anything
     assert "never allows" in returned(model).text
 
 
-async def test_the_ledger_says_which_skill_was_asked_about_and_read(tmp_path: Path) -> None:
+async def test_the_audit_log_records_which_skill_was_approved_and_read(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round((TOOL_NAME, LOAD)), tool_round((TOOL_NAME, FILE)), text_round("ok"))
     journal = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     async with open_host_with(

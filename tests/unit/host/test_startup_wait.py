@@ -120,7 +120,7 @@ async def test_stopping_a_turn_that_waits_for_a_server_asks_no_model(tmp_path: P
     assert (outcomes, model.requests) == (["stopped"], [])
 
 
-async def test_a_server_that_still_hangs_is_told_of_once(tmp_path: Path) -> None:
+async def test_a_server_that_still_hangs_is_reported_once(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("one"), text_round("two"))
     limits = Limits(server_wait=0.05)
     async with open_host_with(tmp_path, {"late": HeldPeer()}, model, wait=lambda _: False, limits=limits) as host:

@@ -125,7 +125,7 @@ async def test_any_field_that_changes_holds_a_tool_back_also_in_the_next_run(pat
 
 @pytest.mark.req("tools.list-changed.review")
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_what_is_again_what_it_was_stays_held_back_until_the_user_has_seen_what_it_was_meanwhile(
+async def test_a_tool_that_changed_back_stays_quarantined_until_the_user_has_seen_the_change(
     path: Path, restarts: bool
 ) -> None:
     kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
@@ -165,7 +165,7 @@ async def test_a_tool_that_was_kept_as_something_else_is_only_that(path: Path) -
     assert again.drift.quarantined == frozenset()
 
 
-async def test_what_was_kept_before_its_turn_was_written_down_is_not_held_back_in_the_next_run(path: Path) -> None:
+async def test_a_tool_kept_before_it_was_stored_is_not_quarantined_in_the_next_run(path: Path) -> None:
     kind, evil = offers({"name": "a", "description": "kind"}), offers({"name": "a", "description": "evil"})
     bench = Bench(path)
     await list_and_save(bench.drift, kind)
@@ -178,7 +178,7 @@ async def test_what_was_kept_before_its_turn_was_written_down_is_not_held_back_i
     assert again.drift.quarantined == frozenset()
 
 
-async def test_each_change_is_in_the_ledger_once_and_so_is_that_it_was_kept(path: Path) -> None:
+async def test_each_change_and_each_acceptance_is_audited_once(path: Path) -> None:
     bench = Bench(path)
     evil = offers({"name": "a", "description": "evil"})
     await list_and_save(bench.drift, offers({"name": "a"}))
@@ -302,7 +302,7 @@ async def test_an_answer_about_what_a_tool_was_does_not_keep_what_it_is(path: Pa
     assert bench.drift.quarantined == {"a"}
 
 
-async def test_a_store_that_fails_is_told_and_the_memory_of_this_run_still_holds_back(tmp_path: Path) -> None:
+async def test_a_failing_store_is_reported_and_quarantine_lasts_for_this_run(tmp_path: Path) -> None:
     (tmp_path / "store.db").mkdir()
     bench = Bench(tmp_path / "store.db")
     await list_and_save(bench.drift, offers({"name": "a"}))
@@ -381,7 +381,7 @@ def test_what_is_no_json_is_another_definition_with_every_byte() -> None:
     )
 
 
-async def test_a_server_that_names_new_tools_for_ever_cannot_push_out_what_was_seen(
+async def test_a_server_that_names_new_tools_forever_cannot_push_out_what_was_seen(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 10)
@@ -492,7 +492,7 @@ async def test_after_a_refusal_new_names_beyond_the_limit_ask_nothing_until_the_
     assert len(bench.front.asked) == 2
 
 
-async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_held_back_and_is_not_asked_again(
+async def test_a_tool_that_cannot_be_accepted_stays_quarantined_without_another_question(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
@@ -506,9 +506,7 @@ async def test_what_cannot_be_kept_because_all_that_is_known_is_listed_stays_hel
     assert len(bench.front.asked) == 1
 
 
-async def test_very_many_tools_held_back_are_folded_into_one_row_of_the_ledger(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_many_quarantined_tools_share_one_audit_row(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_REMEMBERED_TOOLS", 1)
     monkeypatch.setattr("mcphost.host.servers.tool_changes.MAX_AUDITED_TOOLS", 5)
     bench = Bench(path)

@@ -64,7 +64,7 @@ def test_a_value_that_is_merely_wrong_stays_in_its_own_field() -> None:
         {"x": "y" * 300_000},
     ],
 )
-def test_a_schema_that_says_nothing_a_form_could_show_makes_no_form(schema: Any) -> None:
+def test_a_schema_without_showable_fields_makes_no_form(schema: Any) -> None:
     assert fields(schema) == {}
 
 

@@ -54,7 +54,7 @@ async def test_a_protocol_error_reaches_model_and_user_as_a_failed_call(
 # -- content
 @pytest.mark.req("tools.content.empty")
 @pytest.mark.parametrize("answer", [{"content": []}, {}, b'{"resultType":"complete","content":[]}'])
-async def test_a_result_with_nothing_in_it_is_said_to_the_model(tmp_path: Path, answer: Any) -> None:
+async def test_the_model_is_informed_of_an_empty_result(tmp_path: Path, answer: Any) -> None:
     part, finished = await call_tool_once(tmp_path, answer)
     assert part.text == finished.text == "(the tool returned nothing)"
     assert not part.is_error

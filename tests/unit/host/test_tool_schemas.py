@@ -53,7 +53,9 @@ async def test_a_result_that_keeps_its_tools_promise_is_a_result(tmp_path: Path,
 
 @pytest.mark.req("tools.output-schema.validate")
 @pytest.mark.parametrize("revision", STRUCTURED)
-async def test_a_result_that_breaks_it_is_told_with_its_place_to_user_and_model(tmp_path: Path, revision: str) -> None:
+async def test_a_schema_violation_is_reported_with_its_location_to_user_and_model(
+    tmp_path: Path, revision: str
+) -> None:
     peer = weather(text_result("warm", structuredContent={"degrees": "warm"}), revision)
     model = ScriptedModel(tool_round(("peer__weather", {})), text_round("ok"))
     async with open_host_with(tmp_path, peer, model, ScriptedFrontend(AllowOnce())) as host:
@@ -220,7 +222,7 @@ async def test_arguments_that_do_not_fit_go_back_to_the_model_before_anybody_is_
     assert [params["arguments"] for params in peer.asked("tools/call")] == [{"n": 1}]
 
 
-async def test_arguments_that_nobody_can_check_are_asked_about_and_sent(tmp_path: Path) -> None:
+async def test_uncheckable_arguments_are_asked_about_and_sent(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"pattern": "("}}}
     peer = create_peer(
         tools__list=tools_result(tool_definition("odd", inputSchema=schema)), tools__call=text_result("fine")

@@ -51,7 +51,7 @@ def returned(model: ScriptedModel) -> ToolReturnPart:
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_the_model_is_told_of_a_tool_until_it_is_switched_off_and_again_when_it_is_on(tmp_path: Path) -> None:
+async def test_the_model_is_offered_a_tool_only_while_it_is_on(tmp_path: Path) -> None:
     model = ScriptedModel(text_round("a"), text_round("b"), text_round("c"))
     async with open_host_with(tmp_path, peer(), model) as host:
         await host.conversation.send("one")
@@ -79,7 +79,7 @@ async def test_a_tool_that_is_off_at_the_users_server_is_off_under_another_name_
 
 
 @pytest.mark.req("ui.expose-tools")
-async def test_a_model_that_names_it_anyway_gets_a_sentence_and_nobody_is_asked(tmp_path: Path) -> None:
+async def test_a_model_that_calls_it_anyway_gets_an_error_without_a_question(tmp_path: Path) -> None:
     model = ScriptedModel(tool_round(("peer__burn", {})), text_round("ok"))
     at = peer()
     front = ScriptedFrontend()
@@ -142,7 +142,7 @@ async def test_it_stays_off_in_the_next_run_from_its_first_message_on(tmp_path: 
     assert told(model) == ["peer__look"]
 
 
-async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_store_tells_what_is_off(
+async def test_a_turn_can_be_stopped_while_the_store_still_loads_the_toggles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, told = anyio.Event(), anyio.Event()
@@ -171,14 +171,14 @@ async def test_a_turn_runs_and_can_be_stopped_from_its_send_on_however_late_the_
     assert [message.text for message in host.conversation.messages] == ["first", "again", "second"]
 
 
-async def test_a_tool_that_runs_unasked_does_not_once_it_is_off(tmp_path: Path) -> None:
+async def test_an_auto_approved_tool_does_not_run_once_it_is_off(tmp_path: Path) -> None:
     async with open_host_with(tmp_path, peer()) as host:
         await host.servers.set_tool_enabled("peer", "burn", enabled=False)
         registry = ToolRegistry(host.servers, host.tool_toggles.disabled_by)
         assert [one.definition.tool.name for one in registry.available_tools().values()] == ["look"]
 
 
-async def test_everybody_is_told_and_the_ledger_has_it(tmp_path: Path) -> None:
+async def test_a_toggle_is_published_and_audited(tmp_path: Path) -> None:
     ledger = AuditLog(AuditStore(tmp_path / "ledger.db"), AuditConfig())
     async with open_host_with(tmp_path, peer(), journal=ledger) as host:
         feed = host.events.subscribe()
@@ -231,7 +231,7 @@ async def test_of_too_many_switches_the_newest_are_kept(switches: ToolToggles, m
     assert await switches._stored_toggles.load_disabled() == (("s", "third"), ("s", "second"))
 
 
-async def test_what_cannot_be_read_or_kept_is_told_and_lasts_for_this_run() -> None:
+async def test_an_unreadable_or_unstorable_toggle_is_reported_and_lasts_for_this_run() -> None:
     class Failing(ToolToggleStore):
         def __init__(self) -> None:
             pass
@@ -258,7 +258,7 @@ async def test_a_name_that_is_no_text_can_be_switched_too(switches: ToolToggles)
     assert switches.disabled_by(server, "half \ud83d of it") == "user"
 
 
-async def test_a_pattern_made_to_take_for_ever_ends(switches: ToolToggles) -> None:
+async def test_a_pattern_made_to_take_forever_ends(switches: ToolToggles) -> None:
     server = ServerConfig(name="s", command="x", disabled_tools=("*a" * 60 + "b",))
     began = process_time()
     assert switches.disabled_by(server, "a" * 3_000) == ""

@@ -99,7 +99,7 @@ async def test_one_giant_piece_is_refused_before_it_is_sent(tmp_path: Path) -> N
     assert isinstance(only, worker_protocol.WorkerFailed)
 
 
-async def test_the_host_drops_a_call_whose_notes_pass_the_bound_although_nobody_reads_them() -> None:
+async def test_a_call_with_too_many_unread_worker_events_is_dropped() -> None:
     worker = WorkerProcess(lambda _: None)
     call = worker.open_call()
     for _ in range(20):

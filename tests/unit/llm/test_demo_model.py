@@ -60,7 +60,7 @@ def test_any_tool_can_be_called_by_name() -> None:
     assert "path=" in text
 
 
-def test_a_tool_that_nobody_offers_is_not_made_up() -> None:
+def test_an_unoffered_tool_is_not_invented() -> None:
     text, uses = make_answer(asked("add 2 and 40", ()))
     assert uses == ()
     assert "42" not in text
@@ -74,7 +74,7 @@ def test_everything_else_gets_help(text: str) -> None:
     assert shown
 
 
-def test_what_a_server_has_it_say_is_said_and_nothing_in_a_chat() -> None:
+def test_the_demo_model_answers_sampling_with_the_requested_text() -> None:
     assert make_answer(asked("Say: the kettle is on.", ())) == ("the kettle is on.", ())
     assert make_answer(asked("Say: the kettle is on."))[0] != "the kettle is on."
 

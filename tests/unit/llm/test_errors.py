@@ -60,7 +60,7 @@ def test_a_refused_key_names_the_variable_and_never_the_key() -> None:
         assert "sk-abcd" not in shown
 
 
-def test_a_server_that_wants_a_key_nobody_gave_says_how_to_give_one() -> None:
+def test_a_missing_provider_key_is_reported_with_how_to_set_it() -> None:
     error = make_model_error(
         CallFailure(status=401, message="no"), ErrorContext(model="openai/x", provider="openai", api_base="http://h")
     )
@@ -82,7 +82,7 @@ def test_a_refused_connection_names_the_address() -> None:
     assert "http://127.0.0.1:9/v1" in make_model_error(failure, WHERE).message
 
 
-def test_a_crashed_worker_is_told_as_such() -> None:
+def test_a_crashed_worker_is_reported_as_such() -> None:
     error = make_model_error(CallFailure(class_names=("mcphost.WorkerDied",), message="Segmentation fault"), WHERE)
     assert "worker" in error.message
     assert error.details == "Segmentation fault"

@@ -37,13 +37,13 @@ async def test_a_named_variable_is_the_only_one_looked_at() -> None:
     [("openai/x", "OPENAI_API_KEY"), ("gpt-4o", "OPENAI_API_KEY"), ("anthropic/x", "ANTHROPIC_API_KEY"),
      ("gemini/x", "GEMINI_API_KEY"), ("newcomer/x", "NEWCOMER_API_KEY")],
 )  # fmt: skip
-async def test_a_missing_key_is_told_before_anything_starts(name: str, variable: str) -> None:
+async def test_a_missing_key_is_reported_before_anything_starts(name: str, variable: str) -> None:
     with pytest.raises(ModelError, match=variable) as caught:
         await find_key(ModelConfig(name=name), {}, None)
     assert caught.value.model_kind == "auth"
 
 
-async def test_a_locked_keyring_is_told_as_such() -> None:
+async def test_a_locked_keyring_is_reported_as_such() -> None:
     with pytest.raises(ModelError, match="locked"):
         await find_key(ModelConfig(name="openai/x"), {}, locked)
 

@@ -115,7 +115,7 @@ def test_calls_say_what_the_specification_wants() -> None:
 
 
 @pytest.mark.req("tools.content.unknown")
-def test_a_block_nobody_knows_or_that_does_not_fit_is_kept_as_it_came() -> None:
+def test_an_unknown_or_invalid_block_is_kept_as_received() -> None:
     assert parse_content_block(Raw(b'{"type":"text","text":"x","more":1}')) == TextContent("x")
     for text in (b'{"type":"hologram","x":1}', b'{"type":"text","text":5}', b"5", b'{"text":"x"}', b'{"type":7}'):
         kept = parse_content_block(Raw(text))

@@ -50,7 +50,7 @@ def shown(body: bytes, claimed: str) -> RenderedResult:
     return render(decode(encode({"content": [block]}), CallToolResult))
 
 
-def test_a_type_that_is_not_that_of_the_bytes_is_said() -> None:
+def test_a_media_type_that_does_not_match_is_reported() -> None:
     assert shown(png(640, 480), "image/png").text == "[image: image/png, 640 × 480 pixels, 29 bytes]"
     told = shown(png(640, 480), "image/jpeg")
     assert told.text.endswith("29 bytes; the server calls it image/jpeg]")

@@ -53,7 +53,7 @@ def test_a_dialect_that_is_known_is_fine(dialect: str) -> None:
 
 @pytest.mark.req("base.schema.declared-dialect")
 @pytest.mark.parametrize("dialect", ["https://example.com/mine", "http://json-schema.org/draft-99/schema#", 7, ["x"]])
-def test_a_dialect_that_nobody_knows_is_named(dialect: object) -> None:
+def test_an_unknown_schema_dialect_is_named(dialect: object) -> None:
     said = find_schema_problem(encode_schema({"$schema": dialect}))
     assert str(dialect) in said
     assert "2020-12" in said

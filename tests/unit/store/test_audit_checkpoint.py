@@ -11,7 +11,7 @@ from mcphost.store.audit_checkpoint import AuditCheckpoint, AuditPosition
 ONE, TWO = AuditPosition(1, "a" * 64), AuditPosition(2, "b" * 64)
 
 
-def test_it_moves_forward_and_back_only_when_told(tmp_path: Path) -> None:
+def test_the_checkpoint_moves_forward_and_back_only_on_request(tmp_path: Path) -> None:
     head = AuditCheckpoint(tmp_path / "state" / "head")
     assert head.read() is None
     head.advance(TWO)
@@ -39,7 +39,7 @@ def test_no_link_is_followed_neither_to_read_nor_to_write(tmp_path: Path) -> Non
     assert AuditCheckpoint(tmp_path / "real").read() == TWO
 
 
-def test_whoever_moves_it_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
+def test_a_writer_of_the_checkpoint_waits_for_another(tmp_path: Path) -> None:
     head = AuditCheckpoint(tmp_path / "head")
     head.advance(ONE)
     thread = Thread(target=head.advance, args=(TWO,))
@@ -53,7 +53,7 @@ def test_whoever_moves_it_waits_for_whoever_is_at_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"no head", b"1 " + b"a" * 64 + b"\n", b"%020d " % 1 + b"A" * 64 + b"\n"])
-def test_what_is_no_head_says_nothing_and_is_written_anew(tmp_path: Path, text: bytes) -> None:
+def test_an_invalid_checkpoint_is_ignored_and_rewritten(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "head").write_bytes(text)
     assert AuditCheckpoint(tmp_path / "head").read() is None
     AuditCheckpoint(tmp_path / "head").advance(ONE)

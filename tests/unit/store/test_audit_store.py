@@ -166,7 +166,7 @@ def test_two_processes_write_one_chain_without_a_break(tmp_path: Path) -> None:
     assert (reached.seq, reached.hash) == (301, prev)
 
 
-async def test_a_place_that_cannot_be_written_is_told_once_and_its_rows_come_later_in_their_order(
+async def test_an_unwritable_audit_file_is_reported_once_and_its_rows_follow_in_order(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "at").write_text("a file where a folder should be")
@@ -184,7 +184,7 @@ async def test_a_place_that_cannot_be_written_is_told_once_and_its_rows_come_lat
     assert [row["subject"] for row in rows(tmp_path / "at" / "l.db")[1:]] == ["first", "second", "third"]
 
 
-async def test_a_row_that_cannot_be_described_is_still_a_row_and_holds_up_nobody(tmp_path: Path) -> None:
+async def test_a_row_that_cannot_be_described_is_still_written(tmp_path: Path) -> None:
     book = ledger(tmp_path)
 
     def broken() -> AuditRecord:
@@ -208,7 +208,7 @@ async def test_no_text_is_endless_and_no_number_is_beyond_what_readers_of_json_t
 
 
 @pytest.mark.parametrize(("cut", "found"), [(2, "rows missing"), (0, "rows missing")])
-async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_goes_on(
+async def test_rows_that_are_gone_from_the_end_are_in_the_chain_for_good_once_it_continues(
     tmp_path: Path, cut: int, found: str
 ) -> None:
     book = ledger(tmp_path)
@@ -260,7 +260,7 @@ async def test_a_file_that_is_replaced_or_taken_away_while_it_is_written_loses_n
     assert there[-1]["seq"] == entry.seq
 
 
-async def test_a_ledger_begins_with_what_an_earlier_version_allowed(tmp_path: Path) -> None:
+async def test_an_audit_log_begins_with_what_an_earlier_version_allowed(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         migrate(db, MIGRATIONS[:2])

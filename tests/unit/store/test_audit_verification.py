@@ -49,7 +49,7 @@ def found(verified: AuditVerification) -> list[tuple[int, str]]:
     return [(one.row, one.what) for one in verified.findings]
 
 
-def test_an_untouched_ledger_is_as_it_was_written(tmp_path: Path) -> None:
+def test_an_untouched_audit_log_verifies(tmp_path: Path) -> None:
     reader = written(tmp_path)
     seen: list[tuple[int, int]] = []
     verified = reader.verify(lambda done, total: not seen.append((done, total)))
@@ -90,7 +90,7 @@ def test_rows_removed_at_the_end_are_found_by_the_head(tmp_path: Path) -> None:
     assert "10 to 12" in verified.findings[0].text
 
 
-def test_a_whole_ledger_that_is_gone_is_found_by_the_head(tmp_path: Path) -> None:
+def test_a_missing_audit_log_is_detected_by_the_checkpoint(tmp_path: Path) -> None:
     reader = written(tmp_path)
     for part in tmp_path.glob("l.db*"):
         part.unlink()
@@ -231,7 +231,7 @@ def test_a_file_that_is_no_database_any_more_is_a_finding_and_no_traceback(tmp_p
     assert found(reader.verify()) == [(0, "unreadable")]
 
 
-def test_no_ledger_at_all_is_nothing_to_complain_about(tmp_path: Path) -> None:
+def test_no_audit_log_is_not_an_error(tmp_path: Path) -> None:
     reader = AuditReader(tmp_path / "none.db", tmp_path / "none.head")
     assert (reader.verify().is_intact, reader.page(AuditFilter(), 10), reader.row(1)) == (True, (), None)
 

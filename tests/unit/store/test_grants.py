@@ -163,7 +163,7 @@ async def test_a_row_that_cannot_be_read_allows_nothing_and_hides_no_other(tmp_p
     assert await grants.list_for_server("fs") == (whole,)
 
 
-async def test_what_an_earlier_version_kept_for_always_goes_on(tmp_path: Path) -> None:
+async def test_what_an_earlier_version_kept_for_always_continues(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     names = [("fs", "read"), ("a/b", "x*"), ("ü 100%", "load_skill:skill://a?b&c=d"), ("fs", "\u202e")]
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

@@ -68,7 +68,7 @@ async def test_old_ones_and_too_many_go_and_what_is_not_ours_stays(tmp_path: Pat
         await results.save("z" * 1_000_001)
 
 
-async def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+async def test_an_unwritable_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StoreError, match="results"):
         await ResultStore(tmp_path / "results").save("x")

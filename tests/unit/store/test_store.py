@@ -138,7 +138,7 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     assert [message.text for message in loaded or ()] == ["hi"]
 
 
-async def test_a_damaged_file_is_moved_aside_and_said(tmp_path: Path) -> None:
+async def test_a_damaged_file_is_moved_aside_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_bytes(b"this is no database, but it is long enough to be read as one" * 100)
     said: list[tuple[str, str]] = []
@@ -161,7 +161,7 @@ async def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Pat
         await ConversationStore(Database(path)).list_recent()
 
 
-async def test_a_place_that_cannot_be_written_means_memory_and_says_so(tmp_path: Path) -> None:
+async def test_an_unwritable_folder_means_memory_and_is_reported(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where a folder should be")
     said: list[tuple[str, str]] = []

@@ -20,7 +20,7 @@ def database(tmp_path: Path) -> Database:
     return Database(tmp_path / "store.db")
 
 
-async def test_a_task_belongs_to_whoever_follows_it_while_that_one_lives(database: Database) -> None:
+async def test_a_task_belongs_to_its_follower_while_that_process_lives(database: Database) -> None:
     stored = TaskStore(database)
     await stored.save(DIG, OTHER)
     assert await stored.claim("d", US, lambda process: process == OTHER) == ()

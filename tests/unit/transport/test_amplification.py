@@ -98,7 +98,7 @@ def test_half_a_character_in_a_long_text_costs_no_more_than_a_few_copies_of_it()
     assert loads(message.result) == {"t": "�" + "\n\\" * MEGABYTE + "�"}
 
 
-def test_halves_of_characters_are_told_from_pairs_wherever_a_step_ends() -> None:
+def test_halves_of_characters_are_distinguished_from_pairs_wherever_a_step_ends() -> None:
     for shift in range(14):
         text = b"a" * (256 * 1024 - 50 + shift) + b"\\ud83d\\ude00" * 8
         text += b"\\\\ud83d\\ud83d\\ude00\\ude00\\ud83d\\ud83d"
@@ -256,7 +256,7 @@ async def test_an_answer_with_thousands_of_header_lines_is_refused() -> None:
             await session.request(CallTool("x"))
 
 
-async def test_messages_nobody_reads_are_bounded_in_bytes() -> None:
+async def test_unread_messages_are_bounded_in_bytes() -> None:
     warnings: list[str] = []
     mux = Multiplexer(lambda line: None, None, warnings.append, "peer")
     notice = b'{"jsonrpc":"2.0","method":"x","params":{"a":"' + b"a" * MEGABYTE + b'"}}'

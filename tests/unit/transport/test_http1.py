@@ -127,7 +127,7 @@ async def test_a_connection_that_cannot_be_trusted_is_not_kept(answer: bytes) ->
     assert not connection.is_keep_alive
 
 
-async def test_bytes_that_come_unasked_end_a_kept_connection() -> None:
+async def test_unexpected_bytes_close_a_kept_connection() -> None:
     connection, _ = await fed(LENGTH)
     connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
     assert not connection.is_usable
@@ -150,7 +150,7 @@ async def test_the_first_piece_of_an_answer_is_read_without_a_turn_and_the_next_
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_whatsoever_raise_inside_the_loop(data: bytes) -> None:
+def test_no_input_bytes_raise_inside_the_event_loop(data: bytes) -> None:
     for head in (b"", IN_CHUNKS):
         connection = HttpConnection()
         connection.send_request(b"")

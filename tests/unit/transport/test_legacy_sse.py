@@ -89,7 +89,7 @@ async def test_a_stream_without_an_endpoint_is_given_up(start: bytes, monkeypatc
             pass
 
 
-async def test_an_answer_that_is_no_event_stream_is_told_with_its_status() -> None:
+async def test_an_answer_that_is_no_event_stream_is_reported_with_its_status() -> None:
     with pytest.raises(StartupError, match="404"):
         async with connected(ScriptedSseServer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nnope")):
             pass
@@ -183,7 +183,7 @@ async def test_endpoints_elsewhere_or_of_no_address_are_refused(endpoint: str) -
     assert server.posted == []
 
 
-async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_for_ever(
+async def test_a_notice_that_is_never_taken_does_not_hold_up_what_comes_after_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(legacy_sse, "SEND_TIMEOUT", 0.2)

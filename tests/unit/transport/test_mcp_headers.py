@@ -29,12 +29,12 @@ from mcphost.transport.mcp_headers import encode_header_value, is_loopback, pars
         (-7, "-7"),
     ],
 )
-def test_a_value_becomes_the_text_the_specification_says(value: str | int | bool, text: str) -> None:
+def test_a_value_is_encoded_as_specified(value: str | int | bool, text: str) -> None:
     assert encode_header_value(value) == text
 
 
 @given(st.text())
-def test_any_text_becomes_visible_ascii_that_leads_back_to_it(value: str) -> None:
+def test_any_text_round_trips_through_visible_ascii(value: str) -> None:
     text = encode_header_value(value)
     assert all(" " <= character <= "~" for character in text)
     if text != value:

@@ -71,7 +71,7 @@ async def test_an_answer_that_is_no_json_ends_its_call_before_its_deadline(line:
 @pytest.mark.req("cancel.late-response")
 @pytest.mark.req("cancel.only-own-active")
 @pytest.mark.req("cancel.send.stdio")
-async def test_leaving_early_tells_the_server_once_and_a_late_answer_is_dropped() -> None:
+async def test_leaving_early_notifies_the_server_once_and_drops_a_late_response() -> None:
     pipe = InMemoryChannel()
     async with pipe.channel.exchange(JsonRpcRequest(7, "tools/call")):
         pass
@@ -228,7 +228,7 @@ async def test_an_answer_under_an_id_of_another_type_does_not_count_and_is_not_w
 
 @pytest.mark.req("base.response.error-without-id")
 @pytest.mark.parametrize("ident", [b"", b'"id":null,'])
-async def test_an_error_without_an_id_is_told_and_ends_no_call(ident: bytes) -> None:
+async def test_an_error_without_an_id_is_reported_and_ends_no_call(ident: bytes) -> None:
     warnings: list[str] = []
     pipe = InMemoryChannel(warnings.append)
     pipe.send_raw(b'{"jsonrpc":"2.0",%s"error":{"code":-32700,"message":"what was that?"}}' % ident)
@@ -237,7 +237,7 @@ async def test_an_error_without_an_id_is_told_and_ends_no_call(ident: bytes) -> 
 
 
 @pytest.mark.req("base.response.error-without-id")
-async def test_an_error_that_names_no_message_is_said_once_with_its_words() -> None:
+async def test_an_error_without_a_request_is_reported_once_with_its_text() -> None:
     warnings: list[str] = []
     pipe = InMemoryChannel(warnings.append)
     for _ in range(3):
@@ -311,7 +311,7 @@ async def test_notices_of_a_subscription_reach_its_exchange() -> None:
     ]
 
 
-async def test_an_error_without_an_id_belongs_to_nobody() -> None:
+async def test_an_error_without_an_id_fails_no_call() -> None:
     pipe = InMemoryChannel()
     async with pipe.channel.exchange(JsonRpcRequest(1, "tools/call")) as messages:
         pipe.send(JsonRpcErrorResponse(None, ErrorData(-32700, "what?")))
@@ -320,7 +320,7 @@ async def test_an_error_without_an_id_belongs_to_nobody() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_no_line_whatsoever_raises(line: bytes) -> None:
+def test_no_line_raises(line: bytes) -> None:
     pipe = InMemoryChannel()
     pipe.send_raw(line)
     pipe.send_raw(b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + line + b"}")

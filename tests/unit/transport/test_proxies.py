@@ -118,7 +118,7 @@ async def test_leaving_an_exchange_drops_the_connection_through_the_proxy(monkey
             await double.gone.wait()
 
 
-async def test_a_proxy_that_is_not_there_is_told_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_proxy_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with pytest.raises(ConnectionLost, match=r"through the proxy at 127\.0\.0\.1:9"):
         await ask("http://mcp.test/mcp")
@@ -208,7 +208,7 @@ async def test_a_server_with_tls_is_reached_through_a_tunnel_and_its_certificate
     assert "secret" not in tunnel.heads[0]
 
 
-async def test_a_proxy_that_refuses_the_tunnel_is_told_with_its_status(tunnel: Tunnel) -> None:
+async def test_a_proxy_that_refuses_the_tunnel_is_reported_with_its_status(tunnel: Tunnel) -> None:
     tunnel.status = b"407 Proxy Authentication Required"
     config = ServerConfig(name="peer", url="https://mcp.test/mcp")
     with pytest.raises(StartupError, match=r"the proxy at 127\.0\.0\.1:\d+ refused with HTTP 407"):
@@ -230,7 +230,7 @@ def _fault(kind: str) -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize("kind", ["cut", "garbage", "nothing", "long header", "huge", "more than the answer"])
-async def test_faults_behind_a_proxy_are_told_as_without_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_faults_behind_a_proxy_are_reported_as_without_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     said, told = _fault(kind)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -64,7 +64,7 @@ def test_the_groups_of_another_host_that_is_alive_are_left_alone(
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_a_process_id_that_is_somebody_elses_now_is_never_enough(tmp_path: Path, group: tuple[int, int]) -> None:
+def test_a_reused_process_id_is_not_matched(tmp_path: Path, group: tuple[int, int]) -> None:
     started = process_start_time(group[0])
     file = tmp_path / f"1-x{GROUP_FILE_SUFFIX}"
     for written in (
@@ -98,7 +98,7 @@ def test_files_that_are_none_harm_nothing(tmp_path: Path, group: tuple[int, int]
     assert is_alive(group[0])
 
 
-def test_a_process_is_told_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
+def test_a_process_is_distinguished_from_every_other_one_by_its_start(group: tuple[int, int]) -> None:
     assert process_start_time(group[0]) == process_start_time(group[0]) != ""
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         process.wait()

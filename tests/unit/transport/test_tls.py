@@ -104,14 +104,14 @@ async def test_a_server_that_never_ends_its_handshake_is_given_up(
 
 @pytest.mark.req("http.tls")
 @pytest.mark.parametrize(("host", "warned"), [("127.0.0.1", False), ("localhost", False), ("mcp.test", True)])
-async def test_an_address_without_encryption_is_told_unless_it_is_this_machine(host: str, warned: bool) -> None:
+async def test_an_unencrypted_address_is_reported_unless_it_is_loopback(host: str, warned: bool) -> None:
     notes = RecordingObserver()
     client = create_client("peer", f"http://{host}:1/mcp", {}, warn=notes.warn)
     await client.close()
     assert bool([text for text in notes.warnings if "without encryption" in text]) == warned
 
 
-async def test_plain_http_at_an_address_of_https_is_told() -> None:
+async def test_plain_http_at_an_address_of_https_is_reported() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -180,7 +180,7 @@ class Swapping(ClientSessionOpener):
 
 
 @pytest.mark.parametrize("is_swapped", [False, True])
-async def test_a_host_reaches_no_server_by_certificates_that_were_put_there_after_the_answer(
+async def test_certificates_added_after_approval_are_not_used(
     authority: CertificateAuthority, tmp_path: Path, is_swapped: bool
 ) -> None:
     file = anyio.Path(authority.file)

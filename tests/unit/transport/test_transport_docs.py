@@ -116,7 +116,7 @@ async def test_its_end_ends_every_call_with_the_reason(tool: str, how: str, tmp_
             await session.wait_closed()
 
 
-async def test_what_cannot_be_reached_is_told_in_a_sentence(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_reported_in_a_sentence(tmp_path: Path) -> None:
     config = ServerConfig(name="peer", url=str(tmp_path / "nobody"))
     with pytest.raises(StartupError, match="cannot be reached"):
         async with Opener(expand=str).open(config, FakeRequestHandler(), RecordingObserver()):

@@ -73,7 +73,7 @@ async def test_whatever_goes_wrong_is_one_sentence_and_leaves_nothing(
     assert left(place) == []
 
 
-async def test_an_editor_that_returns_at_once_and_changed_nothing_is_said_to_need_an_option(
+async def test_an_editor_that_returns_at_once_without_changes_gets_a_hint(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UsageError, match="returned at once and changed nothing") as caught:
@@ -85,7 +85,7 @@ async def test_an_editor_that_returns_at_once_and_changed_nothing_is_said_to_nee
     assert await editor.edit_text("x", script("pass"), contextlib.nullcontext) == "x"
 
 
-async def test_an_editor_that_nobody_waits_for_any_more_is_ended(place: Path) -> None:
+async def test_an_abandoned_editor_is_ended(place: Path) -> None:
     begun = place / "begun"
     stubborn = f"import signal, time\nsignal.signal(15, signal.SIG_IGN)\nopen({str(begun)!r}, 'w')\ntime.sleep(60)"
     with anyio.fail_after(20):

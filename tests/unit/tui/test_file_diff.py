@@ -79,7 +79,7 @@ def test_what_the_file_holds_is_cleaned(tmp_path: Path) -> None:
     assert compared(file, "x\n").rows == ("@ line 1", "- ␛[2J‹U+202E›", "+ x")
 
 
-def test_a_file_that_is_not_there_too_large_or_no_text_is_said_to_be(tmp_path: Path) -> None:
+def test_a_missing_too_large_or_binary_file_is_reported_as_such(tmp_path: Path) -> None:
     file = tmp_path / "a"
     assert compared(file, "x").title.endswith("does not exist yet")
     file.write_bytes(b"x" * (FILE_LIMIT + 1))

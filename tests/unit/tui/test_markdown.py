@@ -98,7 +98,7 @@ def test_a_long_open_code_block_is_cut_between_lines_and_stays_code() -> None:
     assert lines == [f"x{n} = {n}" for n in range(100)]
 
 
-def test_a_long_open_list_is_cut_between_items_and_goes_on_counting() -> None:
+def test_a_long_open_list_is_cut_between_items_and_continues_counting() -> None:
     source = "".join(f"{n}. item\n" for n in range(1, 41))
     done, rest = split_stream(source)
     assert rest is not None

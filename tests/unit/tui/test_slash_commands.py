@@ -19,19 +19,19 @@ NAMES = ["/help", "/history", "/theme", "/files:summarize", "/quit"]
         ("/thmee\ndark", "/theme"),
     ],
 )
-def test_a_mistyped_command_is_held_back_whatever_follows_it_and_the_nearest_is_named(text: str, meant: str) -> None:
+def test_a_mistyped_command_is_not_sent_and_the_nearest_is_named(text: str, meant: str) -> None:
     said = explain_unknown_command(text, NAMES)
     assert f"Unknown command {text.split(maxsplit=1)[0]}. Did you mean {meant}?" in said
     assert "put a space before it" in said
 
 
 @pytest.mark.parametrize("text", ["/modle gpt-5", "/modle", "/помощь", "/tmp"])
-def test_what_looks_like_a_command_and_resembles_none_is_held_back_naming_none(text: str) -> None:
+def test_an_unknown_command_is_not_sent_and_none_is_suggested(text: str) -> None:
     said = explain_unknown_command(text, NAMES)
     assert said.startswith(f"Unknown command {text.split(maxsplit=1)[0]}. To send it as a message")
 
 
-def test_a_prompt_with_something_behind_it_is_said_to_take_nothing() -> None:
+def test_a_prompt_with_trailing_text_is_reported_to_take_no_arguments() -> None:
     assert explain_unknown_command("/files:summarize README", NAMES).startswith("/files:summarize takes no arguments")
 
 

@@ -57,14 +57,14 @@ ROWS = (
         f"{ORIGIN_TESTS}::test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_with_the_megabyte",
     )),
     AttackRow("rule", "two authorizations for one action", (
-        f"{TIME}::test_a_server_that_refuses_every_fresh_token_is_told_after_two_sign_ins",
+        f"{TIME}::test_a_server_that_refuses_every_fresh_token_is_reported_after_two_sign_ins",
     )),
     AttackRow("rule", "three step-ups", (
-        f"{TIME}::test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_for_ever",
+        f"{TIME}::test_more_scopes_are_asked_for_together_with_the_old_ones_and_not_forever",
     )),
     AttackRow("rule", "error text is cleaned and bounded", (
-        f"{ORIGIN_TESTS}::test_what_a_hostile_authorization_server_says_is_bounded_and_cleaned_wherever_it_is_shown",
-        f"{FLOW}::test_a_denial_is_told_in_the_servers_words_and_can_be_tried_again",
+        f"{ORIGIN_TESTS}::test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_wherever_it_is_shown",
+        f"{FLOW}::test_a_denial_shows_the_servers_text_and_can_be_retried",
         f"{DEVICE}::test_a_code_with_hidden_characters_is_shown_with_marks",
     )),
     AttackRow("rule", "nothing of an answer decides an origin before the issuer checks", (
@@ -101,23 +101,23 @@ ROWS = (
     )),
     AttackRow("incident", "CVE-2025-58444 and its class: javascript: and other schemes", (
         f"{FLOW}::test_an_endpoint_that_is_no_safe_address_stops_the_sign_in",
-        f"{DEVICE}::test_what_goes_wrong_is_told_once",
+        f"{DEVICE}::test_device_flow_errors_name_their_reason",
     )),
     AttackRow("incident", "CVE-2025-49596: a local port that any web page can talk to", (
         f"{CALLBACK}::test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_network",
         f"{CALLBACK}::test_another_host_name_is_another_site",
-        f"{CALLBACK}::test_what_is_not_our_answer_is_turned_away_and_the_wait_goes_on",
+        f"{CALLBACK}::test_a_foreign_response_is_rejected_and_the_wait_continues",
         f"{ORIGIN_TESTS}::test_a_code_that_another_server_or_page_brings_is_not_redeemed",
     )),
     AttackRow("incident", "SSRF through resource_metadata", (
-        f"{ORIGIN_TESTS}::test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there",
+        f"{ORIGIN_TESTS}::test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched",
         f"{ORIGIN_TESTS}::test_a_challenge_cannot_make_us_ask_for_anything_but_metadata_of_this_server",
-        f"{ORIGIN_TESTS}::test_metadata_that_redirects_elsewhere_leads_nobody_there",
+        f"{ORIGIN_TESTS}::test_metadata_redirects_to_another_origin_are_not_followed",
     )),
     AttackRow("incident", "SSRF through issuers, endpoints and names that lead into private networks", (
         f"{FLOW}::test_an_issuer_where_the_server_does_not_live_is_not_asked",
         f"{URLS}::test_a_public_server_cannot_point_into_a_private_network",
-        f"{URLS}::test_a_server_whose_name_also_leads_here_may_not_point_here",
+        f"{URLS}::test_a_name_that_also_resolves_to_loopback_may_not_point_to_loopback",
         f"{PROXY}::test_a_proxy_is_not_asked_for_what_is_known_to_be_private",
         f"{TLS}::test_the_certificate_is_checked_for_the_name_while_the_judged_address_is_used",
     )),
@@ -147,7 +147,7 @@ ROWS = (
         f"{TIME}::test_what_another_process_stored_meanwhile_is_never_deleted",
     )),
     AttackRow("incident", "no keyring: a fresh token lost, or kept in the open without a word", (
-        f"{TIME}::test_a_vault_that_takes_nothing_costs_the_next_start_a_sign_in_and_is_said",
+        f"{TIME}::test_a_failing_secret_store_is_reported_and_the_next_start_signs_in_again",
         "unit/auth/test_keyring_backend.py::test_a_back_end_that_keeps_plain_text_is_not_used",
     )),
     AttackRow("incident", "a fresh token lost between the flow and the store", (
@@ -155,8 +155,8 @@ ROWS = (
         "unit/auth/test_secret_store.py::test_who_answered_and_quits_at_once_has_decided_all_the_same",
     )),
     AttackRow("incident", "reconnect storms with 401", (
-        f"{ORIGIN_TESTS}::test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_ever",
-        f"{MACHINES}::test_a_machine_whose_fresh_token_is_refused_does_not_ask_for_ever",
+        f"{ORIGIN_TESTS}::test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever",
+        f"{MACHINES}::test_a_machine_whose_fresh_token_is_refused_does_not_ask_forever",
     )),
     AttackRow("incident", "rug pull: a tool that changes while a person signs in", (
         f"{AGAIN}::test_a_call_is_not_repeated_for_a_tool_that_changed_meanwhile",
@@ -168,7 +168,7 @@ ROWS = (
         f"{FLOW}::test_metadata_of_an_issuer_that_is_another_or_too_weak_is_not_used",
     )),
     AttackRow("rfc9700", "a redirect address on a loopback address with a port of its own (4.1.3)", (
-        f"{FLOW}::test_a_401_leads_to_a_sign_in_and_the_same_request_again",
+        f"{FLOW}::test_a_401_starts_a_sign_in_and_repeats_the_request",
         f"{CALLBACK}::test_the_port_is_closed_after_the_sign_in_and_never_open_to_the_network",
     )),
     AttackRow("rfc9700", "a state that works once, for this attempt only (4.7)", (
@@ -179,7 +179,7 @@ ROWS = (
         f"{FLOW}::test_an_answer_of_another_issuer_is_never_redeemed",
         f"{FLOW}::test_an_issuer_that_promises_its_name_must_give_it",
         f"{FLOW}::test_the_error_of_another_issuer_is_not_shown",
-        f"{ELSEWHERE}::test_an_answer_of_another_issuer_ends_login_and_its_code_goes_nowhere",
+        f"{ELSEWHERE}::test_a_response_from_another_issuer_ends_login_and_its_code_is_never_sent",
     )),
     AttackRow("rfc9700", "no implicit grant and no password grant (2.1.2, 2.4)", (
         f"{FLOW}::test_we_register_as_a_program_on_a_persons_machine_that_renews_tokens",

@@ -71,7 +71,7 @@ class Leading(OAuthPeer):
 
 
 @pytest.mark.req("auth.ssrf.https")
-async def test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there() -> None:
+async def test_metadata_on_another_origin_named_by_a_challenge_is_not_fetched() -> None:
     async with forbidden_origin() as elsewhere, run_peer() as one:
         with nobody_comes(elsewhere):
             for place in (f"{elsewhere.origin}{PRM}", f"{elsewhere.origin.replace('http:', 'HTTP:')}{PRM}"):
@@ -85,7 +85,7 @@ async def test_a_challenge_that_names_metadata_elsewhere_leads_nobody_there() ->
 @pytest.mark.req("auth.ssrf.redirects")
 @pytest.mark.parametrize("path", [PRM, ASM])
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_metadata_that_redirects_elsewhere_leads_nobody_there(path: str, status: int) -> None:
+async def test_metadata_redirects_to_another_origin_are_not_followed(path: str, status: int) -> None:
     async with forbidden_origin() as elsewhere, run_peer(kind=Leading) as one:
         assert isinstance(one, Leading)
         person = BrowserUser()
@@ -318,7 +318,7 @@ async def test_a_document_that_drips_ends_with_the_time_and_one_that_inflates_wi
 
 
 @pytest.mark.req("auth.401-after-token")
-async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_ever() -> None:
+async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_forever() -> None:
     """Reconnect storms with 401: calls, and an event stream that is refused whatever token it comes with."""
 
     class Never(ToolsPeer):
@@ -348,7 +348,7 @@ async def test_a_server_that_never_has_enough_is_asked_a_few_times_and_not_for_e
 
 
 @pytest.mark.req("auth.400-other")
-async def test_what_a_hostile_authorization_server_says_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
+async def test_text_of_a_hostile_authorization_server_is_bounded_and_cleaned_wherever_it_is_shown() -> None:
     words = "\x1b]52;c;aGVsbG8=\x07\u202e[red]" + "long " * 50_000
     body = json.dumps({"error": words, "error_description": words}).encode()
     async with run_peer() as one:
