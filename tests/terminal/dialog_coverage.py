@@ -24,13 +24,13 @@ def drives_dialogs(*kinds: type[Any]) -> Callable[[Callable[..., None]], Callabl
     return decorate
 
 
-def terminal_tests() -> dict[str, ast.FunctionDef]:
+def terminal_tests() -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the test functions of this folder by `module.function`."""
     return {
         f"{path.stem}.{item.name}": item
         for path in sorted(Path(__file__).parent.glob("test_*.py"))
         for item in ast.parse(path.read_text()).body
-        if isinstance(item, ast.FunctionDef) and item.name.startswith("test_")
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name.startswith("test_")
     }
 
 
