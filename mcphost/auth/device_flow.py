@@ -11,13 +11,13 @@ from mcphost.auth.dpop import JwtSigner
 from mcphost.auth.interactive_flow import AuthorizationRequest, InteractiveSignIn, SignInMethodSwitched, SignInStep
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
 from mcphost.auth.registration import OAuthClient
-from mcphost.auth.sign_in import SignInTerms
 from mcphost.auth.tokens import TokenError, TokenSet, authenticate_client, parse_lifetime, request_tokens
 from mcphost.auth.url_policy import UnsafeUrl, check_url, url_origin
 from mcphost.errors import SignInRequired
 from mcphost.redact import register_server_secret
 from mcphost.sanitize import sanitize
 from mcphost.serialization import Struct
+from mcphost.sign_in import SignInTerms
 
 DEVICE_CODE_GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 DEFAULT_INTERVAL = 5.0

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from shlex import quote
-from typing import Protocol
 
 import anyio
 
@@ -21,63 +20,21 @@ from mcphost.auth.client_grants import ClientGrant, fetch_token
 from mcphost.auth.discovery import discover_resource, select_challenge
 from mcphost.auth.dpop import USE_DPOP_NONCE, JwtSigner
 from mcphost.auth.oauth_http import EndpointUnreachable, OAuthHttpClient
-from mcphost.auth.sign_in import (
-    ProgressCallback,
-    SignInFailed,
-    SignInInteraction,
-    SignInProgress,
-    SignInTarget,
-    ignore_progress,
-)
+from mcphost.auth.sign_in import ProgressCallback, SignInFailed, SignInInteraction, SignInTarget, ignore_progress
 from mcphost.auth.token_store import StoredSignIn, TokenStore
 from mcphost.auth.tokens import split_scopes
 from mcphost.errors import McpHostError, SignInRequired
-from mcphost.serialization import Struct, replace
+from mcphost.serialization import replace
+from mcphost.sign_in import AuthChallenge, SignInProgress
 
 _PING_REQUEST = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
-class RejectedRequest(Protocol):
-    """A 401 or 403 response, and the Authorization header of its request."""
-
-    @property
-    def status(self) -> int:
-        """The status, 401 or 403."""
-        ...
-
-    @property
-    def www_authenticate(self) -> str:
-        """The WWW-Authenticate header, or ""."""
-        ...
-
-    @property
-    def authorization(self) -> str:
-        """The Authorization header of the request, or ""."""
-        ...
-
-    @property
-    def dpop_nonce(self) -> str:
-        """The DPoP-Nonce header, or ""."""
-        ...
-
-
-class ProbeResult(Struct, frozen=True):
-    """The response to a request without credentials."""
-
-    status: int
-    www_authenticate: str
-    authorization: str
-    dpop_nonce: str = ""
-
-    def __repr__(self) -> str:
-        return f"ProbeResult({self.status})"
-
-
-async def probe_server(http: OAuthHttpClient, url: str) -> ProbeResult:
+async def probe_server(http: OAuthHttpClient, url: str) -> AuthChallenge:
     """Send a ping without credentials and return the response. Raises UnsafeUrl, EndpointUnreachable."""
     headers = {"accept": "application/json, text/event-stream"}
     reply = await http.post_json(url, _PING_REQUEST, "MCP server", headers)
-    return ProbeResult(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
+    return AuthChallenge(reply.status, reply.headers.get("www-authenticate", "") if reply.status == 401 else "", "")
 
 
 _log = logging.getLogger(__name__)
@@ -200,7 +157,7 @@ class OAuthProvider:
             headers["dpop"] = signer.make_dpop_proof(verb, url, token=sign_in.tokens.access, nonce=self._dpop_nonce)
         return headers
 
-    async def recover(self, refusal: RejectedRequest) -> bool:
+    async def recover(self, refusal: AuthChallenge) -> bool:
         """Return whether the same request may be sent again, with a refreshed or a newer token."""
         challenge = select_challenge(refusal.www_authenticate)
         if refusal.status == 403 and challenge.get("error") != "insufficient_scope":
@@ -223,7 +180,7 @@ class OAuthProvider:
         return refreshed is not None and refreshed.tokens.authorization != refusal.authorization
 
     # -- for callers that wait for a response
-    async def sign_in(self, refusal: RejectedRequest, attempt: int = 1) -> None:
+    async def sign_in(self, refusal: AuthChallenge, attempt: int = 1) -> None:
         """Let the user sign in; afterwards the request may be sent again. *attempt* counts from 1 per action.
 
         Raises SignInRequired. Cancelling the last task that waits ends the flow.
@@ -277,7 +234,7 @@ class OAuthProvider:
 
     async def _run_sign_in(
         self,
-        refusal: RejectedRequest,
+        refusal: AuthChallenge,
         *,
         is_step_up: bool,
         is_required: bool = True,
@@ -365,7 +322,7 @@ class OAuthProvider:
         if self._client_grant is None and self._current_sign_in is None and not await self._unlock_and_load():
             self._current_sign_in = await self._token_store.load(self._target.canonical_url, self._target.account)
         if self._current_sign_in is not None:
-            refusal = ProbeResult(refusal.status, challenge, self._current_sign_in.tokens.authorization)
+            refusal = AuthChallenge(refusal.status, challenge, self._current_sign_in.tokens.authorization)
         await self._run_sign_in(
             refusal, is_step_up=False, is_required=refusal.status == 401, use_device_code=use_device_code, scopes=scopes
         )
@@ -441,7 +398,7 @@ class OAuthProvider:
                 raise EndpointUnreachable(error.message, error.hint) from error
         return self._current_sign_in
 
-    async def _fetch_token(self, client_grant: ClientGrant, refusal: RejectedRequest) -> bool:
+    async def _fetch_token(self, client_grant: ClientGrant, refusal: AuthChallenge) -> bool:
         """Fetch a token without a user; one that was just issued and is refused is not fetched again."""
         async with self._refresh_lock:
             sign_in = self._current_sign_in

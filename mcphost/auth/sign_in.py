@@ -6,6 +6,7 @@ from typing import Protocol
 from mcphost.auth.url_policy import canonical_url
 from mcphost.errors import SignInRequired
 from mcphost.serialization import Struct
+from mcphost.sign_in import SignInProgress, SignInTerms
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that the user has for a sign-in, unless configured otherwise."""
@@ -37,43 +38,6 @@ class SignInTarget(Struct, frozen=True, kw_only=True):
     def canonical_url(self) -> str:
         """The canonical URI of the server, under which its tokens are stored."""
         return canonical_url(self.url)
-
-
-class SignInTerms(Struct, frozen=True, kw_only=True):
-    """Details of a sign-in that are shown with the URL.
-
-    `timeout` is in seconds from now. `verification_uri_complete` is the URL that includes the code, "" for none, and
-    `poll_interval` the seconds between requests for the token. `switch_method` is called when the user prefers the
-    other method, device code or browser; None if there is no other. `other_accounts` are accounts that are signed in
-    there and could be selected instead. `warnings` are shown before everything else.
-    """
-
-    timeout: float
-    verification_uri_complete: str = ""
-    poll_interval: float = 0
-    switch_method: Callable[[], None] | None = None
-    other_accounts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-class SignInProgress(Struct, frozen=True, kw_only=True):
-    """The progress of a sign-in, for display; times are in seconds.
-
-    `step` is "resource", "issuer", "client", "person", "code", "done", or "over" however it ended; `text` describes it,
-    "" when it is over. `seconds` is how long the step may take at most, from now.
-
-    While the device flow waits, `polls` counts the requests for the token, and `interval` is the time until the next
-    one; `slowed` if the server asked for fewer requests or could not be reached.
-    """
-
-    server: str
-    account: str = ""
-    step: str
-    text: str = ""
-    seconds: float = 0
-    polls: int = 0
-    interval: float = 0
-    slowed: bool = False
 
 
 ProgressCallback = Callable[[SignInProgress], None]

@@ -22,14 +22,14 @@ from mcphost.config.settings import Overrides
 from mcphost.errors import ConfigError, StoreError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
 from mcphost.host.bootstrap import build_host
-from mcphost.host.events import SignInUpdated
 from mcphost.host.host import Host
 from mcphost.host.questions.frontend import Frontend
 from mcphost.host.questions.secret_storage import ChooseSecretStorage, SecretStoragePrompts, UnlockSecrets
 from mcphost.host.questions.sign_in import OpenUrl, SignInPrompts, SignInQuestion
 from mcphost.llm.model import ChatModel
 from mcphost.sanitize import replace_surrogates
-from mcphost.serialization import replace, to_builtins
+from mcphost.serialization import replace
+from mcphost.sign_in import SignInProgress
 from mcphost.store.audit_store import AuditRecord, AuditStore
 from mcphost.store.database import Database
 from mcphost.store.grants import GrantStore, TrustedServer
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from mcphost.auth.oauth_registry import OAuthRegistry
-    from mcphost.auth.sign_in import SignInProgress
     from mcphost.llm.worker_client import WorkerProcess
 
 
@@ -71,7 +70,7 @@ async def open_host(
 
     def on_sign_in_progress(progress: "SignInProgress") -> None:
         for host in hosts:
-            host.servers.update_sign_in(SignInUpdated(**to_builtins(progress)))
+            host.servers.update_sign_in(progress)
 
     def report_store_error(text: str, hint: str) -> None:
         for listener in told:

@@ -30,7 +30,7 @@ from mcphost.host.questions.sign_in import (
 from mcphost.sanitize import sanitize
 
 if TYPE_CHECKING:
-    from mcphost.auth.sign_in import SignInProgress
+    from mcphost.sign_in import SignInProgress
 
 
 A = TypeVar("A")

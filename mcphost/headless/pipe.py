@@ -13,7 +13,7 @@ from mcphost.headless import json_output
 from mcphost.headless.line_io import MAX_LINE_BYTES, LineWriter, OversizedLine, read_lines
 from mcphost.headless.question_answers import PipeFrontend
 from mcphost.host.consent.auto_approve import BUDGET_FIELDS, AutoApprovalBudget
-from mcphost.host.events import HostEvent, ServerLog, ToolProgress
+from mcphost.host.events import AnyEvent, ServerLog, ToolProgress
 from mcphost.host.host import Host
 from mcphost.host.server_requests.roots import parse_root_scope
 from mcphost.protocol.completion import PromptReference, ResourceTemplateReference
@@ -433,7 +433,7 @@ class PipeServer:
         await self._writer.finished.wait()  # before we closed it, so nobody reads any more
         scope.cancel()
 
-    def _write_event(self, event: HostEvent) -> None:
+    def _write_event(self, event: AnyEvent) -> None:
         if self._writer.is_full and isinstance(event, ServerLog | ToolProgress):
             self._dropped_events += 1
             return

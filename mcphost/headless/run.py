@@ -11,7 +11,7 @@ import anyio
 from mcphost.config.rules import Rule, exact_pattern, format_rule, parse_alternatives, parse_rule
 from mcphost.errors import ConfigError, ConsentDenied, McpHostError, UsageError
 from mcphost.host.events import (
-    HostEvent,
+    AnyEvent,
     ModelRetrying,
     NoticeEvent,
     ResultReviewed,
@@ -254,7 +254,7 @@ class _EventPrinter:
         self._calls: list[CallReport] = []
         self._usage = Usage()
 
-    def handle(self, event: HostEvent) -> None:
+    def handle(self, event: AnyEvent) -> None:
         """One event, in order."""
         if self._output == "events":
             _print_json_line(event)

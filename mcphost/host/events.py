@@ -13,6 +13,7 @@ from mcphost.errors import McpHostError
 from mcphost.llm.messages import ImagePart, Message
 from mcphost.llm.model import Usage
 from mcphost.serialization import Struct, replace
+from mcphost.sign_in import SignInProgress
 
 ServerStateName = Literal[
     "waiting", "untrusted", "connecting", "silent", "ready", "sign_in", "failed", "stopped", "disabled"
@@ -20,7 +21,7 @@ ServerStateName = Literal[
 
 
 class HostEvent(Struct, frozen=True, tag_field="event"):
-    """The base class of all events."""
+    """The base class of events; `AnyEvent` is the union of all."""
 
 
 class ServerState(HostEvent, frozen=True, tag="server_state"):
@@ -40,19 +41,6 @@ class ServerState(HostEvent, frozen=True, tag="server_state"):
     prompts: int = 0
     account: str = ""
     held: int = 0
-
-
-class SignInUpdated(HostEvent, frozen=True, tag="signing_in", kw_only=True):
-    """Progress of a sign-in; fields and steps as in auth.sign_in, "over" when it ended."""
-
-    server: str
-    step: str
-    text: str = ""
-    account: str = ""
-    seconds: float = 0
-    polls: int = 0
-    interval: float = 0
-    slowed: bool = False
 
 
 class CatalogChanged(HostEvent, frozen=True, tag="tools_changed"):
@@ -296,9 +284,10 @@ class ConversationOpened(HostEvent, frozen=True, tag="conversation_opened"):
 
 AnyEvent = (
     ServerState
-    | SignInUpdated
+    | SignInProgress
     | CatalogChanged
     | ToolToggled
+    | AutoApprovalChanged
     | RootsChanged
     | RootsShared
     | ServerLog
@@ -334,7 +323,7 @@ class _MergedDeltas:
         self.first = first
         self.parts = [first.text]
 
-    def event(self) -> HostEvent:
+    def event(self) -> AnyEvent:
         return self.first if len(self.parts) == 1 else replace(self.first, text="".join(self.parts))
 
 
@@ -343,10 +332,10 @@ class _Slot:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: HostEvent) -> None:
+    def __init__(self, value: AnyEvent) -> None:
         self.value = value
 
-    def event(self) -> HostEvent:
+    def event(self) -> AnyEvent:
         return self.value
 
 
@@ -363,7 +352,7 @@ class EventQueue:
         self._closed = False
         open_queues.add(self)
 
-    def put(self, event: HostEvent) -> None:
+    def put(self, event: AnyEvent) -> None:
         """Add an event; never blocks."""
         if self._closed:
             return
@@ -398,16 +387,16 @@ class EventQueue:
         self._open_queues.discard(self)
         self._ready.set()
 
-    def drain(self) -> list[HostEvent]:
+    def drain(self) -> list[AnyEvent]:
         """Return everything queued now, without waiting."""
-        events: list[HostEvent] = [slot.event() for slot in self._queue]
+        events: list[AnyEvent] = [slot.event() for slot in self._queue]
         self._queue.clear()
         self._progress.clear()
         self._logs.clear()
         self._updated_resources.clear()
         return events
 
-    async def __aiter__(self) -> AsyncIterator[HostEvent]:
+    async def __aiter__(self) -> AsyncIterator[AnyEvent]:
         while True:
             for event in self.drain():
                 yield event
@@ -429,7 +418,7 @@ class EventBus:
         """Return a new queue of all events from now on."""
         return EventQueue(self._queues)
 
-    def publish(self, event: HostEvent) -> None:
+    def publish(self, event: AnyEvent) -> None:
         """Add an event to every queue."""
         for queue in tuple(self._queues):
             queue.put(event)

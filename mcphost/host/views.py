@@ -96,14 +96,3 @@ class TurnResult(Struct, frozen=True):
     error: str = ""
     hint: str = ""
     exit_code: int = 0
-
-
-class ConversationInfo(Struct, frozen=True):
-    """A stored conversation in a list; times are in seconds since 1970."""
-
-    id: str
-    title: str
-    model: str
-    messages: int
-    created: float
-    updated: float

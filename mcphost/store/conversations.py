@@ -9,7 +9,7 @@ from mcphost.serialization import Struct, decode, encode
 from mcphost.store.database import Database
 
 
-class ConversationRow(Struct, frozen=True):
+class ConversationInfo(Struct, frozen=True):
     """An entry in a list of conversations; times are seconds since 1970."""
 
     id: str
@@ -102,11 +102,11 @@ class ConversationStore:
             return None
         return tuple(message for body in bodies if (message := _decode_message(body)) is not None)
 
-    async def list_recent(self, limit: int = 100) -> tuple[ConversationRow, ...]:
+    async def list_recent(self, limit: int = 100) -> tuple[ConversationInfo, ...]:
         """Return the most recently updated conversations, newest first."""
         return await self._rows("", (limit,))
 
-    async def find_by_prefix(self, prefix: str) -> tuple[ConversationRow, ...]:
+    async def find_by_prefix(self, prefix: str) -> tuple[ConversationInfo, ...]:
         """Return at most 100 conversations whose id begins with *prefix*, newest first."""
         return await self._rows("WHERE substr(c.id, 1, length(?1)) = ?1", (prefix, 100))
 
@@ -131,9 +131,9 @@ class ConversationStore:
 
         return await self._database.run(work)
 
-    async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationRow, ...]:
+    async def _rows(self, where: str, values: tuple[object, ...]) -> tuple[ConversationInfo, ...]:
         rows = await self._database.run(lambda db: db.execute(_LIST_QUERY.format(where=where), values).fetchall())
-        return tuple(ConversationRow(*row) for row in rows)
+        return tuple(ConversationInfo(*row) for row in rows)
 
 
 def _decode_message(body: bytes) -> Message | None:

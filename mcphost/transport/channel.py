@@ -10,6 +10,7 @@ from typing import Protocol
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, RequestRefused, SignInRequired
 from mcphost.protocol.jsonrpc import JsonRpcMessage, JsonRpcRequest
 from mcphost.protocol.revisions import Revision
+from mcphost.sign_in import AuthChallenge
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -64,30 +65,6 @@ class Connector(Protocol):
 
     def connect(self) -> AbstractAsyncContextManager[Channel]:
         """Start the process or connect to the URL; leaving the block closes it. Raises StartupError."""
-        ...
-
-
-class AuthChallenge(Protocol):
-    """The parts of a 401 or 403 response that an Authorizer needs."""
-
-    @property
-    def status(self) -> int:
-        """The status, 401 or 403."""
-        ...
-
-    @property
-    def www_authenticate(self) -> str:
-        """The WWW-Authenticate header, or ""."""
-        ...
-
-    @property
-    def authorization(self) -> str:
-        """The Authorization header of the refused request, or ""."""
-        ...
-
-    @property
-    def dpop_nonce(self) -> str:
-        """The DPoP-Nonce header, or ""."""
         ...
 
 

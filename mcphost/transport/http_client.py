@@ -14,7 +14,7 @@ import anyio.lowlevel
 
 from mcphost.errors import ConnectionLost, MalformedMessage, RequestNotSent, ServerError, StartupError
 from mcphost.protocol.jsonrpc import JsonRpcErrorResponse, parse_message
-from mcphost.serialization import Struct
+from mcphost.sign_in import AuthChallenge
 from mcphost.transport.channel import NO_HEADERS, Authorizer, HttpStatusError, ResponseInterrupted, Unauthorized
 from mcphost.transport.http1 import HttpConnection
 from mcphost.transport.http_pool import HttpConnectionPool
@@ -226,18 +226,6 @@ _REDIRECT_STATUSES = frozenset({301, 302, 307, 308})
 EVENT_STREAM = "text/event-stream"
 
 
-class HttpAuthChallenge(Struct, frozen=True):
-    """The AuthChallenge of an HTTP response."""
-
-    status: int
-    www_authenticate: str
-    authorization: str
-    dpop_nonce: str
-
-    def __repr__(self) -> str:
-        return f"HttpAuthChallenge({self.status})"
-
-
 class HttpClient:
     """Sends requests to one URL; *headers* are the configured ones, already expanded."""
 
@@ -280,7 +268,7 @@ class HttpClient:
             if answer.status == 403 and not challenge:
                 return answer  # an Origin check or a firewall, not a matter of credentials
             sent = identity.get("authorization", "")
-            refusal = HttpAuthChallenge(answer.status, challenge, sent, answer.header("dpop-nonce"))
+            refusal = AuthChallenge(answer.status, challenge, sent, answer.header("dpop-nonce"))
             text = await answer.read_error_body()
             answer.close()
             recoveries += 1

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from textual.actions import ActionParseResult
     from textual.command import Provider
 
-    from mcphost.host.events import EventQueue, SignInUpdated
+    from mcphost.host.events import EventQueue
     from mcphost.host.host import Host
+    from mcphost.sign_in import SignInProgress
     from mcphost.tui.file_diff import FileDiffRequested
     from mcphost.tui.frontend import TuiFrontend
 
@@ -55,7 +56,7 @@ class ServerObserver(Protocol):
 class SignInProgressDisplay(Protocol):
     """A dialog that shows the progress of a sign-in while it is open."""
 
-    def show_sign_in_progress(self, event: "SignInUpdated") -> None:
+    def show_sign_in_progress(self, event: "SignInProgress") -> None:
         """Show the current step of the sign-in."""
 
 
@@ -182,13 +183,14 @@ class McpHostApp(QuestionApp):
     async def _pump(self, feed: "EventQueue") -> None:
         """Dispatch host events to the chat and the screens; yield so that a burst does not block key handling."""
         from mcphost.host import events
+        from mcphost.sign_in import SignInProgress
 
         of_servers = (
             events.ServerState,
             events.CatalogChanged,
             events.RootsChanged,
             events.RootsShared,
-            events.SignInUpdated,
+            SignInProgress,
             events.ToolToggled,
         )
         count = 0
@@ -196,7 +198,7 @@ class McpHostApp(QuestionApp):
             self.chat.handle_event(event)
             if isinstance(event, events.CallEnded):
                 self.frontend.mark_call_ended(event.server, event.number)
-            elif isinstance(event, events.SignInUpdated):
+            elif isinstance(event, SignInProgress):
                 for dialog in self.open_questions:
                     if isinstance(dialog, SignInProgressDisplay):
                         dialog.show_sign_in_progress(event)

@@ -22,7 +22,7 @@ from mcphost.host.questions.questions import AllowAlways, AllowOnce, AllowRule, 
 from mcphost.host.server_requests.roots import Roots
 from mcphost.host.servers import features
 from mcphost.host.tools.schema_validation import SchemaErrors
-from mcphost.host.views import Catalog, ConversationInfo, ManualCallResult, ServerView, TurnResult
+from mcphost.host.views import Catalog, ManualCallResult, ServerView, TurnResult
 from mcphost.llm.messages import Message, Part, TextPart, ToolReturnPart, ToolUsePart
 from mcphost.llm.model import ModelEvent, ModelFacts, ModelRequest, Usage
 from mcphost.protocol.completion import Completion
@@ -35,6 +35,7 @@ from mcphost.protocol.tools import CallToolResult, Tool, ToolAnnotations
 from mcphost.sandbox.schema_validator import SchemaValidator, SchemaViolation
 from mcphost.sandbox.schema_worker import validate
 from mcphost.serialization import Raw, encode, replace
+from mcphost.store.conversations import ConversationInfo
 
 Turn = Callable[["FakeHost", int, str], Awaitable[str]]
 

@@ -47,6 +47,7 @@ from mcphost.protocol.resources import ReadResourceResult
 from mcphost.protocol.server_requests import Root
 from mcphost.protocol.tools import ToolAnnotations
 from mcphost.serialization import Raw, encode, replace
+from mcphost.sign_in import SignInProgress
 from mcphost.store.grants import Grant
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.dialogs.dialog import Dialog
@@ -647,7 +648,7 @@ async def folders(pilot: Any, host: FakeHost) -> None:
 async def polled_sign_in(pilot: Any, host: FakeHost) -> None:
     """A code that was asked about a few times, and now less often."""
     await question(SIGN_IN_CODE)(pilot, host)
-    host.put(events.SignInUpdated(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
+    host.put(SignInProgress(server=SIGN_IN_CODE.server, step="person", polls=7, interval=10, slowed=True))
     await _settle(pilot)
 
 

@@ -7,10 +7,11 @@ import pytest
 
 from mcphost.auth.accounts import DiscoverySummary, StoredAccount
 from mcphost.errors import SignInRequired
-from mcphost.host.events import ServerState, SignInUpdated
+from mcphost.host.events import ServerState
 from mcphost.host.questions.questions import ShareRoots
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
+from mcphost.sign_in import SignInProgress
 from mcphost.tui.widgets.long_text import LongText
 from tests.screens.ask_question import PendingQuestion
 from tests.screens.conftest import Run
@@ -149,7 +150,7 @@ async def test_where_a_sign_in_is_shows_beside_the_account_and_s_stops_it(run: R
         await it.pilot.press("f12")
         await it.until(lambda: "hub · work" in it.text(), "the page")
         it.host.views = (replace(it.host.views[0], sign_in_status="exchanging the code for a token"),)
-        it.host.put(SignInUpdated(server="hub", step="code"))
+        it.host.put(SignInProgress(server="hub", step="code"))
         await it.until(lambda: "exchanging the code for a token; s stops that" in it.text(), "the step")
         await it.pilot.press("s")
         await it.until(lambda: it.host.accounts.signed == [("stopped", "hub")], "its end")

@@ -280,7 +280,7 @@ async def test_a_big_result_is_folded_and_enter_opens_all_of_it(run: Run) -> Non
 
 
 async def test_opening_an_earlier_conversation_shows_it(run: Run) -> None:
-    from mcphost.host.views import ConversationInfo
+    from mcphost.store.conversations import ConversationInfo
 
     async with run() as it:
         it.host.stored = [ConversationInfo("c9", "About files", "scripted/one", 3, 1.7e9, 1.7e9)]

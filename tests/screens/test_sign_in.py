@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from mcphost.host.events import SignInUpdated
 from mcphost.host.questions.sign_in import (
     DeclineSignIn,
     OpenInBrowser,
@@ -13,6 +12,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
 )
 from mcphost.serialization import replace
+from mcphost.sign_in import SignInProgress
 from mcphost.tui.dialogs import sign_in as dialog_of_sign_in
 from mcphost.tui.widgets.qr import QUIET_ZONE, build_matrix, render_large, render_small
 from tests.screens.ask_question import PendingQuestion, ask_and_press
@@ -156,10 +156,10 @@ async def test_the_dialog_of_a_code_follows_how_often_it_was_asked_about(run: Ru
         def told() -> str:
             return " ".join(it.text().replace("│", " ").split())
 
-        it.host.put(SignInUpdated(server="other", step="person", polls=9, interval=7))
-        it.host.put(SignInUpdated(server=sign_in().server, step="person", polls=1, interval=5))
+        it.host.put(SignInProgress(server="other", step="person", polls=9, interval=7))
+        it.host.put(SignInProgress(server=sign_in().server, step="person", polls=1, interval=5))
         await it.until(lambda: "asked once, 0 s ago, and asks every 5 s" in told(), "the first time")
-        it.host.put(SignInUpdated(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
+        it.host.put(SignInProgress(server=sign_in().server, step="person", polls=2, interval=10, slowed=True))
         await it.until(lambda: "asks only every 10 s" in told(), "less often")
         assert "Cancel" in it.text()
 

@@ -16,11 +16,11 @@ from mcphost.host.lifetime import Lazy, Lifetime
 from mcphost.host.model_selection import ModelSelection
 from mcphost.host.servers.servers import ServerStartup
 from mcphost.host.servers.tool_toggles import ToolToggles
-from mcphost.host.views import ConversationInfo, TurnResult
+from mcphost.host.views import TurnResult
 from mcphost.llm.messages import Message, Part, TextPart
 from mcphost.llm.model import Usage
 from mcphost.sanitize import replace_surrogates
-from mcphost.store.conversations import ConversationStore
+from mcphost.store.conversations import ConversationInfo, ConversationStore
 
 if TYPE_CHECKING:
     from mcphost.host.conversation.turn import Turn, TurnParts
@@ -78,10 +78,7 @@ class ConversationController:
 
     async def list_stored(self, limit: int = 100, *, prefix: str = "") -> tuple[ConversationInfo, ...]:
         """Return stored conversations, newest first, optionally with an id prefix. Raises StoreError."""
-        rows = await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
-        return tuple(
-            ConversationInfo(row.id, row.title, row.model, row.messages, row.created, row.updated) for row in rows
-        )
+        return await (self._store.find_by_prefix(prefix) if prefix else self._store.list_recent(limit))
 
     async def open(self, conversation_id: str) -> None:
         """Open a stored conversation. Raises UsageError for an unknown id or while a turn is running."""

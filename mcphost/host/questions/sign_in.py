@@ -3,10 +3,11 @@
 import re
 from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal
 
 from mcphost.host.questions.frontend import Frontend, Question
 from mcphost.serialization import Struct
+from mcphost.sign_in import SignInTerms
 from mcphost.unicode_forms import split_url
 
 OPENED = "Opened in your browser. This question closes when the sign-in is complete."
@@ -127,40 +128,6 @@ OpenUrl = Callable[[str], Awaitable[bool]]
 """Opens an http(s) address in a browser and returns whether that worked."""
 
 
-class SignInPromptTerms(Protocol):
-    """Terms of one sign-in address from auth.authorization_flow."""
-
-    @property
-    def timeout(self) -> float:
-        """Seconds until the sign-in expires."""
-        ...
-
-    @property
-    def verification_uri_complete(self) -> str:
-        """The address with the device code in it, "" without one."""
-        ...
-
-    @property
-    def poll_interval(self) -> float:
-        """Seconds between polls of the authorization server."""
-        ...
-
-    @property
-    def switch_method(self) -> Callable[[], None] | None:
-        """Switches to the other sign-in method; None if there is none."""
-        ...
-
-    @property
-    def other_accounts(self) -> tuple[str, ...]:
-        """Accounts that are already signed in there."""
-        ...
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Sentences to show first."""
-        ...
-
-
 class SignInPrompts:
     """Prompts of auth.authorization_flow through the frontend and the browser."""
 
@@ -185,7 +152,7 @@ class SignInPrompts:
         scopes: tuple[str, ...],
         code: str,
         note: str,
-        terms: SignInPromptTerms,
+        terms: SignInTerms,
     ) -> str | None:
         """Return None for a refusal, "" if the browser answers or the method changed, else the pasted address.
 

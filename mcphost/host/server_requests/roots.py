@@ -16,7 +16,7 @@ from mcphost.config.roots import MAX_NAME_LENGTH, MAX_PATH_LENGTH, MAX_ROOTS
 from mcphost.config.schema import RootConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.events import FolderInfo, HostEvent, RootsChanged
+from mcphost.host.events import AnyEvent, FolderInfo, RootsChanged
 from mcphost.host.server_requests.root_list import (
     ROOT_SCOPES,
     EditLayers,
@@ -91,7 +91,7 @@ class Roots:
         stored_folders: FolderEditStore | None = None,
         audit: AuditLog | None = None,
         *,
-        publish: Callable[[HostEvent], None] = lambda event: None,
+        publish: Callable[[AnyEvent], None] = lambda event: None,
     ) -> None:
         """Without *stored_folders*, every edit ends with the run."""
         self.version = 0

@@ -31,7 +31,7 @@ from mcphost.errors import (
     UsageError,
     describe_stderr_tail,
 )
-from mcphost.host.events import CallEnded, CatalogChanged, EventBus, ServerState, SignInUpdated
+from mcphost.host.events import CallEnded, CatalogChanged, EventBus, ServerState
 from mcphost.host.server_requests.request_handler import ServerRequestHandlerFactory
 from mcphost.host.servers.approval import ServerApprovals
 from mcphost.host.servers.catalog import ServerListing, ToolDefinition, diff_tools
@@ -42,6 +42,7 @@ from mcphost.host.servers.status import ServerStatus
 from mcphost.host.servers.tool_changes import ToolChangeTrackerFactory
 from mcphost.host.views import ServerView
 from mcphost.protocol.notifications import LoggingMessageNotification
+from mcphost.sign_in import SignInProgress
 
 _log = logging.getLogger(__name__)
 BACK_OFF = (1, 2, 4, 8, 16)
@@ -363,7 +364,7 @@ class ServerConnection:
             error.message = f"{error.message.rstrip('.')}{describe_stderr_tail(self._last_errors)}."
         return error
 
-    def update_sign_in(self, event: SignInUpdated) -> None:
+    def update_sign_in(self, event: SignInProgress) -> None:
         """Update the progress of the sign-in."""
         self._status.update_sign_in(event)
 

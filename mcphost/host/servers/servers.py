@@ -6,7 +6,7 @@ import anyio
 
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import UsageError
-from mcphost.host.events import EventBus, SignInUpdated
+from mcphost.host.events import EventBus
 from mcphost.host.lifetime import Lifetime
 from mcphost.host.questions.questions import ToolChange
 from mcphost.host.servers.connection import ConnectionParts, ServerConnection
@@ -14,6 +14,7 @@ from mcphost.host.servers.tool_registry import OfferedTool
 from mcphost.host.servers.tool_toggles import ToolToggles
 from mcphost.host.views import ServerView
 from mcphost.serialization import replace
+from mcphost.sign_in import SignInProgress
 
 
 class Servers:
@@ -83,7 +84,7 @@ class Servers:
         """Close the connection and open it again; also retries a failed server. Raises UsageError."""
         self.start(name).restart()
 
-    def update_sign_in(self, event: SignInUpdated) -> None:
+    def update_sign_in(self, event: SignInProgress) -> None:
         """Update the progress of a sign-in."""
         self.find(event.server).update_sign_in(event)
 

@@ -10,9 +10,10 @@ from mcphost.client.session import Account, ServerFacts
 from mcphost.config.package_runners import is_installer
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import ConsentDenied, McpHostError, SignInRequired, StartupError, UsageError
-from mcphost.host.events import EventBus, ServerState, ServerStateName, SignInUpdated
+from mcphost.host.events import EventBus, ServerState, ServerStateName
 from mcphost.host.views import Catalog
 from mcphost.serialization import replace
+from mcphost.sign_in import SignInProgress
 
 StatusInputs = tuple[Catalog, int, ServerFacts | None]
 """The server's catalog, the number of quarantined tools, and its facts while it is ready."""
@@ -68,7 +69,7 @@ class ServerStatus:
         state = "sign_in" if isinstance(error, SignInRequired) else "failed"
         self.set_state(state, error.message, error.hint or "Fix the cause and restart the server.")
 
-    def update_sign_in(self, event: SignInUpdated) -> None:
+    def update_sign_in(self, event: SignInProgress) -> None:
         """Set the progress of the sign-in; until it is done, the server waits only for the user."""
         before, self.sign_in_status = self.sign_in_status, event.text
         if self.state in ("connecting", "silent") and event.text != before:

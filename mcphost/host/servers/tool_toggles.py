@@ -12,7 +12,7 @@ import anyio
 from mcphost.config.schema import ServerConfig
 from mcphost.errors import StoreError, UsageError
 from mcphost.host.audit.audit_log import AuditLog, AuditSubject
-from mcphost.host.events import HostEvent, ToolToggled
+from mcphost.host.events import AnyEvent, ToolToggled
 from mcphost.protocol.tools import Tool
 from mcphost.sanitize import replace_surrogates
 from mcphost.store.tool_toggles import ToolToggleStore
@@ -28,7 +28,7 @@ class ToolToggles:
         self,
         stored_toggles: ToolToggleStore,
         audit: AuditLog,
-        publish: Callable[[HostEvent], None],
+        publish: Callable[[AnyEvent], None],
         on_store_error: Callable[[StoreError], None],
     ) -> None:
         """*on_store_error* receives failures of the store; changes last for this run then."""

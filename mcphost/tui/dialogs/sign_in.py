@@ -9,7 +9,6 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button, Input, Static
 
-from mcphost.host.events import SignInUpdated
 from mcphost.host.questions.sign_in import (
     DeclineSignIn,
     OpenInBrowser,
@@ -19,6 +18,7 @@ from mcphost.host.questions.sign_in import (
     SwitchSignInMethod,
     describe_scope,
 )
+from mcphost.sign_in import SignInProgress
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.messages import CopyRequested, QrCodeRequested
 from mcphost.tui.screen_text import clean, clean_line
@@ -79,7 +79,7 @@ class SignInDialog(Dialog[SignInVerdict]):
     def __init__(self, question: SignInQuestion) -> None:
         super().__init__(question)
         self.details = question
-        self._progress: SignInUpdated | None = None
+        self._progress: SignInProgress | None = None
         self._progress_at = 0.0
         self._key_hints = self.key_hints()
 
@@ -175,7 +175,7 @@ class SignInDialog(Dialog[SignInVerdict]):
         self.query_one("#why", Static).update(Content(self._requester_text()))
         self.fit()
 
-    def show_sign_in_progress(self, event: SignInUpdated) -> None:
+    def show_sign_in_progress(self, event: SignInProgress) -> None:
         """Show that the authorization server was polled."""
         if event.server == self.details.server and event.step == "person" and self.details.code:
             self._progress, self._progress_at = event, monotonic()

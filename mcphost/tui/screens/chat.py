@@ -32,7 +32,7 @@ from mcphost.tui.widgets.status_bars import FOOTER_KEYS, KeyBar, TopBar, TopBarS
 from mcphost.tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
-    from mcphost.host.events import HostEvent, ServerState
+    from mcphost.host.events import AnyEvent, ServerState
     from mcphost.host.host import Host
     from mcphost.host.questions.frontend import Question
     from mcphost.llm.messages import Part, ResourcePart
@@ -186,7 +186,7 @@ class ChatScreen(Screen[None]):
 
     # -- what the host tells
 
-    def handle_event(self, event: "HostEvent") -> None:
+    def handle_event(self, event: "AnyEvent") -> None:
         """One event of the host."""
         from mcphost.host import events
 

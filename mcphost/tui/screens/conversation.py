@@ -131,7 +131,7 @@ class TranscriptPresenter:
         self._model_label = ""
         self._user_message: TranscriptBlock | None = None
         self._retry_notice: NoticeBlock | None = None
-        self._handlers: dict[type[events.HostEvent], Callable[[Any], None]] = {
+        self._handlers: dict[type[events.AnyEvent], Callable[[Any], None]] = {
             events.TurnStarted: self._handle_turn_started,
             events.RoundStarted: self._handle_round_started,
             events.TextDeltaEvent: self._handle_text,
@@ -150,7 +150,7 @@ class TranscriptPresenter:
         self._announced_changes: set[events.ResourceChanged] = set()
         self._is_incomplete = False
 
-    def handle_event(self, event: events.HostEvent) -> None:
+    def handle_event(self, event: events.AnyEvent) -> None:
         """Show one event; kinds that are not of the conversation are ignored."""
         handler = self._handlers.get(type(event))
         if handler is not None:

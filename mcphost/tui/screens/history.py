@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from mcphost.errors import McpHostError
-from mcphost.host.views import ConversationInfo
 from mcphost.pluralize import pluralize
+from mcphost.store.conversations import ConversationInfo
 from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:

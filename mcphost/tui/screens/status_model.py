@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcphost.host.events import HostEvent, MessageFinished, ModelChanged, TurnStarted
+from mcphost.host.events import AnyEvent, MessageFinished, ModelChanged, TurnStarted
 from mcphost.host.views import ServerView
 from mcphost.llm.messages import Message, Usage
 from mcphost.tui.widgets.server_list import ServerRow
@@ -35,7 +35,7 @@ class StatusModel:
         self._usage += usage
         self._context_tokens = usage.input_tokens + usage.output_tokens
 
-    def handle_event(self, event: HostEvent) -> None:
+    def handle_event(self, event: AnyEvent) -> None:
         """One event of the host."""
         match event:
             case MessageFinished():

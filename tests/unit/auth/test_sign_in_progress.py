@@ -11,11 +11,12 @@ from mcphost.auth import device_flow
 from mcphost.auth.keyring_backend import MemoryBackend
 from mcphost.auth.oauth_http import OAuthHttpClient
 from mcphost.auth.oauth_provider import OAuthProvider
-from mcphost.auth.sign_in import SignInFailed, SignInProgress, SignInTarget
+from mcphost.auth.sign_in import SignInFailed, SignInTarget
 from mcphost.auth.token_store import TokenStore
 from mcphost.auth.url_policy import UrlPolicy
 from mcphost.cli.terminal_frontend import SignInProgressPrinter
 from mcphost.errors import SignInRequired
+from mcphost.sign_in import SignInProgress
 from tests.unit.auth.device_server import DeviceCodeServer, DeviceCodeUser
 from tests.unit.auth.oauth_peer import BrowserUser, OAuthPeer, run_peer
 

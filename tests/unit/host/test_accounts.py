@@ -16,11 +16,11 @@ from mcphost.client.connect import ClientSessionOpener
 from mcphost.config.schema import HostConfig, ModelConfig, OAuthConfig, RootConfig, ServerConfig
 from mcphost.errors import McpHostError, SignInRequired, UsageError
 from mcphost.host.bootstrap import build_host
-from mcphost.host.events import NoticeEvent, ServerState, SignInUpdated
+from mcphost.host.events import NoticeEvent, ServerState
 from mcphost.host.host import Host
 from mcphost.host.questions.questions import AllowOnce, AllowSession, ApproveTool, Cancel, Deny, ShareOnce
 from mcphost.host.servers.accounts import describe_validity, validity
-from mcphost.serialization import to_builtins
+from mcphost.sign_in import SignInProgress
 from mcphost.store.database import Database
 from tests.fakes.frontend import ScriptedFrontend
 from tests.fakes.model import ScriptedModel, text_round, tool_round
@@ -389,7 +389,7 @@ async def waiting(folder: Path, one: OAuthPeer) -> AsyncIterator[tuple[Host, Wai
     person = Waits(visit=False)
 
     def told(progress: Any) -> None:
-        hosts[0].servers.update_sign_in(SignInUpdated(**to_builtins(progress)))
+        hosts[0].servers.update_sign_in(progress)
 
     server = ServerConfig(name="tracker", url=one.url, source="flag")
     database = Database(folder / "store.db")
@@ -422,7 +422,7 @@ async def test_where_a_sign_in_is_shows_at_its_server_and_it_can_be_stopped(tmp_
                 await host.servers.ensure_ready("tracker")
             await anyio.wait_all_tasks_blocked()
         assert not host.servers.view("tracker").sign_in_status
-        steps = [event.step for event in feed.drain() if isinstance(event, SignInUpdated)]
+        steps = [event.step for event in feed.drain() if isinstance(event, SignInProgress)]
         assert steps == ["resource", "issuer", "client", "person", "over"]
 
 

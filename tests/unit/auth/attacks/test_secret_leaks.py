@@ -102,7 +102,7 @@ def inside(auth: OAuthProvider, signed: StoredSignIn, keep: TokenStore) -> list[
 OPEN = {"name", "url", "issuer", "server", "grant", "kind", "status", "verification_uri"}
 PUBLIC = {
     "Account", "AccountIndexContent", "AuthorizationServerMetadata", "Challenge", "ChosenAccount", "DiscoveredIssuer",
-    "DiscoverySummary", "ProtectedResource", "ProtectedResourceMetadata", "SignInProgress", "SignInTerms",
+    "DiscoverySummary", "ProtectedResource", "ProtectedResourceMetadata",
     "StoredAccount", "_EncryptedContent",
 }  # fmt: skip
 
