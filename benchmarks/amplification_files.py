@@ -72,15 +72,16 @@ for _name, _header in CHALLENGES.items():
 
 FRONT_MATTER = {
     "fields": "\n".join(f"a{n}: b" for n in range(8_000)),
-    "nested lists": "a: " + "[" * 60_000,
-    "quotes": 'a: "' + "\\n" * 30_000 + '"',
-    "single quotes": "a: '" + "''" * 30_000,
-    "empty lines in a block": "a: |\n" + " \n" * 30_000 + " x",
-    "growing empty lines": "a: |\n" + "".join(" " * (n % 300) + "\n" for n in range(400)) + " x",
-    "a plain text over many lines": "a: b\n" + " c\n" * 20_000,
-    "comments": "#\n" * 30_000,
-    "spaces": "a: [" + " " * 60_000,
-    "dashes": "- " * 30_000,
+    "nested lists": "a: " + "[" * 30_000,
+    "quotes": 'a: "' + "\\n" * 15_000 + '"',
+    "single quotes": "a: '" + "''" * 15_000,
+    "empty lines in a block": "a: |\n" + " \n" * 15_000 + " x",
+    "growing empty lines": "a: |\n" + "".join(" " * (n % 300) + "\n" for n in range(200)) + " x",
+    "a plain text over many lines": "a: b\n" + " c\n" * 10_000,
+    "a plain text of many words": "a: " + "b " * 15_000,
+    "comments": "#\n" * 15_000,
+    "spaces": "a: [" + " " * 30_000,
+    "dashes": "- " * 15_000,
 }
 
 

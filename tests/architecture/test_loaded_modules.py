@@ -27,7 +27,7 @@ OUTSIDE_THE_CORE = ("mcphost.tui", "mcphost.cli.chat", "mcphost.llm.worker", "mc
 
 # What the first frame may not wait for: libraries, the host and everything below it, dialogs and pages.
 HEAVY = {"litellm", "openai", "keyring", "httpx", "pydantic", "jsonschema", "jsonschema_rs", "mcp", "PIL", "anyio",
-         "msgspec", "sqlite3", "hashlib", "markdown_it", "pygments"}  # fmt: skip
+         "msgspec", "sqlite3", "hashlib", "markdown_it", "pygments", "yaml"}  # fmt: skip
 SHELL = {
     "mcphost",
     "mcphost.__main__",
