@@ -58,7 +58,7 @@ class NavigationApp(InputGuardApp):
     def on_text_view_requested(self, message: TextViewRequested) -> None:
         """Open a whole text on a page of its own."""
         message.stop()
-        from mcphost.tui.screens.viewer import TextViewerScreen
+        from mcphost.tui.screens.text_viewer import TextViewerScreen
 
         whole = partial(self.host.results.read_all, message.full_text_file) if message.full_text_file else None
         self.push_screen(TextViewerScreen(message.title, message.text, message.on_end_shown, whole, message.sections))

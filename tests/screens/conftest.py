@@ -11,7 +11,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-from mcphost.tui import answer_guard
+from mcphost.tui import input_guard
 from mcphost.tui.app import McpHostApp
 from mcphost.tui.frontend import TuiFrontend
 from mcphost.tui.screens.chat import ChatScreen
@@ -113,7 +113,7 @@ class AppDriver:
 
 
 Run = Callable[..., AbstractAsyncContextManager[AppDriver]]
-GUARD_SECONDS = answer_guard.GUARD_SECONDS
+GUARD_SECONDS = input_guard.GUARD_SECONDS
 
 
 @pytest.fixture(autouse=True)
@@ -132,15 +132,15 @@ def _share_styles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _shorten_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of questions are answered here; how long each is deaf is the matter of a few tests only."""
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0.01)
+    monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0.01)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
     """The clock of the answer guard, moved by the test; the guard has its real delay."""
     clock = ManualClock()
-    monkeypatch.setattr(answer_guard, "clock", clock)
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
+    monkeypatch.setattr(input_guard, "clock", clock)
+    monkeypatch.setattr(input_guard, "GUARD_SECONDS", GUARD_SECONDS)
     return clock
 
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from mcphost.errors import UsageError
 from mcphost.host import events
-from mcphost.tui.screens.viewer import TextViewerScreen
+from mcphost.tui.screens.text_viewer import TextViewerScreen
 from mcphost.tui.widgets.composer import CompletionItem, Composer
 from mcphost.tui.widgets.server_list import ServerList
 from mcphost.tui.widgets.status_bars import TopBar

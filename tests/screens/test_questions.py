@@ -16,7 +16,7 @@ from mcphost.host.questions.questions import (
     TrustOnce,
 )
 from mcphost.protocol.tools import ToolAnnotations
-from mcphost.tui import answer_guard
+from mcphost.tui import input_guard
 from mcphost.tui.dialogs.registry import create_dialog
 from tests.screens.ask_question import PendingQuestion, ask_and_press, tool_question, trust_question
 from tests.screens.conftest import GUARD_SECONDS, Run
@@ -59,7 +59,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
 ) -> None:
     assert GUARD_SECONDS == 0.3
     # the keys below take longer than that to be typed here
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 60)
+    monkeypatch.setattr(input_guard, "GUARD_SECONDS", 60)
     async with run() as it:
         asked = PendingQuestion(it, tool_question())
         await it.until(lambda: hasattr(it.app.screen, "is_guarded"))
@@ -67,7 +67,7 @@ async def test_keys_typed_before_the_question_was_read_do_not_answer_it(
         await it.pilot.press("tab", "enter", "escape", "ctrl+s", "right")
         assert asked.answer is None
         assert len(it.front.pending_questions) == 1
-        monkeypatch.setattr(answer_guard, "GUARD_SECONDS", 0)
+        monkeypatch.setattr(input_guard, "GUARD_SECONDS", 0)
         await it.enter_question()
         await it.pilot.press("escape")
         await it.until(lambda: asked.answer == Deny())

@@ -6,7 +6,7 @@ import pytest
 from textual.events import Key
 
 from mcphost.host.events import CatalogChanged
-from mcphost.tui.screens.viewer import TextViewerScreen
+from mcphost.tui.screens.text_viewer import TextViewerScreen
 from tests.screens.conftest import Run
 
 pytestmark = pytest.mark.anyio

@@ -31,7 +31,7 @@ from mcphost.host.questions.questions import (
 )
 from mcphost.protocol.server_requests import Root
 from mcphost.serialization import replace
-from mcphost.tui.dialogs import sampling_dialog
+from mcphost.tui.dialogs import sampling as sampling_dialog
 from tests.screens.ask_question import PendingQuestion, ask_and_press
 from tests.screens.conftest import Run
 

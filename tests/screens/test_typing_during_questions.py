@@ -9,7 +9,7 @@ import pytest
 from textual import events
 
 from mcphost.serialization import replace
-from mcphost.tui import answer_guard
+from mcphost.tui import input_guard
 from mcphost.tui.input_guard import Guarded
 from tests.fakes.clock import ManualClock
 from tests.screens.ask_question import PendingQuestion
@@ -104,8 +104,8 @@ async def test_typing_answers_no_question_and_loses_no_letter(
     run: Run, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     clock = ManualClock()
-    monkeypatch.setattr(answer_guard, "clock", clock)
-    monkeypatch.setattr(answer_guard, "GUARD_SECONDS", GUARD_SECONDS)
+    monkeypatch.setattr(input_guard, "clock", clock)
+    monkeypatch.setattr(input_guard, "GUARD_SECONDS", GUARD_SECONDS)
 
     async def quiet(*_: Any) -> str:
         return "yes"

@@ -5,7 +5,7 @@ from typing import Any
 
 from mcphost.auth import code_flow
 from mcphost.cli.main import main
-from mcphost.tui.dialogs import enter_client, keep_secrets
+from mcphost.tui.dialogs import secret_storage, sign_in
 
 
 def fail_exchange(*given: Any, **more: Any) -> Any:
@@ -23,6 +23,6 @@ match sys.argv.pop(1):
     case "exchange":
         code_flow.request_tokens = fail_exchange
     case "dialog":
-        keep_secrets.KeepInEncryptedFile = fail_dialog  # type: ignore[misc,assignment]
-        enter_client.EnteredClient = fail_dialog  # type: ignore[misc,assignment]
+        secret_storage.KeepInEncryptedFile = fail_dialog  # type: ignore[misc,assignment]
+        sign_in.EnteredClient = fail_dialog  # type: ignore[misc,assignment]
 sys.exit(main())

@@ -13,16 +13,13 @@ from textual.screen import ModalScreen
 
 import mcphost.tui.dialogs
 import mcphost.tui.screens
-from mcphost.tui.dialogs.continue_turn import ContinueTurnDialog
 from mcphost.tui.dialogs.edit_arguments import EditArgumentsDialog
 from mcphost.tui.dialogs.fill_form import FillFormDialog
-from mcphost.tui.dialogs.review_reply import ReviewReplyDialog
 from mcphost.tui.dialogs.review_result import ReviewResultDialog
-from mcphost.tui.dialogs.review_sampling import ReviewSamplingDialog
 from mcphost.tui.dialogs.rule_builder import RuleBuilderDialog
-from mcphost.tui.dialogs.share_each import SharePerServerDialog
-from mcphost.tui.dialogs.share_roots import ShareRootsDialog
-from mcphost.tui.dialogs.tool_consent import ToolConsentDialog
+from mcphost.tui.dialogs.sampling import ReviewReplyDialog, ReviewSamplingDialog
+from mcphost.tui.dialogs.share_roots import SharePerServerDialog, ShareRootsDialog
+from mcphost.tui.dialogs.tool_consent import ContinueTurnDialog, ToolConsentDialog
 from mcphost.tui.dialogs.tools_changed import ReviewToolChangesDialog
 from mcphost.tui.dialogs.trust_server import TrustServerDialog
 from mcphost.tui.dialogs.visit_url import RetryCallDialog, VisitUrlDialog

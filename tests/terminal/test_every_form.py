@@ -10,9 +10,9 @@ from anyio.from_thread import start_blocking_portal
 from mcphost.tui.dialogs.sign_in import SignInDialog
 from mcphost.tui.screens.account_name import AccountNameForm
 from mcphost.tui.screens.auto_approve import AutoApprovalForm
-from mcphost.tui.screens.folder_form import FolderForm
+from mcphost.tui.screens.folders import FolderForm
 from mcphost.tui.screens.prompts import PromptArgumentsForm
-from mcphost.tui.screens.template_address import ResourceTemplateForm
+from mcphost.tui.screens.resources import ResourceTemplateForm
 from tests.flows.consent_attacks.attack import tool_definition
 from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_coverage import drives_dialogs

@@ -7,9 +7,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from mcphost.auth.file_backend import ENCRYPTED_FILE, EncryptedFileBackend
-from mcphost.tui.dialogs.enter_client import EnterClientIdDialog
-from mcphost.tui.dialogs.keep_secrets import ChooseSecretStorageDialog, UnlockSecretsDialog
-from mcphost.tui.dialogs.sign_in import SignInDialog
+from mcphost.tui.dialogs.secret_storage import ChooseSecretStorageDialog, UnlockSecretsDialog
+from mcphost.tui.dialogs.sign_in import EnterClientIdDialog, SignInDialog
 from tests.flows.sign_in_program import SignedInServer
 from tests.terminal.dialog_user import DialogUser
 from tests.terminal.fake_browser import GET_URL, NO_KEYRING, create_browser

@@ -18,8 +18,8 @@ from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.sanitize import escape_unsafe_json
 from mcphost.serialization import dumps, loads
-from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ArgumentCheckRequested, EditorRequested
 from mcphost.tui.screen_text import clean
 from mcphost.tui.widgets.field_widgets import JSON_NULL

@@ -28,14 +28,14 @@ DIALOGS: dict[type[Question[Any]], tuple[str, str]] = {
     ApproveTool: ("tool_consent", "ToolConsentDialog"),
     ReviewToolChanges: ("tools_changed", "ReviewToolChangesDialog"),
     TrustServer: ("trust_server", "TrustServerDialog"),
-    ContinueTurn: ("continue_turn", "ContinueTurnDialog"),
+    ContinueTurn: ("tool_consent", "ContinueTurnDialog"),
     SignInQuestion: ("sign_in", "SignInDialog"),
-    ChooseSecretStorage: ("keep_secrets", "ChooseSecretStorageDialog"),
-    UnlockSecrets: ("keep_secrets", "UnlockSecretsDialog"),
-    EnterClientId: ("enter_client", "EnterClientIdDialog"),
+    ChooseSecretStorage: ("secret_storage", "ChooseSecretStorageDialog"),
+    UnlockSecrets: ("secret_storage", "UnlockSecretsDialog"),
+    EnterClientId: ("sign_in", "EnterClientIdDialog"),
     ShareRoots: ("share_roots", "ShareRootsDialog"),
-    ReviewSampling: ("review_sampling", "ReviewSamplingDialog"),
-    ReviewReply: ("review_reply", "ReviewReplyDialog"),
+    ReviewSampling: ("sampling", "ReviewSamplingDialog"),
+    ReviewReply: ("sampling", "ReviewReplyDialog"),
     FillForm: ("fill_form", "FillFormDialog"),
     ReviewResult: ("review_result", "ReviewResultDialog"),
     VisitUrl: ("visit_url", "VisitUrlDialog"),
@@ -48,7 +48,7 @@ def create_dialog(question: Question[Any]) -> "AnyDialog | None":
     """Return the dialog for a question; None if there is none, so that the question is refused."""
     place = DIALOGS.get(type(question))
     if isinstance(question, ShareRoots) and question.askers:
-        place = ("share_each", "SharePerServerDialog")
+        place = ("share_roots", "SharePerServerDialog")
     if place is None:
         return None
     return cast("AnyDialog", getattr(import_module(f"mcphost.tui.dialogs.{place[0]}"), place[1])(question))

@@ -2,34 +2,224 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Vertical
 from textual.content import Content
+from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Input
+from textual.widgets import Input, Static, TextArea
 
 from mcphost.host.questions.questions import (
     PassEditedResult,
     PassResult,
+    ResultPart,
     ResultVerdict,
     ReviewResult,
     WithholdResult,
     edited_texts_error,
 )
+from mcphost.pluralize import pluralize
 from mcphost.tui.dialogs.call_view import summarize_arguments
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.edit_parts import ResultPartsEditor
-from mcphost.tui.dialogs.result_view import describe_part, render_result, result_sections, trim_texts
-from mcphost.tui.messages import TextViewRequested
-from mcphost.tui.screen_text import clean_line, is_clean
+from mcphost.tui.messages import Section, TextViewRequested
+from mcphost.tui.screen_text import clean, clean_line, is_clean
 from mcphost.tui.widgets.key_values import KeyValueList
-from mcphost.tui.widgets.ordered_input import OrderedInput
+from mcphost.tui.widgets.ordered_input import OrderedInput, OrderedTextArea
 from mcphost.tui.widgets.picture_view import create_image_views
 
+MAX_TEXT_CHARACTERS = 20_000
+MAX_TOTAL_CHARACTERS = 60_000
+_MAX_PARTS = 500
+_KIND_LABELS = {
+    "structured": "JSON", "link": "link", "other": "unknown kind", "error": "error", "note": "mcphost note",
+}  # fmt: skip
+REDACTED = "[redacted]"
+MAX_EDITABLE_CHARACTERS = 50_000
+"""Maximum characters of an editable text; a longer one must be trimmed or omitted."""
+MIN_REPLACE_ALL_LENGTH = 4
+"""Minimum length of a selection that is redacted everywhere: a secret often appears more than once."""
 _MAX_ARGUMENTS_LENGTH = 140
 _TRIM_PATTERN = re.compile(r"\s*(\d{1,9})(?:[\s,]+(\d{1,9}))?\s*")
+
+
+class ResultView(NamedTuple):
+    """Names and texts to draw, and the number of characters not in them."""
+
+    pairs: list[tuple[str, str]]
+    omitted_characters: int
+
+
+def _kind_label(part: ResultPart) -> str:
+    return _KIND_LABELS.get(part.kind, clean_line(part.kind, 20))
+
+
+def describe_part(part: ResultPart) -> str:
+    """Return the kind and size of a part."""
+    of_its_own = part.kind in ("image", "audio") and part.mime_type
+    name = clean_line(part.mime_type, 60) if of_its_own else _kind_label(part)
+    return f"{name}, {part.size:,} bytes" if part.size and part.kind != "note" else name
+
+
+def render_result(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> ResultView:
+    """Return clean labels and texts; an omitted part is marked."""
+    pairs: list[tuple[str, str]] = []
+    left_out, room = 0, MAX_TOTAL_CHARACTERS
+    for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
+        if number > _MAX_PARTS:
+            left_out += len(text or "") + 1
+            continue
+        name = f"{number} {_kind_label(part)}"
+        if text is None:
+            pairs.append((name, f"(not sent: {describe_part(part)})"))
+            continue
+        kept = text[: min(MAX_TEXT_CHARACTERS, room)]
+        rest = len(text) - len(kept)
+        room -= len(kept)
+        left_out += rest
+        more = f"\n… {rest:,} more characters: v shows all of it" if rest else ""
+        pairs.append((name, (clean(kept) or "(empty text)") + more))
+    if len(parts) > _MAX_PARTS:
+        pairs.append(("…", f"{len(parts) - _MAX_PARTS:,} more parts: v shows them all"))
+    return ResultView(pairs, left_out)
+
+
+def result_sections(parts: Sequence[ResultPart], texts: Sequence[str | None]) -> tuple[Section, ...]:
+    """Return every part whole, for a page of its own; the page sanitizes them."""
+    return tuple(
+        Section(
+            f"── part {number} of {len(parts)}: {describe_part(part)}{', left out by you' if text is None else ''}",
+            text or "",
+        )
+        for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1)
+    )
+
+
+def trim_texts(parts: Sequence[ResultPart], texts: Sequence[str | None], first: int, last: int) -> list[str | None]:
+    """Return the texts cut to their first and last characters; JSON stays whole, as cutting breaks it."""
+    made: list[str | None] = []
+    for part, text in zip(parts, texts, strict=True):
+        gone = len(text or "") - first - last
+        if text is None or gone <= 0 or part.kind == "structured" or part.image is not None:
+            made.append(text)
+            continue
+        mark = f"[… {gone:,} characters left out by the user …]"
+        made.append("\n".join(filter(None, (text[:first], mark, text[len(text) - last :] if last else ""))))
+    return made
+
+
+class ResultPartsEditor(Vertical):
+    """Editor widget; the caller reads `texts` to apply the edits."""
+
+    DEFAULT_CSS = """
+    ResultPartsEditor { height: auto; }
+    ResultPartsEditor #part { height: auto; color: $muted; }
+    ResultPartsEditor TextArea { background: $surface; border: none; }
+    ResultPartsEditor #status { height: auto; color: $warning; }
+    """
+
+    class StatusChanged(Message):
+        """The status line below the text changed."""
+
+    def __init__(self, parts: Sequence[ResultPart], texts: Sequence[str | None], rows: int) -> None:
+        super().__init__()
+        self._parts = parts
+        self._texts = list(texts)
+        self._editable_texts = [_editable_text(text) for text in texts]
+        self._rows = rows
+        self._index = 0
+
+    def compose(self) -> ComposeResult:
+        """Create the widgets."""
+        yield Static("", id="part", markup=False)
+        yield OrderedTextArea(id="text", compact=True, soft_wrap=True, show_line_numbers=False)
+        yield Static("", id="status", markup=False)
+
+    def on_mount(self) -> None:
+        """Show the first part."""
+        self.query_one(TextArea).styles.height = self._rows
+        self._show_part()
+
+    @property
+    def texts(self) -> list[str | None]:
+        """All texts with their edits; an untouched one is unchanged, including hidden characters."""
+        self._save_edits()
+        return self._texts
+
+    @property
+    def _is_long(self) -> bool:
+        return len(self._texts[self._index] or "") > MAX_EDITABLE_CHARACTERS
+
+    def _show_part(self) -> None:
+        part, text, area = self._parts[self._index], self._texts[self._index], self.query_one(TextArea)
+        count = len(self._parts)
+        place = f"part {self._index + 1} of {count} · " if count > 1 else ""
+        self.query_one("#part", Static).update(Content(place + describe_part(part)))
+        area.read_only = text is None or self._is_long
+        area.text = "" if area.read_only else self._editable_texts[self._index] or ""
+        area.move_cursor((0, 0))
+        self.screen.set_focus(area)
+        if text is None:
+            self.show_status("Not sent; ctrl+o restores it.")
+        elif self._is_long:
+            self.show_status(
+                f"{len(text):,} characters are too many to edit here: trim them (esc, t) or omit the part (ctrl+o)."
+            )
+        else:
+            self.show_status("")
+
+    def _save_edits(self) -> None:
+        """Store the edits of the text on the screen."""
+        area = self.query_one(TextArea)
+        if not area.read_only and area.text != self._editable_texts[self._index]:
+            self._texts[self._index] = self._editable_texts[self._index] = area.text
+
+    def step(self, by: int) -> None:
+        """Show another part."""
+        self._save_edits()
+        self._index = (self._index + by) % len(self._parts)
+        self._show_part()
+
+    def toggle_omitted(self) -> None:
+        """Omit this part, or restore its original text."""
+        self._save_edits()
+        at = self._index
+        self._texts[at] = self._parts[at].text if self._texts[at] is None else None
+        self._editable_texts[at] = _editable_text(self._texts[at])
+        self._show_part()
+
+    def redact(self) -> None:
+        """Replace the selection by REDACTED; a long one in every place of every part."""
+        area = self.query_one(TextArea)
+        chosen = area.selected_text
+        if not chosen.strip():
+            self.show_status("Select text with shift and the arrows, then press ctrl+r.")
+            return
+        area.replace(REDACTED, *area.selection)
+        self._save_edits()
+        places = 1
+        if len(chosen) >= MIN_REPLACE_ALL_LENGTH:
+            for at, text in enumerate(self._editable_texts):
+                if text is not None and (count := text.count(chosen)):
+                    places += count
+                    self._texts[at] = self._editable_texts[at] = text.replace(chosen, REDACTED)
+            if area.text != self._editable_texts[self._index] and not area.read_only:
+                area.text = self._editable_texts[self._index] or ""
+        self.show_status(f"Redacted in {pluralize(places, 'place')}.")
+
+    def show_status(self, text: str) -> None:
+        """Show a message below the text."""
+        status = self.query_one("#status", Static)
+        status.display = bool(text)
+        status.update(Content(clean(text[:1_000])))
+        self.post_message(self.StatusChanged())
+
+
+def _editable_text(text: str | None) -> str | None:
+    """Return the text sanitized for editing; one too long to edit is not drawn, and sanitizing it is slow."""
+    return text if text is None or len(text) > MAX_EDITABLE_CHARACTERS else clean(text)
 
 
 class ReviewResultDialog(Dialog[ResultVerdict]):

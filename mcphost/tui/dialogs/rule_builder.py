@@ -20,10 +20,10 @@ from mcphost.host.consent.rule_matching import RuleMatch
 from mcphost.host.questions.frontend import Question
 from mcphost.host.questions.questions import ApproveTool
 from mcphost.serialization import dumps, replace
-from mcphost.tui.answer_guard import AnswerGuard
 from mcphost.tui.dialogs import rule_form
 from mcphost.tui.dialogs.dialog import Dialog
-from mcphost.tui.dialogs.rule_defaults import initial_values
+from mcphost.tui.dialogs.rule_form import initial_values
+from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import RulePreviewRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.form import Form, FormRow

@@ -1,26 +1,34 @@
-"""Dialog to share the roots with a server: their paths, not their content."""
+"""Dialogs to share the roots with one server or with each server that asks: paths, not content."""
 
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
+from textual.widgets import Static
 
 from mcphost.host.questions.questions import (
     DoNotShare,
     NeverShare,
+    RequestingServer,
     RootsVerdict,
     ShareAlways,
     ShareOnce,
+    SharePerServer,
     ShareRoots,
     ShareSession,
 )
 from mcphost.host.server_requests.root_list import uri_path
+from mcphost.pluralize import pluralize
 from mcphost.tui.dialogs.dialog import Dialog
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.key_values import KeyValueList
 
 _MAX_PATH = 4_096
+_CHOICE_LABELS = {
+    "deny": ("don't share", "$error"), "never": ("never", "$error"), "once": ("once", "$success"),
+    "session": ("this session", "$success"), "always": ("always", "$success"),
+}  # fmt: skip
 
 
 def render_folders(details: ShareRoots) -> list[Content | Widget]:
@@ -108,3 +116,132 @@ class ShareRootsDialog(Dialog[RootsVerdict]):
     def action_never(self) -> None:
         """Never share these folders."""
         self.dismiss(NeverShare())
+
+
+class SharePerServerDialog(Dialog[RootsVerdict]):
+    """Ask which servers may get the paths of the user's folders."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("refuse", "Share with none"),
+        ("done", "Apply"),
+        ("all_once", "All once"),
+        ("all_session", "All this session"),
+        ("all_always", "All always"),
+    )
+    KEYS: ClassVar[str] = (
+        "esc share with none · ↑↓ server · d don't share · n never · o once · s session · a always · f apply · "
+        "O S A the same for all"
+    )
+    SHOW_ACCOUNT: ClassVar[bool] = False
+    # "done" approves only if a server was chosen.
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"done", "all_once", "all_session", "all_always"})
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "choose('deny')", show=False),
+        Binding("n", "choose('never')", show=False),
+        Binding("o", "choose('once')", show=False),
+        Binding("s", "choose('session')", show=False),
+        Binding("a", "choose('always')", show=False),
+        Binding("f", "done", show=False),
+        Binding("O", "all_once", show=False),
+        Binding("S", "all_session", show=False),
+        Binding("A", "all_always", show=False),
+    ]
+
+    def __init__(self, question: ShareRoots) -> None:
+        super().__init__(question)
+        self.details = question
+        self.cursor_row = 0
+        self.choices = {one.server: "deny" for one in question.askers}
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Share your folder paths with {pluralize(len(self.details.askers), 'server')}?"
+
+    def preview(self) -> str:
+        """Return the subject for the card."""
+        return ", ".join(one.server for one in self.details.askers)
+
+    def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
+        return [Static(self._server_rows(), id="servers", markup=False), *render_folders(self.details)]
+
+    def _requester_text(self) -> str:
+        """Return nothing: the list shows the reason and account of each server."""
+        return ""
+
+    def _server_rows(self) -> Content:
+        """Return two rows for each server: its name and choice, and its reason."""
+        rows: list[tuple[str, str]] = []
+        names = [_server_label(one) for one in self.details.askers]
+        widest = max(Content(name).cell_length for name in names)
+        for at, (one, name) in enumerate(zip(self.details.askers, names, strict=True)):
+            here = at == self.cursor_row
+            words, style = _CHOICE_LABELS[self.choices[one.server]]
+            rows.append(("▸ " if here else "  ", "$accent"))
+            rows.append((name + " " * (widest + 2 - Content(name).cell_length), "bold $text" if here else "$text"))
+            rows.append((f"{words}\n", style))
+            which = [str(number + 1) for number, root in enumerate(self.details.roots) if root in one.roots]
+            only = f"only folder {', '.join(which)}" if len(which) < len(self.details.roots) else ""
+            why = " · ".join(filter(None, (clean_line(one.why, 400), only)))
+            rows.append((f"    {why}\n", "$muted"))
+        return Content.assemble(*rows)
+
+    def _update_rows(self) -> None:
+        self.query_one("#servers", Static).update(self._server_rows())
+        self.query_one("#body").scroll_to(y=max(0, self.cursor_row * 2 - 2), animate=False)
+        self.update_locked_buttons()
+
+    def disabled_reason(self, ident: str) -> str:
+        """Return why the button is disabled; sharing with no server needs no reading."""
+        agrees = ident.startswith("all") or (ident == "done" and self._has_approval)
+        return self._unread_message() if agrees and not self.is_read else ""
+
+    @property
+    def _has_approval(self) -> bool:
+        return any(choice not in ("deny", "never") for choice in self.choices.values())
+
+    # -- choosing
+
+    def action_line(self, by: int) -> None:
+        """Move to another server; past the ends of the list, scroll."""
+        if 0 <= self.cursor_row + by < len(self.details.askers):
+            self.cursor_row += by
+            self._update_rows()
+        else:
+            super().action_line(by)
+
+    def action_choose(self, choice: str) -> None:
+        """Set the choice for the server under the cursor, then move to the next."""
+        self.choices[self.details.askers[self.cursor_row].server] = choice
+        self.cursor_row = min(self.cursor_row + 1, len(self.details.askers) - 1)
+        self._update_rows()
+
+    # -- answers
+
+    def action_refuse(self) -> None:
+        """Share with none of the servers."""
+        self.dismiss(DoNotShare())
+
+    def action_done(self) -> None:
+        """Answer with the choice for each server."""
+        self.approve("done", SharePerServer(dict(self.choices)))
+
+    def action_all_once(self) -> None:
+        """Share with all servers once."""
+        self._choose_all("once")
+
+    def action_all_session(self) -> None:
+        """Share with all servers for this session."""
+        self._choose_all("session")
+
+    def action_all_always(self) -> None:
+        """Share with all servers always."""
+        self._choose_all("always")
+
+    def _choose_all(self, choice: str) -> None:
+        self.approve(f"all_{choice}", SharePerServer(dict.fromkeys(self.choices, choice)))
+
+
+def _server_label(one: RequestingServer) -> str:
+    name, account = clean_line(one.server, 40), clean_line(one.account, 40)
+    return f"{name}, account {account}" if account else name

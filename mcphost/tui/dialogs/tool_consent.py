@@ -1,4 +1,4 @@
-"""Dialog to approve, edit or deny a tool call, or to create a rule; its arguments must be read first."""
+"""Dialogs to approve, edit or deny a tool call, and to continue a turn that reached its limit."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
@@ -17,6 +17,7 @@ from mcphost.host.questions.questions import (
     AllowRule,
     AllowSession,
     ApproveTool,
+    ContinueTurn,
     Deny,
     ToolVerdict,
 )
@@ -356,3 +357,39 @@ class ToolConsentDialog(Dialog[ToolVerdict]):
             self._file_diff = None
             await self.show_body()
             self._request_file_diff()
+
+
+class ContinueTurnDialog(Dialog[bool]):
+    """Ask whether the model may continue for the same number of rounds."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Stop here"), ("continue", "Go on"))
+    KEYS: ClassVar[str] = "esc/d stop here · g go on"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "refuse", show=False),
+        Binding("g", "continue", show=False),
+    ]
+
+    def __init__(self, question: ContinueTurn) -> None:
+        super().__init__(question)
+        self.rounds = question.rounds
+
+    def headline(self) -> str:
+        """Return the title."""
+        return "Continue?"
+
+    def preview(self) -> str:
+        """Return the subject for the card."""
+        return f"The model asked for tools {self.rounds} times in this turn."
+
+    def body(self) -> list[Content]:
+        """Return the content of the dialog."""
+        return [
+            Content(
+                f"The model asked for tools {self.rounds} times in this turn. It may be stuck, or the task is long. "
+                f"Going on allows up to {self.rounds} more rounds; every call is still subject to your approval."
+            )
+        ]
+
+    def action_continue(self) -> None:
+        """Allow the same number of rounds again."""
+        self.dismiss(True)

@@ -15,7 +15,7 @@ from mcphost.host.servers.accounts import describe_client, describe_storage, des
 from mcphost.host.views import ServerView
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.screens.account_name import AccountNameForm
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs, describe_error
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

@@ -13,8 +13,8 @@ from mcphost.errors import MalformedMessage, McpHostError
 from mcphost.serialization import dumps, loads
 from mcphost.store.audit_reader import AuditFilter, AuditVerification
 from mcphost.store.audit_store import AuditRow as Written
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.history import format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.long_text import LongText
 
 if TYPE_CHECKING:

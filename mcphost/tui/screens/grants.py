@@ -9,8 +9,8 @@ from textual.content import Content
 
 from mcphost.errors import McpHostError
 from mcphost.host.consent.grants import FolderAnswerStatus, GrantStatus
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.history import format_time
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

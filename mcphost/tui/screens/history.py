@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mcphost.errors import McpHostError
 from mcphost.pluralize import pluralize
 from mcphost.store.conversations import ConversationInfo
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 
 if TYPE_CHECKING:
     from mcphost.host.host import Host

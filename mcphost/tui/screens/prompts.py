@@ -14,8 +14,8 @@ from mcphost.protocol.completion import Completion, PromptReference
 from mcphost.protocol.content import EmbeddedResource
 from mcphost.protocol.prompts import GetPromptResult, Prompt
 from mcphost.tui.screen_text import clean, clean_line
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.form_screen import FormScreen
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.widgets.suggestion_input import SuggestionInput
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from mcphost.host.servers.accounts import describe_client, describe_discovery, d
 from mcphost.host.views import ServerView, summarize_catalog
 from mcphost.pluralize import pluralize
 from mcphost.protocol.revisions import Revision
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.screens.folders import describe_known_roots
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs, describe_error
 from mcphost.tui.widgets.long_text import LongText
 from mcphost.tui.widgets.server_list import STATES, describe_starting
 

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from mcphost.errors import McpHostError
 from mcphost.host.views import ServerView
 from mcphost.protocol.tools import Tool
-from mcphost.tui.screens.browser import ListRow, ListScreen, clean_pairs
+from mcphost.tui.screens.list_screen import ListRow, ListScreen, clean_pairs
 from mcphost.tui.screens.resources import format_text
 from mcphost.tui.widgets.long_text import LongText
 

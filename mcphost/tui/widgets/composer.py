@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
-from mcphost.tui.answer_guard import AnswerGuard
+from mcphost.tui.input_guard import AnswerGuard
 from mcphost.tui.messages import ActionRequested, AttachRequested, DetachRequested, PromptRequested, ScrollRequested
 from mcphost.tui.screen_text import clean_line
 from mcphost.tui.widgets.draft import Draft, TextOrigin, describe_origin

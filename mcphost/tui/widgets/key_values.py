@@ -6,7 +6,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widgets import Static
 
-from mcphost.tui.cell_width import TAB_WIDTH, find_row_breaks, has_stable_width
+from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, has_stable_width
 
 _MAX_KEY_WIDTH = 24
 _MIN_VALUE_WIDTH = 16

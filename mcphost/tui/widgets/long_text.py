@@ -16,9 +16,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mcphost.sanitize import count_unsafe
-from mcphost.tui.cell_width import TAB_WIDTH
 from mcphost.tui.messages import Section, join_sections
-from mcphost.tui.screen_text import clean
+from mcphost.tui.screen_text import TAB_WIDTH, clean
 from mcphost.tui.widgets.row_index import RowIndex
 
 _MAX_CLEANED_WHOLE = 100_000

@@ -9,8 +9,7 @@ from functools import lru_cache
 from time import perf_counter
 
 from mcphost.sanitize import is_sanitized
-from mcphost.tui.cell_width import TAB_WIDTH, find_row_breaks, measure_character
-from mcphost.tui.screen_text import is_clean
+from mcphost.tui.screen_text import TAB_WIDTH, find_row_breaks, is_clean, measure_character
 
 SLICE_SECONDS = 0.008
 _CHUNK_CHARACTERS = 16 * 1024

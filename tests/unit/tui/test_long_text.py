@@ -11,9 +11,8 @@ from textual._cells import cell_len
 from textual.app import App, ComposeResult
 from textual.selection import Selection
 
-from mcphost.tui.cell_width import measure_character
 from mcphost.tui.messages import Section
-from mcphost.tui.screen_text import clean
+from mcphost.tui.screen_text import clean, measure_character
 from mcphost.tui.widgets.key_values import layout_pairs
 from mcphost.tui.widgets.long_text import _MAX_CLEANED_WHOLE, LongText, _prepare_row, _prepare_text
 from mcphost.tui.widgets.row_index import RowIndex

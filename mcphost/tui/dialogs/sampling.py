@@ -1,0 +1,493 @@
+"""Dialogs to review the requests and the replies of sampling: texts shown whole, approved or edited."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from mcphost.host.questions.form_fields import Field, Option
+from mcphost.host.questions.questions import (
+    ApproveUnchanged,
+    Deny,
+    EditedReply,
+    EditedRequest,
+    ModelCandidate,
+    ReviewReply,
+    ReviewSampling,
+)
+from mcphost.serialization import dumps, replace
+from mcphost.tui.dialogs.dialog import Dialog
+from mcphost.tui.screen_text import clean, clean_line
+from mcphost.tui.widgets.form import Form
+from mcphost.tui.widgets.key_values import KeyValueList
+from mcphost.tui.widgets.picture_view import ImageView, create_image_views
+from mcphost.tui.widgets.quoted_text import QuotedPart, QuotedText
+
+MAX_CHARACTERS = 100_000
+"""Maximum characters of a text; a longer one cannot be read here, so it cannot be approved."""
+MAX_TOTAL_CHARACTERS = 400_000
+"""Maximum characters of all texts; more make layout slow."""
+_PREVIEW_CHARACTERS = 1_000
+_MAX_HEADING_LENGTH = 200
+_MIN_BLOCK_COST = 40  # characters that a block counts for at least, to limit the number of blocks
+MAX_TEXTS = 50
+"""Maximum editable texts of one message, counted from the end; a form with thousands of fields is slow."""
+_MAX_NAMED_TOOLS = 4
+_STOP_REASONS = {
+    "endTurn": "end of turn", "maxTokens": "token limit", "stopSequence": "stop sequence",
+    "toolUse": "tool call",
+}  # fmt: skip
+
+
+class SamplingDialog(Dialog[Any]):
+    """Dialog for texts that go to the model or come from it.
+
+    Edited texts are shown like the first ones and must be read to the end before approval.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "deny_unless_editing", show=False),
+        Binding("a", "send", show=False),
+        Binding("e", "edit", show=False),
+        Binding("ctrl+s", "apply", show=False),
+        # Handled before the field, so that text typed next goes to the next field.
+        Binding("tab", "step(1)", show=False, priority=True),
+        Binding("shift+tab", "step(-1)", show=False, priority=True),
+    ]
+    APPROVING: ClassVar[frozenset[str]] = frozenset({"send"})
+    EDIT_KEYS: ClassVar[str] = "tab next · shift+tab back · ctrl+s apply · esc discard"
+    DEFAULT_CSS = """
+    SamplingDialog #fault { height: auto; color: $error; }
+    SamplingDialog #body { scrollbar-gutter: stable; }
+    """
+
+    def __init__(self, question: Any) -> None:
+        super().__init__(question)
+        self.is_too_long = False
+        self.form: Form | None = None
+        self._remaining_characters = MAX_TOTAL_CHARACTERS
+
+    # -- overridden by each dialog
+
+    def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """Return the editable fields and their current values."""
+        raise NotImplementedError
+
+    def apply_edits(self, values: dict[str, Any]) -> str:
+        """Apply the edited values; return an error, or an empty text."""
+        raise NotImplementedError
+
+    def answer(self) -> Any:
+        """Return the answer that approves what is shown."""
+        raise NotImplementedError
+
+    # -- content
+
+    def text_part(self, value: str, style: str = "") -> QuotedPart:
+        """Return the clean text, cut if it is too long to be read."""
+        room = min(MAX_CHARACTERS, max(0, self._remaining_characters))
+        self._remaining_characters -= max(len(value), _MIN_BLOCK_COST)
+        if len(value) > room or self._remaining_characters < 0:
+            self.is_too_long = True
+            left = len(value) - room
+            value = f"{value[:room]}\n… {max(0, left):,} more characters: too long to approve here."
+        return QuotedPart(clean(value), style)
+
+    def content_parts(self, content: Any) -> Iterator[QuotedPart]:
+        """Return the parts of wire content blocks; a block that is not text gets a heading."""
+        return (part for one in _as_list(content) if isinstance(one, dict) for part in self.block_parts(_as_dict(one)))
+
+    def first_text(self, content: Any) -> str:
+        """Return the beginning of the first text in wire content blocks."""
+        texts = (str(one.get("text", "")) for one in map(_as_dict, _as_list(content)) if one.get("type") == "text")
+        return next(texts, "")[:_PREVIEW_CHARACTERS]
+
+    def build_quoted_text(self, parts: Iterable[QuotedPart]) -> QuotedText:
+        """Draw the parts up to the length limit, each text behind a bar so that it cannot imitate a heading."""
+        self._remaining_characters, self.is_too_long = MAX_TOTAL_CHARACTERS, False
+        shown: list[QuotedPart] = []
+        for part in parts:
+            shown.append(part)
+            if self.is_too_long:
+                break
+        return QuotedText(shown)
+
+    def heading_part(self, text: str, style: str = "$muted") -> QuotedPart:
+        """Return a heading written by mcphost."""
+        self._remaining_characters -= _MIN_BLOCK_COST
+        return QuotedPart(clean_line(text, _MAX_HEADING_LENGTH), style, is_heading=True)
+
+    def image_views(self, contents: Iterable[Any]) -> list[ImageView]:
+        """Return views of the images in these contents, if the terminal can draw them."""
+        listed = (_as_dict(one) for content in contents for one in _as_list(content))
+        return create_image_views(str(one.get("data", "")) for one in listed if one.get("type") == "image")
+
+    def block_parts(self, block: dict[str, Any]) -> Iterator[QuotedPart]:
+        """Yield the parts of one block; one that is not text gets a heading."""
+        match block.get("type"):
+            case "text":
+                yield self.text_part(str(block.get("text", "")))
+            case "image" | "audio" as kind:
+                size = len(str(block.get("data", ""))) * 3 // 4
+                yield self.heading_part(f"[{kind}: {block.get('mimeType')}, {size:,} bytes]")
+            case "tool_use":
+                yield self.heading_part(f"calls {block.get('name')}", "$accent")
+                yield self.text_part(dumps(block.get("input")), "$accent")
+            case kind:
+                yield self.heading_part(f"[{kind}]")
+                yield self.text_part(dumps(block), "$muted")
+
+    def disabled_reason(self, ident: str) -> str:
+        """Return why a button is disabled; empty if it is not."""
+        if ident == "send" and self.is_too_long:
+            return "this is too long to approve here"
+        return super().disabled_reason(ident)
+
+    def compose_extra(self) -> ComposeResult:
+        """Yield the inputs."""
+        yield Static("", id="fault", markup=False)
+
+    # -- answers
+
+    def action_send(self) -> None:
+        """Approve what is shown."""
+        if self.form is None:
+            self.approve("send", self.answer())
+
+    def action_deny_unless_editing(self) -> None:
+        """Deny by key, except in the form, where the key is text."""
+        if self.form is None:
+            self.dismiss(Deny())
+
+    def action_refuse(self) -> None:
+        """Deny; from the form, go back to the question first."""
+        if self.form is None:
+            self.dismiss(Deny())
+        else:
+            self.call_later(self._close_form)
+
+    # -- editing
+
+    async def action_edit(self) -> None:
+        """Edit the texts in a form."""
+        if self.form is None and not self.is_too_long:
+            self.form = Form(*self.fields(), shows_names=False)
+            await self._open_form(self.form)
+
+    async def _open_form(self, form: Form) -> None:
+        body = self.query_one("#body")
+        await body.remove_children()
+        body.can_focus = False
+        await body.mount(form)
+        self.query_one("#buttons").display = False
+        self.show_key_hints(self.EDIT_KEYS)
+        body.scroll_to(y=0, animate=False)
+        form.focus_first()
+        self.fit()
+
+    def action_step(self, by: int) -> None:
+        """Focus the next field or the next button."""
+        if self.form is not None:
+            if not self.form.move_focus(by):
+                self.form.focus_first() if by > 0 else self.form.focus_last()
+        else:
+            self.focus_next() if by > 0 else self.focus_previous()
+
+    def action_apply(self) -> None:
+        """Show the edited texts for approval."""
+        if self.form is None or not self.form.validate():
+            return
+        if fault := self.apply_edits(self.form.values()):
+            self._show_fault(fault)
+        else:
+            self.call_later(self._close_form)
+
+    def on_form_changed(self) -> None:
+        """Remove an error about earlier values."""
+        self._show_fault("")
+
+    async def _close_form(self) -> None:
+        self.form = None
+        self._show_fault("")
+        self.query_one("#buttons").display = True
+        self.query_one("#body").can_focus = True
+        self.show_key_hints(self.KEYS)
+        await self.show_body()
+        self.query_one(f"#{self.BUTTONS[0][0]}").focus()
+
+    def _show_fault(self, text: str) -> None:
+        self.query_one("#fault", Static).update(text)
+        self.query_one("#extra").set_class(bool(text), "shown")
+        self.call_after_refresh(self.fit)
+
+
+def _as_list(content: Any) -> list[Any]:
+    return list(cast("list[Any]", content)) if isinstance(content, list | tuple) else [content]
+
+
+def _as_dict(block: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+
+
+def format_cost(offer: ModelCandidate | None, tokens: int, max_tokens: int) -> str:
+    """Return the maximum cost of a request with `tokens` in and `max_tokens` out, as text."""
+    if offer is None or offer.input_price is None or offer.output_price is None:
+        return "cost not known"
+    dollars = tokens * offer.input_price + max_tokens * offer.output_price
+    return f"about {format_dollars(dollars)}" if dollars > 0 else "costs nothing"
+
+
+def format_dollars(dollars: float) -> str:
+    """Return an amount in US dollars; less than a cent keeps four decimals."""
+    if dollars <= 0:
+        return "nothing"
+    return f"${dollars:.2f}" if dollars >= 0.01 else f"${max(dollars, 0.0001):.4f}"
+
+
+def _content_items(content: Any) -> list[Any]:
+    return cast("list[Any]", content) if isinstance(content, list) else [content]
+
+
+def _text_blocks(content: Any) -> list[tuple[int, dict[str, Any]]]:
+    blocks = [
+        (at, cast("dict[str, Any]", one)) for at, one in enumerate(_content_items(content)) if isinstance(one, dict)
+    ]
+    return [(at, one) for at, one in blocks if one.get("type") == "text" and isinstance(one.get("text"), str)][
+        -MAX_TEXTS:
+    ]
+
+
+def build_text_fields(content: Any, prefix: str, title: str) -> tuple[list[Field], dict[str, Any]]:
+    """Return a field for each text, named `prefix` plus its index, and the current values."""
+    found = _text_blocks(content)
+    fields = [Field(name=f"{prefix}{at}", kind="text", title=title) for at, _ in found]
+    return fields, {f"{prefix}{at}": block["text"] or None for at, block in found}
+
+
+def replace_texts(content: Any, prefix: str, values: dict[str, Any]) -> Any:
+    """Return the content with the edited texts and without emptied ones; None if nothing is left."""
+    known = {at for at, _ in _text_blocks(content) if f"{prefix}{at}" in values}
+    made: list[Any] = []
+    for at, block in enumerate(_content_items(content)):
+        if at not in known:
+            made.append(block)
+        elif text := values[f"{prefix}{at}"]:
+            made.append({**block, "text": text})
+    if not made:
+        return None
+    return made if isinstance(content, list) else made[0]
+
+
+class ReviewSamplingDialog(SamplingDialog):
+    """Ask whether a server may send this request to the model."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Deny"), ("edit", "Edit"), ("send", "Ask the model"))
+    KEYS: ClassVar[str] = "esc/d deny · e edit, other model · a ask the model"
+
+    def __init__(self, question: ReviewSampling) -> None:
+        super().__init__(question)
+        self.details = question
+        self.edited_details = question
+        self.includes_context = False
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Let {self.details.server} ask your model?"
+
+    def preview(self) -> str:
+        """Return the subject for the card."""
+        return self.first_text(self.edited_details.messages[-1].get("content") if self.edited_details.messages else ())
+
+    def answer(self) -> Any:
+        """Return the answer that approves the shown texts."""
+        asked, now = self.details, self.edited_details
+        if now == asked and not self.includes_context:
+            return ApproveUnchanged()
+        return EditedRequest(
+            messages=now.messages if now.messages != asked.messages else None,
+            system=now.system if now.system != asked.system else None,
+            max_tokens=now.max_tokens if now.max_tokens != asked.max_tokens else None,
+            model=now.model if now.model != asked.model else None,
+            context=self.includes_context,
+        )
+
+    # -- content
+
+    def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
+        asked = self.edited_details
+        dear = format_cost(self._model_offer(), asked.tokens, asked.max_tokens)
+        facts = [("model", clean_line(asked.label, 200)), ("at most", f"{asked.max_tokens:,} tokens · {dear}")]
+        out: list[Content | Widget] = [
+            KeyValueList([*facts, *self._request_rows()]),
+            self.build_quoted_text(self._sent_parts()),
+        ]
+        out += self.image_views(message.get("content") for message in self.edited_details.messages)
+        out += [Content(""), KeyValueList([*self._model_rows(), *self._setting_rows()])]
+        out.append(
+            Content.styled("\nYour model gets exactly this, and you see its answer before the server does.", "$faint")
+        )
+        return out
+
+    def _model_rows(self) -> Iterator[tuple[str, str]]:
+        """Yield why this model was selected, the other models, and the budget used by the server."""
+        asked = self.edited_details
+        reason = asked.reason if asked.model == self.details.model else "You chose it."
+        if reason:
+            yield "reason", clean_line(reason, 600)
+        others = [one for one in asked.models if one.name != asked.model]
+        if others:
+            names = (
+                f"{clean_line(one.name, 100)} ({format_cost(one, asked.tokens, asked.max_tokens)})" for one in others
+            )
+            yield "other models", "\n".join(names)
+        if asked.budget:
+            yield "used so far", "\n".join(f"{one.used:,} of {one.most:,} {one.what}" for one in asked.budget)
+
+    def _model_offer(self) -> ModelCandidate | None:
+        return next((one for one in self.edited_details.models if one.name == self.edited_details.model), None)
+
+    def _setting_rows(self) -> Iterator[tuple[str, str]]:
+        asked = self.edited_details
+        if asked.temperature is not None:
+            yield "temperature", f"{asked.temperature:g}"
+        if asked.stop:
+            yield "stop sequences", " ".join(dumps(clean_line(stop, 1_000)) for stop in asked.stop)
+
+    def _request_rows(self) -> Iterator[tuple[str, str]]:
+        asked = self.edited_details
+        if asked.include_context != "none":
+            offered = "not included" + (", unless you add it (e)" if asked.conversation else "")
+            yield "requests", f"your conversation; {'added by you' if self.includes_context else offered}"
+        if asked.tools:
+            names = ", ".join(clean_line(str(tool.get("name", "")), 100) for tool in asked.tools[:_MAX_NAMED_TOOLS])
+            names += f", … {len(asked.tools)} in all, below" if len(asked.tools) > _MAX_NAMED_TOOLS else ""
+            must = {"required": "; one must be called", "none": "; none may be called"}.get(asked.tool_choice, "")
+            yield "server tools", f"{names} (run by the server{must})"
+
+    def _sent_parts(self) -> Iterator[QuotedPart]:
+        """Yield what the model gets from the server, including descriptions of tools."""
+        if self.edited_details.system:
+            yield from self._section_heading("the server's instructions")
+            yield self.text_part(self.edited_details.system)
+        if self.includes_context:
+            yield from self._section_heading("your conversation, added by you", "$warning")
+            yield self.text_part(self.edited_details.conversation)
+        for message in self.edited_details.messages:
+            yield from self._section_heading(clean_line(str(message.get("role", "")), 20))
+            yield from self.content_parts(message.get("content"))
+        for tool in self.edited_details.tools:
+            yield from self._section_heading(f"its tool {clean_line(str(tool.get('name', '')), 100)}")
+            if words := tool.get("description") or tool.get("title"):
+                yield self.text_part(str(words))
+            if schema := tool.get("inputSchema"):
+                yield self.text_part(dumps(schema), "$faint")
+
+    def _section_heading(self, heading: str, style: str = "$muted") -> Iterator[QuotedPart]:
+        """Yield an empty row and a heading."""
+        yield QuotedPart("", is_heading=True)
+        yield self.heading_part(heading, style)
+
+    # -- editing
+
+    def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """Return the editable fields and their values."""
+        now = self.edited_details
+        fields: list[Field] = []
+        values: dict[str, Any] = {"model": now.model, "max tokens": now.max_tokens, "system": now.system or None}
+        if len(now.models) > 1:
+            titles = (f"{one.name} · {format_cost(one, now.tokens, now.max_tokens)}" for one in now.models)
+            options = tuple(Option(one.name, title) for one, title in zip(now.models, titles, strict=True))
+            fields.append(Field(name="model", kind="choice", required=True, options=options))
+        most = self.details.max_tokens
+        fields.append(Field(name="max tokens", kind="integer", required=True, minimum=1, maximum=most))
+        if now.conversation:
+            fields.append(Field(name="add my conversation", kind="boolean", required=True))
+            values["add my conversation"] = self.includes_context
+        fields.append(Field(name="system", kind="text", title="its instructions"))
+        for number, message in enumerate(now.messages):
+            role = clean_line(str(message.get("role", "")), 20)
+            more, texts = build_text_fields(message.get("content"), f"{number}.", f"{number + 1} {role}")
+            fields += more
+            values |= texts
+        return tuple(fields), values
+
+    def apply_edits(self, values: dict[str, Any]) -> str:
+        """Apply the edited values; return an error, or an empty text."""
+        made: list[dict[str, Any]] = []
+        for number, message in enumerate(self.edited_details.messages):
+            content = replace_texts(message.get("content"), f"{number}.", values)
+            if content is not None:
+                made.append({**message, "content": content})
+        if not made:
+            return "Keep at least one message."
+        model = values.get("model") or self.edited_details.model
+        label = next((one.label for one in self.edited_details.models if one.name == model), self.edited_details.label)
+        self.includes_context = bool(values.get("add my conversation"))
+        self.edited_details = replace(
+            self.edited_details,
+            messages=tuple(made) if made != list(self.edited_details.messages) else self.edited_details.messages,
+            system=values.get("system") or "",
+            max_tokens=values["max tokens"],
+            model=model,
+            label=label,
+        )
+        return ""
+
+
+class ReviewReplyDialog(SamplingDialog):
+    """Ask whether the server may get the model's reply."""
+
+    BUTTONS: ClassVar[tuple[tuple[str, str], ...]] = (("refuse", "Don't send"), ("edit", "Edit"), ("send", "Send"))
+    KEYS: ClassVar[str] = "esc/d don't send · e edit · a send"
+
+    def __init__(self, question: ReviewReply) -> None:
+        super().__init__(question)
+        self.details = question
+        self.content = question.content
+
+    def headline(self) -> str:
+        """Return the title."""
+        return f"Send this answer to {self.details.server}?"
+
+    def preview(self) -> str:
+        """Return the subject for the card."""
+        return self.first_text(self.content)
+
+    def answer(self) -> Any:
+        """Return the answer that approves the shown texts."""
+        return ApproveUnchanged() if self.content == self.details.content else EditedReply(self.content)
+
+    def body(self) -> list[Content | Widget]:
+        """Return the content of the dialog."""
+        reason = clean_line(self.details.stop_reason, 60)
+        facts = [("model", clean_line(self.details.model, 200)), ("stop reason", _STOP_REASONS.get(reason, reason))]
+        usage = self.details.usage
+        if usage.input_tokens or usage.output_tokens:
+            dear = f" · {format_dollars(usage.cost)}" if usage.cost is not None else ""
+            facts.append(("usage", f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{dear}"))
+        if self.content != self.details.content:
+            facts.append(("edited", "by you"))
+        return [
+            KeyValueList(facts),
+            Content(""),
+            self.build_quoted_text(self.content_parts(self.content)),
+            *self.image_views([self.content]),
+        ]
+
+    def fields(self) -> tuple[tuple[Field, ...], dict[str, Any]]:
+        """Return the editable fields and their values."""
+        fields, values = build_text_fields(list(self.content), "", "text")
+        return tuple(fields), values
+
+    def apply_edits(self, values: dict[str, Any]) -> str:
+        """Apply the edited values; return an error, or an empty text."""
+        content = replace_texts(list(self.content), "", values)
+        if content is None:
+            return "The reply cannot be empty. To send nothing, choose Don't send."
+        self.content = tuple(cast("list[dict[str, Any]]", content))
+        return ""
